@@ -1,0 +1,10 @@
+#!/usr/bin/env bash
+# Trains on this machine, from nothing but Python >= 3.10:
+#
+#   ./run_local.sh [environment] [agent] [actors] [environments per actor] [--flags]
+#
+# Without arguments: Pong with V-trace on the preset for a small machine. --help lists the flags.
+set -euo pipefail
+. "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
+setup_venv learner,atari
+exec "$VENV_PYTHON" -m seed_rl.local_main "$@"

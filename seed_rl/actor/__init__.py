@@ -1,0 +1,1 @@
+"""The actor: a loop over environments, without network and without TensorFlow."""

@@ -1,0 +1,36 @@
+"""Settings of an actor process."""
+
+import dataclasses
+
+from seed_rl.options import Options, option
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorConfig(Options):
+    """Everything of an actor that is not the environment's."""
+
+    server_address: str = option(
+        "unix:/tmp/seed_rl.sock", "Where the learner listens: unix:PATH or HOST:PORT."
+    )
+    task: int = option(
+        0, "Number of this actor, from 0; its environments are task x env_batch_size on.", at_least=0
+    )
+    env_batch_size: int = option(1, "Environments in this actor, stepped one after the other.", at_least=1)
+    num_env_groups: int = option(
+        1,
+        "Groups that the actor's environments are split into; with 2, one group steps while the other waits "
+        "for its actions.",
+        at_least=1,
+    )
+    seed: int = option(1, "Seed of the environments; environment i of the run gets seed + i.")
+    connect_timeout_secs: float = option(
+        300.0, "An actor that cannot reach a learner for this many seconds gives up with an error.", above=0
+    )
+
+    def validate(self) -> None:
+        """Groups must be equal in size."""
+        if self.env_batch_size % self.num_env_groups:
+            raise ValueError(
+                f"--env_batch_size={self.env_batch_size} cannot be split into --num_env_groups="
+                f"{self.num_env_groups} equal groups; make one a multiple of the other."
+            )

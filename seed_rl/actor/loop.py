@@ -1,0 +1,141 @@
+"""The actor: loops over its environments, streams what they say to the learner, applies what comes back.
+
+No network, no TensorFlow. Each group of environments has a stream of its own, so that one group steps while
+the others wait for their actions.
+"""
+
+import dataclasses
+import logging
+import random
+import secrets
+import time
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.types import EnvOutput
+from seed_rl.wire.client import Connection, LearnerGoneError, Stream
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+_log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_SECS = 0.2
+_LONGEST_BACKOFF_SECS = 5.0
+
+
+@dataclasses.dataclass
+class _Group:
+    """Environments that share a stream, and the step that the learner has not answered yet."""
+
+    environment: BatchedEnvironment
+    statistics: EpisodeStatistics
+    first_env: int
+    pending: EnvOutput
+    stream: Stream | None = None
+
+    def send(self) -> None:
+        """Sends the pending step again, without its episodes: they were reported when it was new."""
+        assert self.stream is not None
+        self.stream.send(self.pending, [])
+
+    def advance(self) -> bool:
+        """Waits for actions, applies them and sends the outcome; False when training has ended."""
+        assert self.stream is not None
+        actions = self.stream.receive()
+        if actions is None:
+            return False
+        self.pending, infos = self.environment.step(actions)
+        episodes = [
+            pb.Episode(env=self.first_env + e.env, episode_return=e.episode_return, agent_steps=e.agent_steps)
+            for e in self.statistics.update(self.pending, infos)
+        ]
+        self.stream.send(self.pending, episodes)
+        return True
+
+
+class Actor:
+    """The environments of one actor process and their conversation with the learner."""
+
+    def __init__(self, config: ActorConfig, name: str, suite: Suite, environment_config: EnvironmentConfig):
+        """Makes and resets the environments.
+
+        Args:
+          config: the actor's settings.
+          name: the suite's name.
+          suite: makes the environments.
+          environment_config: their settings.
+        """
+        self._config = config
+        self._run_id = secrets.randbits(64)
+        size = config.env_batch_size // config.num_env_groups
+        self._group_size = size
+        self._groups = []
+        for index in range(config.num_env_groups):
+            first_env = config.task * config.env_batch_size + index * size
+            seeds = [config.seed + first_env + i for i in range(size)]
+            environment = make_batched(suite, environment_config, seeds)
+            group = _Group(environment, EpisodeStatistics(size), first_env, environment.reset(seeds))
+            self._groups.append(group)
+        spec = self._groups[0].environment.spec
+        identity = EnvironmentIdentity(name, environment_config.to_dict(), spec)
+        self._connection = Connection(config.server_address, identity, size)
+
+    def run(self) -> None:
+        """Plays until training has ended; reconnects with back-off when the learner goes away.
+
+        Raises:
+          RefusedError: the learner refuses this actor.
+          LearnerGoneError: no learner could be reached for `connect_timeout_secs`.
+        """
+        backoff = _FIRST_BACKOFF_SECS
+        gone_since: float | None = None
+        while True:
+            try:
+                self._connect()
+                for answered in self._play():
+                    if not answered:
+                        return
+                    backoff, gone_since = _FIRST_BACKOFF_SECS, None
+            except LearnerGoneError as error:
+                now = time.monotonic()
+                gone_since = gone_since or now
+                if now - gone_since > self._config.connect_timeout_secs:
+                    raise LearnerGoneError(
+                        f"No learner at {self._config.server_address} for "
+                        f"{self._config.connect_timeout_secs:g} s ({error})."
+                    ) from None
+                _log.warning("The learner is away (%s); trying again in %.1f s.", error, backoff)
+                time.sleep(backoff * random.uniform(0.7, 1.3))
+                backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
+
+    def _connect(self) -> None:
+        """Opens a stream per group and sends what the learner has not answered."""
+        for group in self._groups:
+            if group.stream is not None:
+                group.stream.close()
+        self._connection.check(timeout_secs=min(30.0, self._config.connect_timeout_secs))
+        for group in self._groups:
+            hello = self._connection.hello(
+                run_id=self._run_id,
+                task=self._config.task,
+                first_env=group.first_env,
+                num_envs=self._group_size,
+            )
+            group.stream = self._connection.open(hello)
+            group.send()
+
+    def _play(self):
+        """Advances the groups in turn; yields after each whether training goes on."""
+        while True:
+            for group in self._groups:
+                yield group.advance()
+
+    def close(self) -> None:
+        """Closes streams, connection and environments."""
+        for group in self._groups:
+            if group.stream is not None:
+                group.stream.close()
+            group.environment.close()
+        self._connection.close()

@@ -1,0 +1,60 @@
+"""Returns and lengths of finished episodes, as they are reported."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from seed_rl.types import EnvOutput
+
+
+class Episode(NamedTuple):
+    """A finished episode.
+
+    Attributes:
+      env: index of the environment within its batch.
+      episode_return: sum of the raw rewards.
+      agent_steps: its length, in agent steps.
+    """
+
+    env: int
+    episode_return: float
+    agent_steps: int
+
+
+class EpisodeStatistics:
+    """Adds up rewards of E environments until their episodes end.
+
+    Honours `info["raw_reward"]` and `info["episode_continues"]` (see `seed_rl.environments.base`). An episode
+    that terminates counts with its `done` step, one that a time limit cuts short with its `truncated` step.
+    Start a new one after `BatchedEnvironment.reset`.
+    """
+
+    def __init__(self, num_envs: int):
+        """Starts with nothing counted in each of `num_envs` environments."""
+        self._returns = [0.0] * num_envs
+        self._agent_steps = [0] * num_envs
+        self._was_truncated = [False] * num_envs
+
+    def update(self, env: EnvOutput, infos: Sequence[dict[str, Any]]) -> list[Episode]:
+        """Takes what one `BatchedEnvironment.step` returned (not what `reset` returned).
+
+        Args:
+          env: arrays `[E, ...]`.
+          infos: E info dicts of the same step.
+
+        Returns:
+          The episodes that ended at this step, in environment order.
+        """
+        episodes = []
+        rewards, dones, truncateds = env.reward.tolist(), env.done.tolist(), env.truncated.tolist()
+        for index, info in enumerate(infos):
+            if self._was_truncated[index]:  # this step is the reset: nothing was executed
+                self._was_truncated[index] = False
+                continue
+            self._returns[index] += float(info.get("raw_reward", rewards[index]))
+            self._agent_steps[index] += 1
+            self._was_truncated[index] = truncateds[index]
+            ended = dones[index] or truncateds[index]
+            if ended and not info.get("episode_continues", False):
+                episodes.append(Episode(index, self._returns[index], self._agent_steps[index]))
+                self._returns[index], self._agent_steps[index] = 0.0, 0
+        return episodes

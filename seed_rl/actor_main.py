@@ -1,0 +1,46 @@
+"""An actor process: steps environments and asks the learner for actions. Needs no TensorFlow.
+
+Examples:
+  python -m seed_rl.actor_main --environment=catch --server_address=unix:/tmp/seed_rl.sock --task=0 \\
+    --env_batch_size=8
+  python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 --task=3 \\
+    --env_batch_size=16 --num_env_groups=2
+
+Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 1 otherwise.
+"""
+
+import logging
+import sys
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.loop import Actor
+from seed_rl.environments import registry as environments
+from seed_rl.flags.command_line import parse
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.launch.config import LocalConfig
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.wire.client import LearnerGoneError, RefusedError
+
+
+def main(argv: list[str]) -> int:
+    """Runs an actor until training has ended; returns the exit code."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    line = parse(argv, __doc__, (ActorConfig,), with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
+    config, environment_config = line.read(ActorConfig), line.environment_config()
+    with usage_errors():
+        suite = environments.suite(line.environment)
+        actor = Actor(config, line.environment, suite, environment_config)
+    try:
+        actor.run()
+    except RefusedError as error:
+        raise UsageError(str(error)) from None
+    except LearnerGoneError as error:
+        print(f"seed_rl: error: {error}", file=sys.stderr)
+        return 1
+    finally:
+        actor.close()
+    return 0
+
+
+if __name__ == "__main__":
+    run_main(main)

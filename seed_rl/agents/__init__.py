@@ -1,0 +1,1 @@
+"""Algorithms: the Agent protocol, the registry, and one file an algorithm."""

@@ -1,0 +1,90 @@
+"""The Agent protocol: an algorithm is one file that implements this, and one line in the registry."""
+
+import abc
+import dataclasses
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from seed_rl.experience.config import FifoConfig
+from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
+
+
+@dataclasses.dataclass(frozen=True)
+class UnrollConfig:
+    """How experience is cut: `length` T and `burn_in`, both in agent steps.
+
+    A stored unroll is `burn_in + length + 1` steps; consecutive unrolls overlap by `burn_in + 1`.
+    """
+
+    length: int
+    burn_in: int = 0
+
+    @property
+    def stored_steps(self) -> int:
+        """S: agent steps in a stored unroll."""
+        return self.burn_in + self.length + 1
+
+
+class LossOutput(NamedTuple):
+    """What `Agent.loss` returns.
+
+    loss: float32 `[B]`, per unroll and averaged over time; the trainer weighs it and averages over B.
+    priority: float32 `[B]` or None where experience is a queue.
+    metrics: scalars by plain name, for the logs.
+    """
+
+    loss: tf.Tensor
+    priority: tf.Tensor | None
+    metrics: dict[str, tf.Tensor]
+
+
+class Agent(tf.Module, abc.ABC):
+    """An algorithm: how to act, what to minimise, and where its experience goes.
+
+    All methods are traced into `tf.function`s by their callers: no Python side effects. Batched arrays have
+    the leading dimension B, which may be unknown when `act` is traced and is known when `loss` is.
+
+    Attributes:
+      unroll: how experience is cut.
+      experience: where unrolls go (FifoConfig; replay for off-policy agents).
+    """
+
+    unroll: UnrollConfig
+    experience: FifoConfig
+
+    @property
+    @abc.abstractmethod
+    def learned_variables(self) -> list[Any]:
+        """What the trainer differentiates and the optimizer updates (tf or Keras variables)."""
+
+    @abc.abstractmethod
+    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
+        """Recurrent state before the first step: nest of `[B, ...]`; an empty tuple if there is none."""
+
+    @abc.abstractmethod
+    def act(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Chooses actions.
+
+        Args:
+          prev_action: `[B, ...]`, what produced `env`.
+          env: `[B, ...]`. Where `env.done` is set the agent itself resets its recurrent state first.
+          state: nest of `[B, ...]`.
+          env_ids: `[B]` int32, 0 to num_envs - 1 (for per-environment exploration).
+
+        Returns:
+          The answer `[B, ...]` and the next recurrent state, nest of `[B, ...]`.
+        """
+
+    @abc.abstractmethod
+    def loss(self, sample: Sample) -> LossOutput:
+        """The loss of a training batch `[S, B, ...]`."""
+
+    def initial_priority(self, sample: Sample) -> tf.Tensor:
+        """Priorities `[B]` of unrolls as they enter replay; ones by default."""
+        return tf.ones_like(sample.weight)
+
+    def after_update(self, iteration: tf.Tensor) -> None:
+        """Called in the training graph after update `iteration` (int64, from 1); nothing by default."""

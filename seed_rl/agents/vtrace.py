@@ -1,0 +1,133 @@
+"""The V-trace agent: an off-policy actor-critic (Espeholt et al., "IMPALA", 2018, section 4)."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from seed_rl.agents.base import Agent, FifoConfig, LossOutput, UnrollConfig
+from seed_rl.agents.entropy_cost import EntropyCost
+from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.networks.actor_critic import ActorCritic
+from seed_rl.ops.distributions import distribution_for
+from seed_rl.ops.rewards import clip_reward, soft_asymmetric
+from seed_rl.ops.vtrace import vtrace
+from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
+
+
+def make_agent(config: VTraceConfig, env_spec: EnvironmentSpec, num_envs: int) -> "VTraceAgent":
+    """The agent for an environment; V-trace explores alike in all of them, so `num_envs` does not matter."""
+    del num_envs
+    return VTraceAgent(config, env_spec)
+
+
+class VTraceAgent(Agent):
+    """Samples from its policy, and learns from each unroll once.
+
+    `AgentOutput.info` holds `policy_parameters` `[B, P]` (of the behaviour policy) and `baseline` `[B]`.
+    """
+
+    def __init__(self, config: VTraceConfig, env_spec: EnvironmentSpec):
+        """Makes the agent with all of its variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment.
+        """
+        super().__init__(name="vtrace_agent")
+        self.unroll = UnrollConfig(config.unroll_length)
+        self.experience = FifoConfig(config.queue_capacity)
+        self._config = config
+        self._distribution = distribution_for(env_spec.action)
+        self._network = ActorCritic(config, env_spec, self._distribution.num_parameters)
+        self._entropy_cost = EntropyCost(
+            config.entropy_cost, config.target_entropy, config.entropy_cost_adjustment_speed
+        )
+
+    @property
+    def learned_variables(self) -> list[Any]:
+        """The network's, and the entropy cost's where it is adjusted."""
+        return [*self._network.trainable_variables, *self._entropy_cost.trainable_variables]
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
+        """The network's; an empty tuple where it has none."""
+        return self._network.initial_state(batch_size)
+
+    def act(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Samples from the policy; see `Agent.act`."""
+        del env_ids
+        return self._act(prev_action, env, state, self._distribution.sample)
+
+    def act_greedy(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Takes the policy's mode; otherwise as `act`."""
+        del env_ids
+        return self._act(prev_action, env, state, self._distribution.mode)
+
+    def _act(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, choose: Any
+    ) -> tuple[AgentOutput, Nest]:
+        prev_action, env = tf.nest.map_structure(lambda x: x[tf.newaxis], (prev_action, env))
+        output, state = self._network.unroll(prev_action, env, state)
+        info = {name: array[0] for name, array in output._asdict().items()}
+        return AgentOutput(choose(info["policy_parameters"]), info), state
+
+    def loss(self, sample: Sample) -> LossOutput:
+        """Policy gradient, baseline, entropy and KL terms of unrolls `[T + 1, B, ...]`; see `Agent.loss`."""
+        config, distribution = self._config, self._distribution
+        output, _ = self._network.unroll(sample.prev_action, sample.env, sample.initial_state)
+        # From here on everything is [T, B]: transition t starts at step t and ends at step t + 1.
+        policy, values = output.policy_parameters[:-1], output.baseline[:-1]
+        behaviour, actions = sample.agent.info["policy_parameters"][:-1], sample.agent.action[:-1]
+        valid = tf.logical_not(sample.env.truncated[:-1])
+        log_prob = distribution.log_prob(policy, actions)
+
+        targets = vtrace(
+            log_rhos=log_prob - distribution.log_prob(behaviour, actions),
+            discounts=tf.where(sample.env.done[1:], 0.0, config.discounting),
+            rewards=self._clip_reward(sample.env.reward[1:]),
+            values=values,
+            bootstrap_value=output.baseline[-1],
+            valid=valid,
+            lambda_=config.lambda_,
+            clip_rho_threshold=config.clip_rho_threshold,
+            clip_pg_rho_threshold=config.clip_pg_rho_threshold,
+            clip_c_threshold=config.clip_c_threshold,
+        )
+        terms = {
+            "policy_gradient_loss": -log_prob * targets.advantages,
+            "baseline_loss": 0.5 * tf.square(targets.targets - values),
+            "entropy": distribution.entropy(policy),
+            "kl_old_new": distribution.kl(behaviour, policy),
+        }
+        loss = terms["policy_gradient_loss"] + config.baseline_cost * terms["baseline_loss"]
+        loss += self._entropy_cost.loss(terms["entropy"])
+        if config.kl_cost:
+            loss += config.kl_cost * terms["kl_old_new"]
+
+        terms |= {"value": values, "clipped_rho": targets.rhos}
+        metrics = {name: _masked_mean(term, valid) for name, term in terms.items()}
+        metrics["explained_variance"] = _explained_variance(values, targets.targets, valid)
+        metrics["entropy_cost"] = self._entropy_cost.cost()
+        return LossOutput(_masked_mean(loss, valid, axis=0), None, metrics)
+
+    def _clip_reward(self, reward: tf.Tensor) -> tf.Tensor:
+        if self._config.reward_clipping == "soft_asymmetric":
+            return soft_asymmetric(reward)
+        return clip_reward(reward, self._config.max_abs_reward)
+
+
+def _masked_mean(x: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:
+    """The mean where `mask` is set; 0 where it is set nowhere."""
+    total = tf.reduce_sum(tf.where(mask, x, 0.0), axis)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, x.dtype), axis))
+
+
+def _explained_variance(values: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """The share of the targets' variance that the values explain: 1 at best."""
+
+    def variance(x: tf.Tensor) -> tf.Tensor:
+        return _masked_mean(tf.square(x - _masked_mean(x, mask)), mask)
+
+    return 1.0 - tf.math.divide_no_nan(variance(targets - values), variance(targets))

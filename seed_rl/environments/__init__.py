@@ -1,0 +1,1 @@
+"""Environments: suites by name, and several environments behind one step."""

@@ -1,0 +1,41 @@
+"""What a suite of environments is: one file that defines one `Suite`.
+
+Single environments speak the Gymnasium API (`gymnasium.Env`), so that any of its wrappers can be used.
+Three optional entries of a step's `info` dict steer the reported figures, never the training:
+
+* `info["raw_reward"]`: what counts for the reported episode return, where it is not the reward itself;
+* `info["episode_continues"]`: True where `terminated` or `truncated` is set and yet the reported episode
+  goes on (a life was lost, not the game).
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from seed_rl.options import Options, option
+
+
+@dataclasses.dataclass(frozen=True)
+class EnvironmentConfig(Options):
+    """Settings that every environment has. A suite extends this with its own."""
+
+    num_action_repeats: int = option(
+        1, "Environment frames per agent step: each action is applied this many times.", at_least=1
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """A family of environments behind one name.
+
+    Attributes:
+      config_class: a frozen dataclass that extends EnvironmentConfig; its fields become flags.
+      make: makes one environment from (config, seed). Observations are NumPy arrays (or dicts of them);
+        the observation and action spaces are set. Raises ValueError with one sentence for unknown games and
+        ImportError with one sentence that names the extra or script that installs a missing package.
+    """
+
+    config_class: type[EnvironmentConfig]
+    make: Callable[[Any, int], gymnasium.Env]

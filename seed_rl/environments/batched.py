@@ -1,0 +1,189 @@
+"""Several environments behind one step; the one place where episode ends become `done` and `truncated`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.specs import (
+    ObservationLeaf,
+    action_decoder,
+    action_spec,
+    environment_spec,
+    observation_leaves,
+    observation_spec,
+)
+from seed_rl.types import EnvironmentSpec, EnvOutput, pack_like
+
+
+class BatchedEnvironment:
+    """Steps E environments, one after the other, and resets each of them at its episode's end.
+
+    Follows "Episode ends" in `seed_rl.types`. After a termination the environment is reset at once: `done` is
+    set, the observation is the new episode's first and the reward is the last one of the episode before.
+    After a truncation (termination wins where both are set) the last observation goes out with `truncated`;
+    at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
+
+    The arrays that `reset` and `step` return are written over by the next `reset` or `step`.
+
+    Attributes:
+      spec: the spec of each environment.
+      num_envs: E.
+    """
+
+    def __init__(self, envs: Sequence[gymnasium.Env], spec: EnvironmentSpec):
+        """Takes over the environments: `close` closes them.
+
+        Args:
+          envs: E >= 1 environments with equal spaces.
+          spec: their spec.
+
+        Raises:
+          ValueError: an environment does not have this spec.
+        """
+        for index, env in enumerate(envs):
+            _check_spaces(index, env, spec)
+        self.spec = spec
+        self.num_envs = len(envs)
+        self._envs = list(envs)
+        self._decoders = [action_decoder(env.action_space) for env in envs]
+        self._leaves = [observation_leaves(env.observation_space) for env in envs]
+        self._buffers = [leaf.spec.zeros(self.num_envs) for leaf in self._leaves[0]]
+        self._output = EnvOutput(
+            reward=np.zeros(self.num_envs, np.float32),
+            done=np.zeros(self.num_envs, bool),
+            truncated=np.zeros(self.num_envs, bool),
+            observation=pack_like(spec.observation, self._buffers),
+        )
+        self._was_truncated = [False] * self.num_envs
+        self._started = False
+        self._closed = False
+
+    def reset(self, seeds: Sequence[int] | None = None) -> EnvOutput:
+        """Starts a new episode everywhere.
+
+        Args:
+          seeds: one per environment; None leaves the environments' random state as it is.
+
+        Returns:
+          Arrays `[E, ...]`: reward 0 and done True.
+
+        Raises:
+          ValueError: not E seeds, or an environment's observation does not match the spec.
+        """
+        if seeds is not None and len(seeds) != self.num_envs:
+            raise ValueError(
+                f"There are {self.num_envs} environments, but {len(seeds)} seeds; give one to each."
+            )
+        for index, env in enumerate(self._envs):
+            observation, _ = env.reset(seed=None if seeds is None else int(seeds[index]))
+            self._write(index, observation, 0.0, done=True, truncated=False)
+        self._started = True
+        return self._output
+
+    def step(self, actions: np.ndarray) -> tuple[EnvOutput, list[dict[str, Any]]]:
+        """One agent step of every environment.
+
+        Args:
+          actions: `[E, ...]` as `spec.action` says, in environment order.
+
+        Returns:
+          Arrays `[E, ...]` and the E info dicts of the environments' steps; an empty one where the
+          environment was reset instead.
+
+        Raises:
+          RuntimeError: `reset` was never called.
+          ValueError: the actions, or what an environment returned, do not match the spec.
+        """
+        if not self._started:
+            raise RuntimeError("Call reset() before the first step().")
+        spec = self.spec.action
+        wrong_kind = actions.dtype.kind not in ("iu" if spec.is_discrete else "f")
+        if actions.shape != (self.num_envs, *spec.shape) or wrong_kind:
+            raise ValueError(
+                f"Actions must be {spec.dtype}{[self.num_envs, *spec.shape]}, not "
+                f"{actions.dtype}{list(actions.shape)}."
+            )
+        return self._output, [self._step_one(index, action) for index, action in enumerate(actions)]
+
+    def close(self) -> None:
+        """Closes the environments; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            for env in self._envs:
+                env.close()
+
+    def _step_one(self, index: int, action: np.ndarray) -> dict[str, Any]:
+        env = self._envs[index]
+        if self._was_truncated[index]:
+            observation, _ = env.reset()
+            self._write(index, observation, 0.0, done=True, truncated=False)
+            return {}
+        observation, reward, terminated, truncated, info = env.step(self._decoders[index](action))
+        if terminated:
+            observation, _ = env.reset()
+        self._write(
+            index, observation, reward, done=bool(terminated), truncated=bool(truncated and not terminated)
+        )
+        return info
+
+    def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
+        for leaf, buffer in zip(self._leaves[index], self._buffers, strict=True):
+            buffer[index] = _checked_array(index, leaf, observation)
+        self._output.reward[index] = reward
+        self._output.done[index] = done
+        self._output.truncated[index] = truncated
+        self._was_truncated[index] = truncated
+
+
+def make_batched(suite: Suite, config: EnvironmentConfig, seeds: Sequence[int]) -> BatchedEnvironment:
+    """Makes one environment of the suite per seed.
+
+    Raises:
+      ValueError: there is no seed, the suite refuses the configuration, or a space is not supported.
+      ImportError: the suite's engine is not installed.
+    """
+    if not seeds:
+        raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
+    envs: list[gymnasium.Env] = []
+    try:
+        for seed in seeds:
+            envs.append(suite.make(config, seed))
+        return BatchedEnvironment(envs, environment_spec(envs[0], config))
+    except BaseException:
+        for env in envs:
+            env.close()
+        raise
+
+
+def _check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
+    observation, action = observation_spec(env.observation_space), action_spec(env.action_space)
+    if observation != spec.observation or action != spec.action:
+        raise ValueError(
+            f"Environment {index} has observation {observation} and action {action}, but the batch has "
+            f"{spec.observation} and {spec.action}; environments that step together must have equal spaces."
+        )
+
+
+def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.ndarray:
+    """The leaf's array, ready to be assigned to a buffer of the leaf's dtype."""
+    name = leaf.name or "observation"
+    try:
+        for key in leaf.path:
+            observation = observation[key]
+        array = np.asarray(observation)
+    except (LookupError, TypeError, ValueError) as error:
+        raise ValueError(f"Environment {index} returned no array for '{name}': {error!r}.") from error
+    if array.shape != leaf.spec.shape or not _fits(array.dtype, leaf.spec.dtype):
+        raise ValueError(
+            f"Environment {index} returned {array.dtype}{list(array.shape)} for '{name}', but its "
+            f"observation space says {leaf.spec}; correct the environment's space or what it returns."
+        )
+    return array if leaf.start is None else array - leaf.start
+
+
+def _fits(actual: np.dtype, wanted: str) -> bool:
+    """True if values of `actual` may be stored as `wanted`: same kind, or a wider kind, of number."""
+    return actual == wanted or np.can_cast(actual, wanted, "same_kind")

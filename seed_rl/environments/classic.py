@@ -1,0 +1,62 @@
+"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`.
+
+With `--game=module:Id-v0` the module, which registers the id, is imported first.
+"""
+
+import dataclasses
+import importlib
+
+import gymnasium
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.nearest import nearest
+from seed_rl.environments.repeats import repeat_actions
+from seed_rl.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class GymConfig(EnvironmentConfig):
+    """Settings of Gymnasium environments."""
+
+    game: str = option(
+        "CartPole-v1", "Gymnasium id, such as CartPole-v1, or module:id to import a module first."
+    )
+    max_episode_frames: int | None = option(
+        None,
+        "Time limit of an episode, in environment frames; a longer episode is truncated. Default: the "
+        "environment's own limit.",
+        at_least=1,
+    )
+
+
+def make(config: GymConfig, seed: int) -> gymnasium.Env:
+    """One environment, as its authors registered it.
+
+    Raises:
+      ValueError: Gymnasium does not know the id.
+      ImportError: the module before the ':', or a package that the environment needs, is not installed.
+    """
+    try:
+        _check_game(config.game)
+        env = gymnasium.make(
+            config.game, max_episode_steps=config.max_episode_frames, disable_env_checker=True
+        )
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
+    env.reset(seed=seed)
+    return repeat_actions(env, config)
+
+
+def _check_game(game: str) -> None:
+    module, _, env_id = game.rpartition(":")
+    if module:
+        importlib.import_module(module)
+    try:
+        gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        close = nearest(env_id, gymnasium.registry)
+        hint = f"; the nearest are: {', '.join(close)}" if close else ""
+        raise ValueError(f"--game={game} is not a Gymnasium id{hint}.") from error
+
+
+SUITE = Suite(GymConfig, make)

@@ -1,0 +1,190 @@
+"""From Gymnasium spaces to the specs that go over the wire, and from wire actions to `env.step` actions.
+
+What goes over the wire: integer actions and discrete observations are int32 and count from 0, whatever the
+space's `start`; floating-point actions are float32, and so are float64 observations; every other
+observation keeps its dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
+"""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
+
+
+class ObservationLeaf(NamedTuple):
+    """One array of an observation.
+
+    Attributes:
+      name: as `flatten_spec` names it: keys joined by '/', '' for a bare array.
+      path: the keys and indices that lead to it in the environment's own observation.
+      spec: what goes over the wire.
+      start: int `[*spec.shape]`, subtracted from the environment's values; None when they start at 0.
+    """
+
+    name: str
+    path: tuple[Any, ...]
+    spec: ArraySpec
+    start: np.ndarray | None
+
+
+def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> EnvironmentSpec:
+    """What the learner must know of an environment.
+
+    Raises:
+      ValueError: a space is of a kind that is not supported.
+    """
+    return EnvironmentSpec(
+        observation_spec(env.observation_space), action_spec(env.action_space), config.num_action_repeats
+    )
+
+
+def observation_spec(space: spaces.Space) -> Nest:
+    """The nest of ArraySpec of an observation space.
+
+    Raises:
+      ValueError: the space, or one inside it, is of a kind that is not supported.
+    """
+    children = _children(space)
+    if children is None:
+        return _array_spec(space)[0]
+    return {name: observation_spec(child) for name, _, child in children}
+
+
+def observation_leaves(space: spaces.Space) -> list[ObservationLeaf]:
+    """The arrays of an observation, in the order of `flatten_spec(observation_spec(space))`.
+
+    Raises:
+      ValueError: the space, or one inside it, is of a kind that is not supported.
+    """
+    return list(_walk(space, (), ()))
+
+
+def action_spec(space: spaces.Space) -> ArraySpec:
+    """The spec of an action space: Discrete, MultiDiscrete, MultiBinary or a floating-point Box.
+
+    MultiDiscrete and MultiBinary of any shape become int32 `[k]`. A Box keeps its shape and becomes float32;
+    it has bounds only if all of them are finite.
+
+    Raises:
+      ValueError: any other space.
+    """
+    if isinstance(space, spaces.Discrete):
+        return _integer_spec((), np.array(space.n))
+    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
+        num_values = _num_values(space).reshape(-1)
+        return _integer_spec(num_values.shape, num_values)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        bounds = space.low.astype(np.float32), space.high.astype(np.float32)
+        if not all(np.isfinite(bound).all() for bound in bounds):
+            return ArraySpec(space.shape, "float32")
+        return ArraySpec(space.shape, "float32", *(tuple(bound.reshape(-1).tolist()) for bound in bounds))
+    raise ValueError(
+        f"The action space {space} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
+        "floating-point Box."
+    )
+
+
+def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], Any]:
+    """A function from one wire action `[*action_spec(space).shape]` to what `env.step` takes.
+
+    Box actions are clipped to the space's bounds. The function raises ValueError where an integer action is
+    out of range or a Box action is not finite.
+
+    Raises:
+      ValueError: the space is not supported.
+    """
+    spec = action_spec(space)
+    if isinstance(space, spaces.Discrete):
+        return functools.partial(_decode_discrete, int(space.n), int(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        return functools.partial(_decode_integers, spec, space, space.start)
+    if isinstance(space, spaces.MultiBinary):
+        return functools.partial(_decode_integers, spec, space, np.array(0, space.dtype))
+    assert isinstance(space, spaces.Box)
+    return functools.partial(_decode_box, space)
+
+
+def _decode_discrete(num_values: int, start: int, action: np.ndarray) -> int:
+    value = int(action)
+    if not 0 <= value < num_values:
+        raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
+    return value + start
+
+
+def _decode_integers(
+    spec: ArraySpec, space: spaces.Space, start: np.ndarray, action: np.ndarray
+) -> np.ndarray:
+    if (action < 0).any() or (action >= spec.num_values).any():
+        raise ValueError(
+            f"The action {action.tolist()} is out of range; each element must be at least 0 and less than "
+            f"its entry in {list(spec.num_values)}."
+        )
+    return action.reshape(space.shape).astype(space.dtype) + start
+
+
+def _decode_box(space: spaces.Box, action: np.ndarray) -> np.ndarray:
+    if not np.isfinite(action).all():
+        raise ValueError(f"The action {action.tolist()} is not finite; look for NaN in the network.")
+    return np.clip(action.astype(space.dtype), space.low, space.high)
+
+
+def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None:
+    """(name, key, space) of what a Dict or Tuple space holds, sorted by name; None for other spaces."""
+    items: list[tuple[Any, spaces.Space]]
+    if isinstance(space, spaces.Dict):
+        items = list(space.spaces.items())
+    elif isinstance(space, spaces.Tuple):
+        items = list(enumerate(space.spaces))
+    else:
+        return None
+    if not items or any("/" in str(key) or str(key) == "" for key, _ in items):
+        raise ValueError(
+            f"The observation space {space} is not supported; a Dict or Tuple space needs at least one "
+            "entry, and names that are not empty and hold no '/'."
+        )
+    return sorted(((str(key), key, child) for key, child in items), key=lambda item: item[0])
+
+
+def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) -> Iterator[ObservationLeaf]:
+    children = _children(space)
+    if children is None:
+        yield ObservationLeaf("/".join(names), path, *_array_spec(space))
+        return
+    for name, key, child in children:
+        yield from _walk(child, (*names, name), (*path, key))
+
+
+def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
+    """The spec of a space that is one array, and the start that is subtracted from its values."""
+    if isinstance(space, spaces.Box) and space.dtype.kind in "biuf":
+        dtype = "float32" if space.dtype == np.float64 else space.dtype.name
+        return ArraySpec(space.shape, dtype), None
+    if isinstance(space, spaces.Discrete):
+        return _integer_spec((), np.array(space.n)), _start(np.array(space.start))
+    if isinstance(space, spaces.MultiDiscrete):
+        return _integer_spec(space.shape, _num_values(space)), _start(space.start)
+    if isinstance(space, spaces.MultiBinary):
+        return _integer_spec(space.shape, _num_values(space), space.dtype.name), None
+    raise ValueError(
+        f"The observation space {space} is not supported; use Box, Discrete, MultiDiscrete, MultiBinary, "
+        "or Dict and Tuple of these."
+    )
+
+
+def _integer_spec(shape: tuple[int, ...], num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:
+    maximum = tuple((num_values.reshape(-1) - 1).tolist())
+    return ArraySpec(shape, dtype, (0,) * len(maximum), maximum)
+
+
+def _num_values(space: spaces.MultiDiscrete | spaces.MultiBinary) -> np.ndarray:
+    return space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
+
+
+def _start(start: np.ndarray) -> np.ndarray | None:
+    return start if start.any() else None

@@ -1,0 +1,1 @@
+"""Between inference and training: unrolls, the queue, prefetch."""

@@ -1,0 +1,73 @@
+"""Prefetch: moves batches from the host to the training device while the device trains on the one before."""
+
+import queue
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.experience.base import Experience
+from seed_rl.types import Sample
+
+
+class DeviceBatch(NamedTuple):
+    """A batch on the device: `sample` holds tensors; the rest as in `experience.base.Batch`."""
+
+    sample: Sample
+    policy_version: np.ndarray
+    handle: Any
+
+
+class Source:
+    """A thread that keeps up to `depth` batches ready on `device`."""
+
+    def __init__(self, experience: Experience, device: str = "", depth: int = 1):
+        """Starts prefetching.
+
+        Args:
+          experience: where batches come from.
+          device: TensorFlow's name of the training device; empty for the default.
+          depth: batches kept ready.
+        """
+        self._experience = experience
+        self._device = device or None
+        self._ready: queue.Queue[DeviceBatch | Exception] = queue.Queue(maxsize=depth)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._fetch, name="prefetch", daemon=True)
+        self._thread.start()
+
+    def next(self, timeout_secs: float | None = None) -> DeviceBatch | None:
+        """The next batch; None when there is none within `timeout_secs`.
+
+        Raises:
+          ClosedError: the experience was closed.
+        """
+        try:
+            item = self._ready.get(timeout=timeout_secs)
+        except queue.Empty:
+            return None
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """Closes the experience and ends the thread."""
+        self._closed.set()
+        self._experience.close()
+        while self._thread.is_alive():  # The thread may wait for room: make some.
+            try:
+                self._ready.get(timeout=0.05)
+            except queue.Empty:
+                continue
+        self._thread.join()
+
+    def _fetch(self) -> None:
+        try:
+            while not self._closed.is_set():
+                batch = self._experience.sample()
+                with tf.device(self._device):
+                    sample = tf.nest.map_structure(tf.convert_to_tensor, batch.sample)
+                self._ready.put(DeviceBatch(sample, batch.policy_version, batch.handle))
+        except Exception as error:  # ClosedError among them: raised by whoever asks for the next batch.
+            self._ready.put(error)

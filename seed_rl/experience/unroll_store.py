@@ -1,0 +1,116 @@
+"""Gathers the steps of every environment into unrolls."""
+
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
+
+
+class UnrollStore:
+    """One ring of `S = burn_in + T + 1` steps per environment.
+
+    A new unroll begins every T steps, so consecutive unrolls overlap by `burn_in + 1`. The recurrent state
+    handed out with an unroll is the one just before its FIRST step, whatever the burn-in.
+
+    With `stagger`, environment i leaves out its first `i T / num_envs` steps once, so that the unrolls of all
+    environments do not end at the same moment. Not thread-safe.
+    """
+
+    def __init__(self, num_envs: int, length: int, burn_in: int = 0, stagger: bool = False):
+        """Prepares an empty store.
+
+        Args:
+          num_envs: environments, by id 0 to num_envs - 1.
+          length: T, agent steps.
+          burn_in: agent steps before them.
+          stagger: see above.
+        """
+        self._length = length
+        self._stored = burn_in + length + 1
+        # Unrolls under way at the same time, each with the state and policy version of its first step.
+        self._heads = -(-self._stored // length) + 1
+        offsets = np.arange(num_envs, dtype=np.int64) * length // num_envs if stagger else 0
+        self._first_count = np.zeros(num_envs, np.int64) - offsets
+        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of T.
+        self._versions = np.zeros((num_envs, self._heads), np.int64)
+        self._rings: Nest = None
+        self._states: Nest = None
+
+    def reset(self, env_ids: np.ndarray) -> None:
+        """Drops the unfinished unrolls of environments that begin anew."""
+        self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
+
+    def starting(self, env_ids: np.ndarray) -> np.ndarray:
+        """Positions (int32) in `env_ids` of environments whose next step is the first of an unroll."""
+        count = self._count[env_ids]
+        return np.flatnonzero((count >= 0) & (count % self._length == 0)).astype(np.int32)
+
+    def append(
+        self,
+        env_ids: np.ndarray,
+        prev_action: np.ndarray,
+        env: EnvOutput,
+        agent: AgentOutput,
+        starting: np.ndarray,
+        states: Nest,
+        policy_version: int,
+    ) -> list[Unroll]:
+        """Adds one step `[B, ...]` of different environments.
+
+        Args:
+          env_ids: int `[B]`, each at most once.
+          prev_action: `[B, ...]`.
+          env: `[B, ...]`.
+          agent: `[B, ...]`.
+          starting: what `starting(env_ids)` gave for this step, `[K]`.
+          states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
+          policy_version: updates that the policy had seen.
+
+        Returns:
+          The unrolls that this step completed.
+        """
+        step = (prev_action, env, agent)
+        if self._rings is None:
+            self._allocate(step, states)
+        self._begin(env_ids[starting], states, policy_version)
+        count = self._count[env_ids]
+        slots = count % self._stored
+        used = count >= 0
+        if not used.all():
+            slots = np.where(used, slots, 0)  # Overwritten before an unroll begins.
+        for ring, leaf in zip(tf.nest.flatten(self._rings), tf.nest.flatten(step), strict=True):
+            ring[env_ids, slots] = leaf
+        self._count[env_ids] = count + 1
+        first = count + 1 - self._stored
+        complete = (first >= 0) & (first % self._length == 0)
+        return [self._unroll(env_ids[i], first[i]) for i in np.flatnonzero(complete)]
+
+    def _allocate(self, step: Nest, states: Nest) -> None:
+        num_envs = len(self._count)
+
+        def ring(leaf: Any) -> np.ndarray:
+            return np.zeros((num_envs, self._stored, *leaf.shape[1:]), leaf.dtype)
+
+        def heads(leaf: Any) -> np.ndarray:
+            return np.zeros((num_envs, self._heads, *leaf.shape[1:]), leaf.dtype)
+
+        self._rings = tf.nest.map_structure(ring, step)
+        self._states = tf.nest.map_structure(heads, states)
+
+    def _begin(self, env_ids: np.ndarray, states: Nest, policy_version: int) -> None:
+        head = self._head(self._count[env_ids])
+        self._versions[env_ids, head] = policy_version
+        for kept, leaf in zip(tf.nest.flatten(self._states), tf.nest.flatten(states), strict=True):
+            kept[env_ids, head] = leaf
+
+    def _head(self, first: np.ndarray) -> np.ndarray:
+        return (first // self._length) % self._heads
+
+    def _unroll(self, env_id: int, first: int) -> Unroll:
+        order = np.arange(first, first + self._stored) % self._stored
+        head = self._head(first)
+        prev_action, env, agent = tf.nest.map_structure(lambda ring: ring[env_id][order], self._rings)
+        state = tf.nest.map_structure(lambda kept: kept[env_id, head].copy(), self._states)
+        return Unroll(prev_action, env, agent, state, int(self._versions[env_id, head]))

@@ -1,0 +1,203 @@
+"""From the command line to configurations, in two stages.
+
+The first looks only for the environment and the agent; the second defines their flags, and nobody else's, and
+parses everything.
+"""
+
+import dataclasses
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from absl import flags
+
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.flags.definitions import (
+    OptionsT,
+    define_options,
+    given_flags,
+    option_fields,
+    option_names,
+    read_options,
+)
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.options import Options
+
+_GENERAL = "The choice of environment and agent, and help"
+_HELP_ARGUMENTS = frozenset(("--help", "--helpfull", "-help", "-helpfull", "-h"))
+_CHOICES = {True: "--environment=NAME and --agent=NAME", False: "--environment=NAME"}
+_TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+
+
+@dataclasses.dataclass(frozen=True)
+class CommandLine:
+    """A parsed command line.
+
+    Attributes:
+      environment: name of the environment suite.
+      agent: name of the agent; None for a main that takes none.
+      environment_class: the suite's configuration class.
+      agent_class: the agent's configuration class; None for a main that takes no agent.
+      flag_values: the parsed flags.
+    """
+
+    environment: str
+    agent: str | None
+    environment_class: type[EnvironmentConfig]
+    agent_class: type[Options] | None
+    flag_values: flags.FlagValues
+
+    def read(self, config_class: type[OptionsT], **fixed: Any) -> OptionsT:
+        """The validated configuration; `fixed` values do not come from flags.
+
+        Raises:
+          UsageError: an invalid value.
+        """
+        return read_options(config_class, self.flag_values, **fixed)
+
+    def environment_config(self) -> EnvironmentConfig:
+        """The chosen environment's configuration, validated (UsageError)."""
+        return self.read(self.environment_class)
+
+    def agent_config(self) -> Options:
+        """The chosen agent's configuration, validated (UsageError)."""
+        if self.agent_class is None:
+            raise TypeError("This main takes no agent.")
+        return self.read(self.agent_class)
+
+    def given(self, *config_classes: type[Options], leave_out: Collection[str] = ()) -> list[str]:
+        """The flags of these classes that were set, as `--name=value` and each once, for passing them on."""
+        fields = [field.name for config_class in config_classes for field in option_fields(config_class)]
+        names = [name for name in dict.fromkeys(fields) if name in self.flag_values and name not in leave_out]
+        return given_flags(self.flag_values, names)
+
+
+def parse(
+    argv: Sequence[str],
+    description: str,
+    options: Sequence[type[Options]],
+    *,
+    with_agent: bool = True,
+    leave_out: Mapping[type[Options], Collection[str]] | None = None,
+    elsewhere: Sequence[type[Options]] = (),
+) -> CommandLine:
+    """Parses a command line.
+
+    Args:
+      argv: the arguments, the program's name first.
+      description: what `--help` says above the flags.
+      options: classes whose fields become flags of this main, besides the environment's and the agent's.
+      with_agent: whether this main takes `--agent`.
+      leave_out: by class, fields that get no flag.
+      elsewhere: classes of other mains. A flagfile may be shared with them: its lines for their flags (and
+        for the agent's, where this main takes none) are passed over.
+
+    Raises:
+      UsageError: bad input, in one sentence.
+      SystemExit: with code 0, after printing the flags, for `--help` and `--helpfull`.
+    """
+    expanded = expand_flagfiles(argv[1:])
+    environment, agent = scan(expanded, ("environment", "agent")).values()
+    with usage_errors():
+        environment_class = environments.suite(environment).config_class if environment else None
+        agent_class = agents.config_class(agent) if agent else None
+    foreign = option_names(*elsewhere)
+    if not with_agent:
+        foreign |= {"agent"} | option_names(*([agent_class] if agent_class else []))
+        agent = agent_class = None
+
+    flag_values = flags.FlagValues()
+    _define_general(flag_values, with_agent)
+    for config_class in (*options, environment_class, agent_class):
+        if config_class is not None:
+            define_options(config_class, flag_values, (leave_out or {}).get(config_class, ()))
+    if not _HELP_ARGUMENTS.isdisjoint(expanded):
+        print(description.strip())
+        print(flag_values.get_help(include_special_flags=False))
+        if environment is None or (with_agent and agent is None):
+            print(f"\nWith {_CHOICES[with_agent]}, --help prints the flags of what was chosen as well.")
+        raise SystemExit(0)
+    if environment is None or environment_class is None:
+        raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
+    if with_agent and agent is None:
+        raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(agents.names())}).")
+    chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
+    _parse_all(expand_flagfiles(argv[1:], passed_over=foreign - set(flag_values)), flag_values, chosen)
+    return CommandLine(environment, agent, environment_class, agent_class, flag_values)
+
+
+def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
+    """The values of a few flags, knowing no others; None for those not given.
+
+    Args:
+      args: the command line without the program's name, flagfiles expanded.
+      names: the flags, without dashes.
+
+    Raises:
+      UsageError: one of the flags has no value.
+    """
+    flag_values = flags.FlagValues()
+    flag_values.set_gnu_getopt(True)
+    for name in names:
+        flags.DEFINE_flag(_string_flag(name, ""), flag_values)
+    _parse(args, flag_values, known_only=True)
+    return {name: getattr(flag_values, name) for name in names}
+
+
+def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
+    flag_values.set_gnu_getopt(True)
+    where: dict[str, Any] = {"flag_values": flag_values, "module_name": _GENERAL}
+    names = _list(environments.names())
+    flags.DEFINE_flag(_string_flag("environment", f"The environments to act in, one of: {names}."), **where)
+    if with_agent:
+        names = _list(agents.names())
+        flags.DEFINE_flag(_string_flag("agent", f"The algorithm that learns, one of: {names}."), **where)
+    text = "A file of flags, one a line; later flags win over earlier ones."
+    flags.DEFINE_flag(_string_flag("flagfile", text), **where)
+    text = "Prints the flags of this command, the chosen environment and the chosen agent."
+    for name in ("help", "helpfull"):
+        flags.DEFINE_flag(flags.BooleanFlag(name, False, text), **where)
+
+
+def _string_flag(name: str, text: str) -> flags.Flag:
+    return flags.Flag(flags.ArgumentParser(), None, name, None, text)
+
+
+def _parse_all(args: Sequence[str], flag_values: flags.FlagValues, chosen: str) -> None:
+    """The second stage: every argument must be a flag of this command line."""
+    _, *positional = _parse(args, flag_values, chosen)
+    if positional:
+        raise UsageError(f"The argument {positional[0]!r} is no flag; flags are written --name=value.")
+
+
+def _parse(
+    args: Sequence[str], flag_values: flags.FlagValues, chosen: str = "", known_only: bool = False
+) -> list[str]:
+    try:
+        return flag_values(["main", *args], known_only)
+    except flags.UnrecognizedFlagError as error:
+        near = [f"--{name}" for name in difflib.get_close_matches(error.flagname, list(flag_values))]
+        hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the valid ones."
+        raise UsageError(f"Unknown flag --{error.flagname} for {chosen}; {hint}") from None
+    except (flags.Error, ValueError) as error:
+        raise UsageError(_illegal_value(str(error), flag_values)) from None
+
+
+def _illegal_value(text: str, flag_values: flags.FlagValues) -> str:
+    """What absl says of a bad value, in one sentence that says what to change."""
+    match = re.match(r"flag --(\w+)=(.*?): ", text, re.DOTALL)
+    if not match:
+        return text.rstrip(".") + "; flags are written --name=value."
+    name, value = match.groups()
+    parser = flag_values[name].parser
+    choices = getattr(parser, "enum_values", None)
+    valid = f"choose one of: {_list(choices)}" if choices else f"it must be {_TYPE_NAMES[parser.flag_type()]}"
+    return f"--{name}={value} is not valid; {valid}."
+
+
+def _list(names: Collection[str]) -> str:
+    return ", ".join(names)

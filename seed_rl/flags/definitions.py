@@ -1,0 +1,123 @@
+"""One Options class into absl flags, and absl flags back into a validated object of that class."""
+
+import dataclasses
+import types
+import typing
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
+
+from absl import flags
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.options import Options
+
+OptionsT = TypeVar("OptionsT", bound=Options)
+
+_SERIALIZER: Any = flags.ArgumentSerializer()
+
+
+class _WholeNumberParser(flags.IntegerParser):
+    """Integers, also written as 1e9 or 1_000_000."""
+
+    def convert(self, argument: Any) -> int:
+        try:
+            return super().convert(argument)
+        except ValueError:
+            number = float(argument)
+            if not number.is_integer():
+                raise
+            return int(number)
+
+
+def define_options(
+    config_class: type[Options], flag_values: flags.FlagValues, leave_out: Collection[str] = ()
+) -> None:
+    """Defines a flag for every `option` field, under the first line of the class's docstring as the heading.
+
+    A flag that is there already is shared when its type and default are the same.
+
+    Args:
+      config_class: fields may be int, float, bool or str, each also `| None`.
+      flag_values: where the flags are defined.
+      leave_out: names of fields that get no flag.
+
+    Raises:
+      TypeError: a field of another type, or one that clashes with a flag that is there already.
+    """
+    heading = (config_class.__doc__ or config_class.__name__).strip().splitlines()[0].rstrip(".")
+    hints = typing.get_type_hints(config_class)
+    for field in option_fields(config_class):
+        if field.name in leave_out:
+            continue
+        flag = _make_flag(config_class, field, hints[field.name])
+        if field.name not in flag_values:
+            flags.DEFINE_flag(flag, flag_values, module_name=heading)
+            continue
+        new, present = _describe(flag), _describe(flag_values[field.name])
+        if new != present:
+            raise TypeError(
+                f"{config_class.__name__}.{field.name} ({new}) clashes with another class's flag "
+                f"({present}); give both the same type and default, or rename one."
+            )
+
+
+def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **fixed: Any) -> OptionsT:
+    """The object that the parsed flags describe.
+
+    Args:
+      config_class: what to build.
+      flag_values: parsed flags.
+      **fixed: values that do not come from a flag.
+
+    Raises:
+      UsageError: an invalid value, in the words of the class's own validation.
+    """
+    names = [field.name for field in option_fields(config_class)]
+    values = {name: getattr(flag_values, name) for name in names if name not in fixed and name in flag_values}
+    try:
+        return config_class(**values, **fixed)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def given_flags(flag_values: flags.FlagValues, names: Iterable[str]) -> list[str]:
+    """Those of `names` that the command line or a flagfile set, as `--name=value`."""
+    return [flag_values[name].serialize() for name in names if flag_values[name].present]
+
+
+def option_fields(config_class: type[Options]) -> list[dataclasses.Field]:
+    """The fields that become flags: those made with `option`."""
+    return [field for field in dataclasses.fields(config_class) if "help" in field.metadata]
+
+
+def option_names(*config_classes: type[Options]) -> set[str]:
+    """The names of the flags of these classes."""
+    return {field.name for config_class in config_classes for field in option_fields(config_class)}
+
+
+def _make_flag(config_class: type[Options], field: dataclasses.Field, hint: Any) -> flags.Flag:
+    kind = _without_none(hint)
+    default: Any = field.default
+    text, choices = field.metadata["help"], field.metadata["choices"]
+    if kind is str and choices:
+        return flags.EnumFlag(field.name, default, text, list(choices))
+    if kind is bool:
+        return flags.BooleanFlag(field.name, default, text)
+    parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
+    if kind not in parsers:
+        raise TypeError(
+            f"{config_class.__name__}.{field.name} is of type {hint}, which no flag can hold; use int, "
+            "float, bool or str (each may be `| None`)."
+        )
+    return flags.Flag(parsers[kind](), _SERIALIZER, field.name, default, text)
+
+
+def _describe(flag: flags.Flag) -> str:
+    return f"{flag.flag_type()}{getattr(flag.parser, 'enum_values', '')}, default {flag.default}"
+
+
+def _without_none(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
+        return kinds[0] if len(kinds) == 1 else hint
+    return hint

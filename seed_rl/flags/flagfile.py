@@ -1,0 +1,78 @@
+"""Flagfiles: one `--name=value` a line, `#` or `//` before comments, `--flagfile=OTHER` to include another.
+
+absl reads them as well, but looks for an included file in the current directory. Here it is looked for beside
+the file that names it, so that presets work from any directory; and a flagfile may be shared by the learner,
+the actors and the local launcher, each of which passes over what is not for it.
+"""
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from seed_rl.flags.errors import UsageError
+
+_COMMENTS = ("#", "//")
+
+
+def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> list[str]:
+    """Replaces each `--flagfile=PATH` by the lines of its file, in place; later flags win.
+
+    Args:
+      args: the command line without the program's name.
+      passed_over: names of flags whose lines in files are left out.
+
+    Raises:
+      UsageError: a file cannot be read, holds a line that is no flag, or includes itself.
+    """
+    expanded: list[str] = []
+    rest = iter(args)
+    for arg in rest:
+        if arg == "--":
+            return [*expanded, arg, *rest]
+        path = _flagfile_path(arg)
+        if path is None:
+            expanded.append(arg)
+            continue
+        if "=" not in arg:
+            path = next(rest, "")
+        if not path:
+            raise UsageError("--flagfile needs a path: --flagfile=PATH.")
+        lines = _read(Path(path).expanduser(), including=())
+        expanded += [line for line in lines if _bare_name(line, passed_over) not in passed_over]
+    return expanded
+
+
+def _flagfile_path(arg: str) -> str | None:
+    """What `arg` names as a flagfile: a path, '' where the next argument does, None for any other flag."""
+    name, _, path = arg.partition("=")
+    return path.strip() if name in ("--flagfile", "-flagfile") else None
+
+
+def _bare_name(line: str, names: Collection[str]) -> str:
+    """The flag that a line sets; `--noNAME` sets NAME."""
+    name = line.lstrip("-").partition("=")[0].strip()
+    return name[2:] if name.startswith("no") and name[2:] in names else name
+
+
+def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
+    path = path.resolve()
+    if path in including:
+        raise UsageError(f"The flagfile {path} includes itself; take its --flagfile line out.")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise UsageError(f"The flagfile {path} cannot be read ({reason}).") from None
+    lines: list[str] = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
+        if not line or line.startswith(_COMMENTS):
+            continue
+        if not line.startswith("-"):
+            raise UsageError(
+                f"Line {number} of the flagfile {path} is no flag: {line!r}; write --name=value."
+            )
+        included = _flagfile_path(line)
+        if included is None:
+            lines.append(line)
+        else:
+            lines += _read(path.parent / Path(included).expanduser(), (*including, path))
+    return lines

@@ -1,0 +1,1 @@
+"""The inference server, its batcher, and the core that acts."""

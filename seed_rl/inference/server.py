@@ -1,0 +1,109 @@
+"""The inference server: an event loop in a thread of its own that hosts the gRPC service. No TensorFlow."""
+
+import asyncio
+import os
+import stat
+import threading
+from collections.abc import Callable
+
+import grpc
+
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.service import InferenceService, Request
+from seed_rl.inference.slots import Lease
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.generated.inference_pb2_grpc import add_InferenceServicer_to_server
+from seed_rl.wire.protocol import KEEPALIVE_OPTIONS, EnvironmentIdentity
+
+_GRACE_SECS = 3.0
+
+
+class InferenceServer:
+    """Listens on an address and moves steps into a batcher and answers out of it."""
+
+    def __init__(
+        self,
+        address: str,
+        identity: EnvironmentIdentity,
+        num_envs: int,
+        batcher: Batcher[Request],
+        max_envs_per_message: int,
+        on_lease: Callable[[Lease], None] = lambda lease: None,
+        on_episodes: Callable[[list[pb.Episode]], None] = lambda episodes: None,
+    ):
+        """Starts listening.
+
+        Args:
+          address: unix:PATH or HOST:PORT (port 0 picks a free one, see `port`).
+          identity: the environments that actors must have.
+          num_envs: environments of the run.
+          batcher: where steps go.
+          max_envs_per_message: largest environment group.
+          on_lease: called for each accepted stream.
+          on_episodes: called with the episodes that actors report.
+
+        Raises:
+          ValueError: the address cannot be listened on.
+        """
+        self.port = 0
+        self._address = address
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="inference-server", daemon=True)
+        self._thread.start()
+
+        async def start() -> tuple[grpc.aio.Server, InferenceService]:
+            service = InferenceService(
+                identity, num_envs, max_envs_per_message, batcher, on_lease, on_episodes
+            )
+            options = [
+                *KEEPALIVE_OPTIONS,
+                ("grpc.max_receive_message_length", service.max_message_bytes),
+                ("grpc.max_send_message_length", service.max_message_bytes),
+                ("grpc.so_reuseport", 0),
+            ]
+            server = grpc.aio.server(options=options, compression=grpc.Compression.NoCompression)
+            add_InferenceServicer_to_server(service, server)
+            self.port = server.add_insecure_port(address)
+            await server.start()
+            return server, service
+
+        try:
+            _free_socket_path(address)
+            self._server, self._service = self._run(start())
+        except (RuntimeError, OSError) as error:
+            self._end_loop()
+            raise ValueError(f"Cannot listen on --server_address={address}: {error}.") from error
+
+    def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
+        """Sends actions to the actors that wait for them; any thread."""
+        self._loop.call_soon_threadsafe(self._service.deliver, answers)
+
+    def stop(self, reason: str = "") -> None:
+        """Ends every stream and stops listening.
+
+        Args:
+          reason: empty when training is complete (actors exit with it); otherwise why the learner stops, and
+            actors come back when there is a learner again.
+        """
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._service.end, reason)
+        self._run(self._server.stop(_GRACE_SECS))
+        self._end_loop()
+
+    def _run(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def _end_loop(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+def _free_socket_path(address: str) -> None:
+    """Removes the socket file that a learner that was killed left behind."""
+    path = address.removeprefix("unix:")
+    if path != address and os.path.exists(path):
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise OSError(f"{path} exists and is no socket")
+        os.unlink(path)

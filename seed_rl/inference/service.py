@@ -1,0 +1,230 @@
+"""The gRPC service: who may connect, and the conversation with each environment group. No TensorFlow.
+
+Runs on one asyncio event loop. A stream costs no thread, so hundreds of actors can be connected.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.slots import Lease, SlotRefusedError, Slots
+from seed_rl.types import ArraySpec
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.generated.inference_pb2_grpc import InferenceServicer
+from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, differences, max_message_bytes
+
+# An actor that restarts may be back before its old connection is seen to be closed.
+_TAKEOVER_PATIENCE_SECS = 3.0
+
+
+class Request(NamedTuple):
+    """One step of an environment group on its way through the batcher.
+
+    `records`: bytes as in the message Step, already checked. `is_first`: first step of its stream.
+    `arrived`: when it came, in seconds of the monotonic clock.
+    `answer`: an asyncio future for the bytes of the actions, or None when training has ended.
+    """
+
+    lease: Lease
+    records: bytes
+    is_first: bool
+    arrived: float
+    answer: "asyncio.Future[bytes | None]"
+
+
+class _Refused(Exception):
+    """Ends a stream with a status and a sentence."""
+
+    def __init__(self, code: grpc.StatusCode, sentence: str):
+        super().__init__(sentence)
+        self.code = code
+
+
+class InferenceService(InferenceServicer):
+    """Describe and Act, as protos/inference.proto says."""
+
+    def __init__(
+        self,
+        identity: EnvironmentIdentity,
+        num_envs: int,
+        max_envs_per_message: int,
+        batcher: Batcher[Request],
+        on_lease: Callable[[Lease], None],
+        on_episodes: Callable[[list[pb.Episode]], None],
+    ):
+        """Prepares the service.
+
+        Args:
+          identity: the environments that actors must have.
+          num_envs: environments of the run.
+          max_envs_per_message: largest environment group.
+          batcher: where steps go.
+          on_lease: called (on the event loop) for each accepted stream.
+          on_episodes: called with the episodes that actors report.
+        """
+        self._codec = StepCodec(identity.spec)
+        self._batcher = batcher
+        self._on_lease, self._on_episodes = on_lease, on_episodes
+        self._slots = Slots(num_envs)
+        self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
+        self._slot_freed = asyncio.Condition()
+        self._ended: str | None = None  # "": training is complete; else why the learner stops.
+        self._waiting: set[asyncio.Future[bytes | None]] = set()
+        self._description = pb.Description(
+            protocol_version=PROTOCOL_VERSION,
+            num_envs=num_envs,
+            num_action_repeats=identity.spec.num_action_repeats,
+            max_environments_per_message=max_envs_per_message,
+            max_message_bytes=max_message_bytes(self._codec.record_bytes, max_envs_per_message),
+        )
+        identity.describe_into(self._description)
+        self._action: ArraySpec = identity.spec.action
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Largest message that the server must accept."""
+        return self._description.max_message_bytes
+
+    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:  # noqa: N802
+        """What the learner expects."""
+        return self._description
+
+    async def Act(self, request_iterator: Any, context: Any) -> None:  # noqa: N802
+        """The conversation with one environment group."""
+        lease: Lease | None = None
+        client: int | None = None
+        try:
+            lease = await self._introduce(await context.read())
+            client = self._batcher.connect()
+            self._on_lease(lease)
+            await self._converse(context, lease, client)
+        except _Refused as refusal:
+            await context.abort(refusal.code, str(refusal))
+        finally:
+            if client is not None:
+                self._batcher.disconnect(client)
+            if lease is not None:
+                await self._release(lease)
+
+    def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
+        """Answers requests; must run on the event loop."""
+        for request, actions in answers:
+            if not request.answer.done():
+                request.answer.set_result(actions)
+
+    def end(self, reason: str) -> None:
+        """Ends all conversations; must run on the event loop.
+
+        Args:
+          reason: empty when training is complete (actors exit); otherwise why the learner stops for now.
+        """
+        self._ended = reason
+        for answer in self._waiting:
+            if not answer.done():
+                answer.set_result(None)
+
+    async def _converse(self, context: Any, lease: Lease, client: int) -> None:
+        is_first = True
+        loop = asyncio.get_running_loop()
+        while True:
+            message = await context.read()
+            if message is grpc.aio.EOF:
+                return
+            self._check_step(message, lease, is_first)
+            if message.step.episodes:
+                self._on_episodes(list(message.step.episodes))
+            answer = loop.create_future()
+            if self._ended is None:
+                self._waiting.add(answer)
+                request = Request(lease, message.step.records, is_first, time.monotonic(), answer)
+                self._batcher.submit(client, request, lease.num_envs)
+                try:
+                    actions = await answer
+                finally:
+                    self._waiting.discard(answer)
+                if actions is not None:
+                    await context.write(pb.ActResponse(actions=actions))
+                    is_first = False
+                    continue
+            if self._ended:
+                raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
+            return
+
+    def _check_step(self, message: pb.ActRequest, lease: Lease, is_first: bool) -> None:
+        invalid = grpc.StatusCode.INVALID_ARGUMENT
+        if message.WhichOneof("kind") != "step":
+            raise _Refused(invalid, "After the hello every message must be a step.")
+        try:
+            self._codec.check(message.step.records, lease.num_envs)
+        except ValueError as error:
+            raise _Refused(invalid, str(error)) from None
+        if is_first and lease.is_new_run:
+            records = np.frombuffer(message.step.records, self._codec.record)
+            if not records["done"].all():
+                raise _Refused(invalid, "The first step of a new actor must be a reset: set done.")
+
+    async def _introduce(self, message: Any) -> Lease:
+        """Checks a hello and leases the environments that it asks for."""
+        if message is grpc.aio.EOF or message.WhichOneof("kind") != "hello":
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, "The first message of a stream must be a hello.")
+        hello = message.hello
+        precondition = grpc.StatusCode.FAILED_PRECONDITION
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise _Refused(
+                precondition,
+                f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
+                f"{hello.protocol_version}: install the same seed_rl on both.",
+            )
+        found = differences(self._description, hello)
+        if found:
+            raise _Refused(
+                precondition,
+                f"The actor's environment does not fit the learner's ({'; '.join(found)}; 'here' is the "
+                "learner): start both with the same flags.",
+            )
+        largest = self._description.max_environments_per_message
+        if hello.num_envs > largest:
+            raise _Refused(
+                precondition,
+                f"A group of {hello.num_envs} environments exceeds the learner's --inference_batch_size="
+                f"{largest}; raise that, or --num_env_groups of the actor.",
+            )
+        return await self._claim(hello)
+
+    async def _claim(self, hello: pb.Hello) -> Lease:
+        """Leases environments. A stream of the same process gives way; another process gets a moment to go."""
+        deadline = time.monotonic() + _TAKEOVER_PATIENCE_SECS
+        async with self._slot_freed:
+            while True:
+                holders = self._slots.holders(hello.first_env, hello.num_envs)
+                for holder in holders:
+                    if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
+                        stream.cancel()
+                patience = deadline - time.monotonic()
+                if holders and patience > 0:
+                    try:
+                        await asyncio.wait_for(self._slot_freed.wait(), patience)
+                    except asyncio.TimeoutError:  # noqa: UP041 (an alias only from Python 3.11 on)
+                        pass
+                    continue
+                try:
+                    lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
+                except SlotRefusedError as error:
+                    codes = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.OUT_OF_RANGE)
+                    raise _Refused(codes[error.out_of_range], str(error)) from None
+                task = asyncio.current_task()
+                assert task is not None
+                self._streams[lease.key] = task
+                return lease
+
+    async def _release(self, lease: Lease) -> None:
+        self._slots.release(lease)
+        self._streams.pop(lease.key, None)
+        async with self._slot_freed:
+            self._slot_freed.notify_all()

@@ -1,0 +1,1 @@
+"""One command for one machine: a learner and its actors as supervised children. Imports no TensorFlow."""

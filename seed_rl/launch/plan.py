@@ -1,0 +1,160 @@
+"""From the local launcher's command line to the commands of the learner and the actors."""
+
+import contextlib
+import dataclasses
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.flags.command_line import CommandLine, parse, scan
+from seed_rl.flags.definitions import option_names
+from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, configs_directory, find_preset
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.options import Options
+
+_POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
+_COMPUTED = frozenset(("num_envs", "task"))
+_SOCKET_PATH_BYTES = 103  # macOS; Linux takes four more.
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What the launcher runs.
+
+    Attributes:
+      learner: the learner's command.
+      actors: one command an actor, in the order of their tasks.
+      logdir: directory of the run.
+    """
+
+    learner: list[str]
+    actors: list[list[str]]
+    logdir: Path
+
+
+def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tuple[list[str], Path | None]:
+    """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, a preset first.
+
+    Args:
+      args: the command line without the program's name.
+      configs: directory of the presets; by default the project's own.
+
+    Returns:
+      The flags (of one said twice the last counts) and the preset that is among them; None if there is none,
+      because there is none for this environment and agent or because a flagfile was given.
+
+    Raises:
+      UsageError: too many arguments before the first flag.
+    """
+    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    if count > len(_POSITIONAL):
+        raise UsageError(
+            f"The argument {args[len(_POSITIONAL)]!r} is one too many; the form is [environment] [agent] "
+            "[actors] [environments per actor] [--flags]."
+        )
+    positional = [f"--{name}={value}" for name, value in zip(_POSITIONAL, args[:count], strict=False)]
+    flags = [*args[count:], *positional]
+    defaults = [f"--agent={DEFAULT_AGENT}"]
+    expanded = expand_flagfiles(flags)
+    if expanded != flags:
+        return [*defaults, *flags], None
+    defaults.append(f"--environment={DEFAULT_ENVIRONMENT}")
+    chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
+    preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
+    return [*defaults, *([f"--flagfile={preset}"] if preset else []), *flags], preset
+
+
+def parse_local(argv: Sequence[str], description: str) -> CommandLine:
+    """Parses complete arguments (program's name first) into every flag of the launcher and of its children.
+
+    Raises:
+      UsageError: bad input.
+      SystemExit: for `--help`.
+    """
+    own = option_names(LocalConfig) | _COMPUTED
+    children = (LearnerConfig, ActorConfig)
+    return parse(
+        argv,
+        description,
+        (LocalConfig, *children),
+        leave_out=dict.fromkeys(children, own),
+        elsewhere=children,
+    )
+
+
+def make_plan(line: CommandLine, server_address: str) -> Plan:
+    """The commands that a parsed command line asks for.
+
+    All settings are validated here, before anything starts.
+
+    Args:
+      line: from `parse_local`.
+      server_address: where the learner listens.
+
+    Raises:
+      UsageError: an invalid value.
+    """
+    local = line.read(LocalConfig)
+    environment_config = line.environment_config()
+    line.agent_config()
+    logdir = Path(local.logdir or default_logdir(line, environment_config))
+    shared = {"server_address": server_address}
+    learner = {**shared, "num_envs": local.num_actors * local.env_batch_size, "logdir": str(logdir)}
+    actor = {**shared, "env_batch_size": local.env_batch_size}
+    line.read(LearnerConfig, **learner)
+    line.read(ActorConfig, **actor, task=0)
+
+    own = option_names(LocalConfig)
+    agent_classes = [line.agent_class] if line.agent_class else []
+    learner_flags = line.given(LearnerConfig, line.environment_class, *agent_classes, leave_out=own)
+    actor_flags = line.given(ActorConfig, line.environment_class, leave_out=own)
+    chosen = {"environment": line.environment, "agent": line.agent}
+    return Plan(
+        learner=_command("learner_main", {**chosen, **learner}, learner_flags),
+        actors=[
+            _command("actor_main", {"environment": line.environment, "task": task, **actor}, actor_flags)
+            for task in range(local.num_actors)
+        ],
+        logdir=logdir,
+    )
+
+
+def default_logdir(line: CommandLine, environment_config: Options) -> str:
+    """runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
+    game = getattr(environment_config, "game", None)
+    name = "_".join(str(part) for part in (line.environment, line.agent, game) if part)
+    return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+
+
+@contextlib.contextmanager
+def private_server_address() -> Iterator[str]:
+    """A unix socket in a fresh directory that only this user can enter; removed at the end.
+
+    Raises:
+      UsageError: the directory for temporary files has too long a path for a unix socket.
+    """
+    with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
+        path = f"{directory}/learner.sock"
+        if len(path.encode()) > _SOCKET_PATH_BYTES:
+            raise UsageError(
+                f"The path {path} is too long for a unix socket; set TMPDIR to a shorter directory or give "
+                "--server_address."
+            )
+        yield f"unix:{path}"
+
+
+def _command(module: str, values: dict[str, Any], flags: Sequence[str]) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        f"seed_rl.{module}",
+        *(f"--{name}={v}" for name, v in values.items()),
+        *flags,
+    ]

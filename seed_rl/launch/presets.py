@@ -1,0 +1,36 @@
+"""Presets: the flagfiles in configs/, found beside the package in a clone and inside it when installed."""
+
+from pathlib import Path
+
+import seed_rl
+
+DEFAULT_ENVIRONMENT = "atari"
+DEFAULT_AGENT = "vtrace"
+DEFAULT_PRESET = "atari_vtrace_pong_small"
+
+
+def configs_directory() -> Path:
+    """The directory of the flagfiles: inside the package when installed, beside it in a clone."""
+    package = Path(seed_rl.__file__).parent
+    installed = package / "configs"
+    return installed if installed.is_dir() else package.parent / "configs"
+
+
+def find_preset(directory: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
+    """The flagfile for a small machine: the game's, else the environment's, else the only one.
+
+    Args:
+      directory: where the flagfiles are.
+      environment: name of the suite.
+      agent: name of the agent.
+      game: the `--game` that was given; None when the user leaves it to the preset.
+    """
+    stem = f"{environment}_{agent}"
+    exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []
+    if game is None and DEFAULT_PRESET.startswith(f"{stem}_"):
+        exact.append(DEFAULT_PRESET)
+    for name in (*exact, f"{stem}_small"):
+        if (directory / f"{name}.flags").is_file():
+            return directory / f"{name}.flags"
+    candidates = [path for path in sorted(directory.glob("*small.flags")) if path.name.startswith(f"{stem}_")]
+    return candidates[0] if len(candidates) == 1 else None

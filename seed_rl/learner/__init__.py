@@ -1,0 +1,1 @@
+"""The learner: wires inference, experience and training together."""

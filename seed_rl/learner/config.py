@@ -1,0 +1,48 @@
+"""Settings of the learner process. Imports no TensorFlow."""
+
+import dataclasses
+
+from seed_rl.options import option
+from seed_rl.training.config import TrainerConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class LearnerConfig(TrainerConfig):
+    """Everything of a learner that is neither the agent's nor the environment's."""
+
+    server_address: str = option(
+        "unix:/tmp/seed_rl.sock", "Where actors connect: unix:PATH on one machine, HOST:PORT for TCP."
+    )
+    num_envs: int = option(
+        4, "Environments over all actors together (actors x --env_batch_size).", at_least=1
+    )
+    logdir: str = option("runs/seed_rl", "Directory of the run: checkpoints, metrics, TensorBoard events.")
+    total_environment_frames: int = option(
+        1_000_000_000, "Training ends after this many environment frames (agent steps x repeats).", at_least=1
+    )
+    inference_batch_size: int = option(64, "Most environments in one inference call.", at_least=1)
+    inference_timeout_ms: float = option(
+        20.0,
+        "An inference batch that is neither full nor complete is handed over after this long, in "
+        "milliseconds: what a stalled actor can cost the others.",
+        above=0,
+    )
+    num_inference_threads: int = option(
+        1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1
+    )
+    init_checkpoint: str | None = option(
+        None, "Checkpoint (path prefix or run directory) whose network a new run starts from."
+    )
+    save_checkpoint_secs: float = option(600.0, "Seconds between checkpoints.", above=0)
+    keep_checkpoints: int = option(3, "How many of the last checkpoints are kept.", at_least=1)
+    keep_checkpoint_every_hours: float = option(
+        1.0, "Besides the last ones, one checkpoint per this many hours is kept for good.", above=0
+    )
+    log_period_secs: float = option(10.0, "Seconds between lines of metrics and progress.", above=0)
+    seed: int = option(1, "Seed of the network's initialisation and of sampling.")
+    intra_op_threads: int = option(
+        0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0
+    )
+    inter_op_threads: int = option(
+        0, "TensorFlow's threads between operations; 0 lets TensorFlow choose.", at_least=0
+    )

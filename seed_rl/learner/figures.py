@@ -1,0 +1,85 @@
+"""The figures of a run: gathered from all rooms, once per period."""
+
+import collections
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import psutil
+
+from seed_rl.inference.slots import Lease
+
+_WINDOW = 100
+
+
+class RunFigures:
+    """Counts episodes and restarts as they are reported (any thread), and makes the figures of a period."""
+
+    def __init__(self, num_action_repeats: int, env_frames: int, seconds: float, episodes: int):
+        """Starts counting.
+
+        Args:
+          num_action_repeats: environment frames in an agent step.
+          env_frames: of the run so far, more than 0 when it is resumed.
+          seconds: of the run so far.
+          episodes: of the run so far.
+        """
+        self._repeats = num_action_repeats
+        self._frames_before = env_frames
+        self._started = time.monotonic() - seconds
+        self._last = (time.monotonic(), env_frames)
+        self._lock = threading.Lock()
+        self._recent: collections.deque[tuple[float, int]] = collections.deque(maxlen=_WINDOW)
+        self._process = psutil.Process()
+        self.episodes = episodes
+        self.actor_restarts = 0
+
+    @property
+    def seconds(self) -> float:
+        """Of the run so far, time between sessions not counted."""
+        return time.monotonic() - self._started
+
+    def env_frames(self, agent_steps: int) -> int:
+        """Environment frames of the run, given the agent steps since this process started."""
+        return self._frames_before + agent_steps * self._repeats
+
+    def on_lease(self, lease: Lease) -> None:
+        """A stream was accepted."""
+        self.actor_restarts += lease.is_restart
+
+    def on_episodes(self, episodes: Iterable[Any]) -> None:
+        """Actors reported finished episodes (messages)."""
+        with self._lock:
+            for episode in episodes:
+                self._recent.append((episode.episode_return, episode.agent_steps))
+                self.episodes += 1
+
+    def take(self, agent_steps: int, updates: int) -> dict[str, Any]:
+        """The figures of the period that ends now.
+
+        Args:
+          agent_steps: since this process started.
+          updates: of the run.
+        """
+        now, frames = time.monotonic(), self.env_frames(agent_steps)
+        last_time, last_frames = self._last
+        self._last = (now, frames)
+        figures: dict[str, Any] = {
+            "env_frames": frames,
+            "agent_steps": frames // self._repeats,
+            "updates": updates,
+            "seconds": self.seconds,
+            "frames_per_second": (frames - last_frames) / max(now - last_time, 1e-9),
+            "episodes": self.episodes,
+            "actor_restarts": self.actor_restarts,
+            "learner_memory_mib": self._process.memory_info().rss / 2**20,
+        }
+        with self._lock:
+            recent = list(self._recent)
+        if recent:
+            returns, lengths = np.array(recent).T
+            figures["mean_return"] = float(returns.mean())
+            figures["mean_episode_agent_steps"] = float(lengths.mean())
+        return figures

@@ -1,0 +1,231 @@
+"""The learner: wires inference, experience and training, for any agent and any environment.
+
+No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is the
+thread that calls `run`.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from seed_rl.agents.base import Agent
+from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.experience.make import make_experience
+from seed_rl.experience.source import DeviceBatch, Source
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.server import InferenceServer
+from seed_rl.inference.service import Request
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.figures import RunFigures
+from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.training.export import export_policy
+from seed_rl.training.metrics import MetricsWriter
+from seed_rl.training.progress import ProgressDisplay
+from seed_rl.training.trainer import Trainer, UpdateOutput
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+# How soon the training thread notices, while it has no batch, that it should stop.
+_POLL_SECS = 0.2
+
+
+class Inference:
+    """Server, batcher and inference threads: everything between the wire and the experience."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        identity: EnvironmentIdentity,
+        core: InferenceCore,
+        figures: RunFigures,
+    ):
+        """Starts serving.
+
+        Raises:
+          ValueError: the address cannot be listened on.
+        """
+        self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+        self._batcher: Batcher[Request] = Batcher(
+            config.inference_batch_size, config.inference_timeout_ms / 1e3
+        )
+        self._server = InferenceServer(
+            config.server_address,
+            identity,
+            config.num_envs,
+            self._batcher,
+            config.inference_batch_size,
+            figures.on_lease,
+            figures.on_episodes,
+        )
+        self._threads = [
+            threading.Thread(target=self._serve, args=(core,), name=f"inference-{i}", daemon=True)
+            for i in range(config.num_inference_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def raise_error(self) -> None:
+        """Raises what an inference thread died of, if one did."""
+        if not self._errors.empty():
+            raise self._errors.get()
+
+    def stop(self, reason: str, experience: Experience) -> None:
+        """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience."""
+        experience.close()
+        self._batcher.close()
+        for thread in self._threads:
+            thread.join()
+        self._server.stop(reason)
+
+    def _serve(self, core: InferenceCore) -> None:
+        try:
+            core.serve(self._batcher, self._server.deliver)
+        except ClosedError:
+            pass
+        except BaseException as error:
+            self._errors.put(error)
+
+
+class Learner:
+    """One run of training, from its last checkpoint to its end or until it is told to stop."""
+
+    def __init__(self, config: LearnerConfig, identity: EnvironmentIdentity, agent: Agent):
+        """Prepares the run and restores its last checkpoint; writes nothing and serves nobody yet.
+
+        Args:
+          config: settings.
+          identity: the environments.
+          agent: what learns; its variables are overwritten by a checkpoint.
+
+        Raises:
+          ValueError: a checkpoint does not fit, or settings contradict each other.
+        """
+        self._config, self._identity, self._agent = config, identity, agent
+        self._trainer = Trainer(agent, config)
+        self._checkpointer = Checkpointer(
+            config.logdir, agent, self._trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
+        )
+        self.resumed_from = self._checkpointer.restore()
+        if self.resumed_from is None and config.init_checkpoint:
+            self._checkpointer.initialise_from(config.init_checkpoint)
+        progress = self._checkpointer.progress
+        self._figures = RunFigures(
+            identity.spec.num_action_repeats,
+            int(progress.env_frames.numpy()),
+            float(progress.seconds.numpy()),
+            int(progress.episodes.numpy()),
+        )
+        self._experience = make_experience(agent.experience, config.batch_size)
+        self._core = InferenceCore(
+            agent,
+            identity.spec,
+            config.num_envs,
+            self._experience.insert,
+            lambda: self._trainer.updates,
+        )
+
+    def run(self, stopping: Callable[[], bool]) -> bool:
+        """Trains until the run's environment frames are reached or `stopping` says so.
+
+        Leaves a checkpoint either way, and an exported policy at the end of training.
+
+        Returns:
+          Whether training is complete.
+
+        Raises:
+          FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
+        """
+        config = self._config
+        inference = Inference(config, self._identity, self._core, self._figures)
+        display = ProgressDisplay(config.total_environment_frames, self._frames())
+        metrics = MetricsWriter(config.logdir)
+        source = Source(self._experience)
+        complete = reason = ""
+        try:
+            if self.resumed_from:
+                display.say(f"Going on from {self.resumed_from}.")
+            figures = self._train(inference, source, metrics, display, stopping)
+            if self._frames() >= config.total_environment_frames:
+                complete = "Training is complete"
+            else:
+                reason = "The learner was stopped."
+            self._save()
+        except BaseException:
+            reason = "The learner failed."
+            raise
+        finally:
+            inference.stop(reason, self._experience)
+            source.close()
+            metrics.close()
+        if complete:
+            export_policy(self._agent, self._identity.spec, f"{config.logdir}/saved_model")
+        display.finish(figures, complete or "Stopped with a checkpoint")
+        return bool(complete)
+
+    def _train(
+        self,
+        inference: Inference,
+        source: Source,
+        metrics: MetricsWriter,
+        display: ProgressDisplay,
+        stopping: Callable[[], bool],
+    ) -> dict[str, Any]:
+        """The loop; returns the last figures."""
+        config, total = self._config, self._config.total_environment_frames
+        output: UpdateOutput | None = None
+        lags: list[float] = []
+        last_log = last_save = time.monotonic()
+        while not stopping() and self._frames() < total:
+            inference.raise_error()
+            batch = source.next(_POLL_SECS)
+            if batch is not None:
+                lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))
+                output = self._update(batch)
+            now = time.monotonic()
+            if now - last_log >= config.log_period_secs:
+                last_log = now
+                figures = self._report(output, lags)
+                metrics.write(figures)
+                display.show(figures)
+                lags = []
+            if now - last_save >= config.save_checkpoint_secs:
+                last_save = now
+                self._save()
+        figures = self._report(output, lags)
+        metrics.write(figures)
+        return figures
+
+    def _update(self, batch: DeviceBatch) -> UpdateOutput:
+        output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
+        if output.priority is not None:
+            self._experience.update_priorities(batch.handle, output.priority.numpy())
+        return output
+
+    def _report(self, output: UpdateOutput | None, lags: list[float]) -> dict[str, Any]:
+        figures = self._figures.take(self._core.agent_steps, self._trainer.updates)
+        figures |= self._core.figures.take() | self._experience.figures()
+        if lags:
+            figures["policy_lag_updates"] = float(np.mean(lags))
+        if output is not None:
+            figures |= {name: float(value.numpy()) for name, value in output.metrics.items()}
+            if not np.isfinite(figures["loss"]):
+                raise FloatingPointError(
+                    "The loss is no longer finite; lower --learning_rate or --clip_norm and go on from the last "
+                    "checkpoint."
+                )
+        return figures
+
+    def _frames(self) -> int:
+        return self._figures.env_frames(self._core.agent_steps)
+
+    def _save(self) -> None:
+        progress, frames = self._checkpointer.progress, self._frames()
+        progress.env_frames.assign(frames)
+        progress.agent_steps.assign(frames // self._identity.spec.num_action_repeats)
+        progress.episodes.assign(self._figures.episodes)
+        progress.seconds.assign(self._figures.seconds)
+        self._checkpointer.save()

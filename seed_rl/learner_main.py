@@ -1,0 +1,97 @@
+"""The learner process: hosts inference, trains, and keeps the run directory.
+
+Examples:
+  python -m seed_rl.learner_main --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \\
+    --num_envs=16 --logdir=runs/catch
+  python -m seed_rl.learner_main --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \\
+    --num_envs=256 --logdir=runs/pong
+
+Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
+"""
+
+import os
+import signal
+import threading
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.environments.specs import environment_spec
+from seed_rl.flags.command_line import CommandLine, parse
+from seed_rl.flags.errors import require_package, run_main, usage_errors
+from seed_rl.launch.config import LocalConfig
+from seed_rl.learner import run_directory
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.options import Options
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+
+def main(argv: list[str]) -> int:
+    """Runs a learner; returns the exit code, 0 at the end of training and after a stop with a checkpoint."""
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    line = parse(argv, __doc__, (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
+    config, environment_config, agent_config = (
+        line.read(LearnerConfig),
+        line.environment_config(),
+        line.agent_config(),
+    )
+    require_package("tensorflow", "learner")
+    identity = _identity(line, config)
+    record = {
+        "environment": {"name": line.environment, "settings": environment_config.to_dict()},
+        "agent": {"name": line.agent, "network": _network_settings(agent_config)},
+    }
+    with usage_errors():
+        run_directory.check(config.logdir, record)
+    learner = _make_learner(line, config, agent_config, identity)
+    if stop.is_set():
+        return 0
+    with usage_errors():
+        settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
+        run_directory.record(config.logdir, record, settings)
+    learner.run(stop.is_set)
+    return 0
+
+
+def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
+    """Makes one environment, to see what it is like."""
+    environment_config = line.environment_config()
+    with usage_errors():
+        suite = environments.suite(line.environment)
+        environment = suite.make(environment_config, config.seed)
+        spec: EnvironmentSpec = environment_spec(environment, environment_config)
+        environment.close()
+    return EnvironmentIdentity(line.environment, environment_config.to_dict(), spec)
+
+
+def _network_settings(agent_config: Options) -> dict:
+    """The settings that a checkpoint depends on."""
+    names = {field for field in NetworkConfig.__dataclass_fields__}
+    return {name: value for name, value in agent_config.to_dict().items() if name in names}
+
+
+def _make_learner(
+    line: CommandLine, config: LearnerConfig, agent_config: Options, identity: EnvironmentIdentity
+):
+    """Imports TensorFlow, sets its threads and seeds, and builds the learner."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import keras
+    import tensorflow as tf
+
+    from seed_rl.learner.loop import Learner
+
+    tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
+    keras.utils.set_random_seed(config.seed)
+    with usage_errors():
+        assert line.agent is not None
+        agent = agents.make_agent(line.agent, agent_config, identity.spec, config.num_envs)
+        return Learner(config, identity, agent)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,48 @@
+"""Settings of the networks. Imports no TensorFlow."""
+
+import dataclasses
+
+from seed_rl.options import Options, option
+
+TORSOS = ("auto", "mlp", "shallow", "nature", "resnet")
+FRAME_STACKS = (1, 2, 4, 8)
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkConfig(Options):
+    """What an observation goes through on its way to the heads."""
+
+    torso: str = option(
+        "auto",
+        "What images go through: shallow (IMPALA's small CNN: 16 8x8 stride 4, 32 4x4 stride 2, 256), nature "
+        "(32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, 256) or mlp; auto takes "
+        "shallow for images of at least 36x36. Everything but images goes through the MLP.",
+        choices=TORSOS,
+    )
+    mlp_sizes: str = option("64,64", "Units of the MLP's hidden layers, separated by commas; may be empty.")
+    lstm_size: int = option(256, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
+    frame_stack: int = option(
+        1,
+        "Frames that uint8 images are stacked over, in agent steps: 1, 2, 4 or 8. The paper stacks 4 on "
+        "Atari (Table 9). Frames are sent and stored once and stacked on the learner.",
+    )
+    use_last_action_and_reward: bool = option(
+        True, "Whether the last action, and the last reward clipped to [-1, 1], are inputs of the network."
+    )
+
+    def validate(self) -> None:
+        """Checks what limits alone cannot say."""
+        if self.frame_stack not in FRAME_STACKS:
+            raise ValueError(f"--frame_stack={self.frame_stack} is not valid; choose one of: 1, 2, 4, 8.")
+        if not all(size > 0 for size in self.mlp_units):
+            raise ValueError(f"--mlp_sizes={self.mlp_sizes} is not valid; every size must be above 0.")
+
+    @property
+    def mlp_units(self) -> tuple[int, ...]:
+        """`mlp_sizes` as numbers."""
+        try:
+            return tuple(int(size) for size in self.mlp_sizes.split(",") if self.mlp_sizes.strip())
+        except ValueError:
+            raise ValueError(
+                f"--mlp_sizes={self.mlp_sizes} is not valid; write whole numbers separated by commas: 64,64."
+            ) from None

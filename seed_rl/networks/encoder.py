@@ -1,0 +1,80 @@
+"""From a nest of observations to one vector of features: frame stacking and a torso for each array."""
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seed_rl.networks import stacking, torsos
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.tracking import track_each
+from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec
+
+
+class Encoder(keras.layers.Layer):
+    """Encodes each array of an observation by itself and concatenates the features.
+
+    The state is {name: frame-stacking state} of the arrays that are stacked, the bare array by the name
+    `observation`.
+    """
+
+    def __init__(self, config: NetworkConfig, observation_spec: Nest):
+        """Makes one torso per array.
+
+        Raises:
+          ValueError: the settings ask for a convolutional torso or for frame stacking, and the observation
+            has no image that can have it.
+        """
+        super().__init__()
+        leaves = flatten_spec(observation_spec)
+        specs = [spec for _, spec in leaves]
+        if config.torso not in ("auto", "mlp") and not any(map(torsos.is_image, specs)):
+            raise ValueError(
+                f"--torso={config.torso} needs images, and the observation is {observation_spec}; "
+                "use --torso=auto."
+            )
+        if config.frame_stack > 1 and not any(map(stacking.is_stackable, specs)):
+            raise ValueError(
+                f"--frame_stack={config.frame_stack} needs uint8 images, and the observation is "
+                f"{observation_spec}; use --frame_stack=1."
+            )
+        self._observation_spec = observation_spec
+        self._names = tuple(name or "observation" for name, _ in leaves)
+        self._stacks = tuple(_frame_stack(config, spec) for spec in specs)
+        made = (
+            torsos.make_torso(config.torso, spec, stack.shape if stack else spec.shape, config.mlp_units)
+            for spec, stack in zip(specs, self._stacks, strict=True)
+        )
+        self._torsos = track_each(self, made, "torso")
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
+        """The state before the first step; empty when nothing is stacked."""
+        named = zip(self._names, self._stacks, strict=True)
+        return {name: stack.initial_state(batch_size) for name, stack in named if stack and stack.has_state}
+
+    def encode(
+        self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
+        """From observations, nest of `[T, B, ...]`, to features float32 `[T, B, F]` and the next state."""
+        features, next_state = [], {}
+        arrays = flatten_like(self._observation_spec, observation)
+        for name, array, stack, torso in zip(self._names, arrays, self._stacks, self._torsos, strict=True):
+            if stack:
+                array, stacked = stack.stack(array, done, state.get(name, ()))
+                if stack.has_state:
+                    next_state[name] = stacked
+            features.append(apply_to_each_step(torso, array))
+        return (features[0] if len(features) == 1 else tf.concat(features, -1)), next_state
+
+
+def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:
+    """For images: even a single frame may need its channel dimension."""
+    if not torsos.is_image(spec):
+        return None
+    return stacking.FrameStack(config.frame_stack if stacking.is_stackable(spec) else 1, spec)
+
+
+def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
+    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch: `[T, B, F]`; T must be known."""
+    outputs = layer(tf.reshape(inputs, [-1, *inputs.shape[2:]]))
+    return tf.reshape(outputs, [inputs.shape[0], -1, outputs.shape[-1]])

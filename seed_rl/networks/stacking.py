@@ -1,0 +1,80 @@
+"""Frame stacking on the learner: frames are sent and stored once, and stacked right before the network."""
+
+import tensorflow as tf
+
+from seed_rl.networks.config import FRAME_STACKS
+from seed_rl.types import ArraySpec, Nest
+
+_WORDS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
+
+
+class FrameStack:
+    """Stacks uint8 frames over `num_frames` agent steps, right across episode ends and unrolls.
+
+    The state is the stack of the step before, uint8 `[B, *shape, num_frames]`; frames from before an
+    episode's first step are zeros. A pixel's stack is one machine word that is shifted by a byte per step,
+    which on a CPU is about three times faster than concatenating single bytes.
+    """
+
+    def __init__(self, num_frames: int, spec: ArraySpec):
+        """Stacks frames of `spec`: images `[H, W]` or `[H, W, C]`.
+
+        Raises:
+          ValueError: the frames are not uint8 images, or `num_frames` is not 1, 2, 4 or 8.
+        """
+        if num_frames not in FRAME_STACKS:
+            raise ValueError(f"--frame_stack={num_frames} is not valid; choose one of: 1, 2, 4, 8.")
+        if num_frames > 1 and not is_stackable(spec):
+            raise ValueError(f"--frame_stack={num_frames} needs uint8 images, not {spec}; set it to 1.")
+        self._num_frames = num_frames
+        self._shape = spec.shape
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one stack: `[H, W, num_frames]`, or `[H, W, C * num_frames]` from frames `[H, W, C]`."""
+        height, width, *channels = self._shape
+        return height, width, (channels[0] if channels else 1) * self._num_frames
+
+    @property
+    def has_state(self) -> bool:
+        """False for stacks of one frame, whose state is an empty tuple."""
+        return self._num_frames > 1
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
+        """The state before the first step."""
+        return tf.zeros([batch_size, *self._shape, self._num_frames], tf.uint8) if self.has_state else ()
+
+    def stack(self, frames: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
+        """Stacks of each step, oldest frame first.
+
+        Args:
+          frames: `[T, B, *shape]`; T must be known when this is traced.
+          done: bool `[T, B]`, True at the first step of an episode.
+          state: from `initial_state` or the call before.
+
+        Returns:
+          Stacks `[T, B, *self.shape]`, of a pixel's channels one after the other, and the next state.
+        """
+        if self.has_state:
+            stacks = self._stack_words(frames, done, state)
+            state, frames = stacks[-1], tf.stack(stacks)
+        return tf.reshape(frames, [frames.shape[0], -1, *self.shape]), state
+
+    def _stack_words(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> list[tf.Tensor]:
+        """T stacks uint8 `[B, *shape, num_frames]`; the lowest byte of a word is the oldest frame's pixel."""
+        dtype = _WORDS[self._num_frames]
+        keep_shape = [frames.shape[0], -1] + [1] * len(self._shape)
+        keep = tf.reshape(tf.where(done, tf.constant(0, dtype), dtype.max), keep_shape)
+        byte, newest = tf.constant(8, dtype), tf.constant(8 * (self._num_frames - 1), dtype)
+        word = tf.bitcast(state, dtype)
+        stacks = []
+        for t in range(frames.shape[0]):
+            older = tf.bitwise.right_shift(tf.bitwise.bitwise_and(word, keep[t]), byte)
+            word = tf.bitwise.bitwise_or(older, tf.bitwise.left_shift(tf.cast(frames[t], dtype), newest))
+            stacks.append(tf.bitcast(word, tf.uint8))
+        return stacks
+
+
+def is_stackable(spec: ArraySpec) -> bool:
+    """True for uint8 images, `[H, W]` or `[H, W, C]`."""
+    return spec.dtype == "uint8" and len(spec.shape) in (2, 3)

@@ -1,0 +1,155 @@
+"""Torsos: from one kind of observation to a flat vector of features.
+
+Each is a Keras layer from `[N, *shape]` to float32 `[N, F]`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seed_rl.networks.tracking import track_each
+from seed_rl.types import ArraySpec
+
+# `auto` takes a convolutional torso for images of at least this height and width: the Nature CNN's smallest.
+MIN_IMAGE_SIZE = 36
+_SMALLEST_IMAGE = {"shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1}
+# (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
+_CONVOLUTIONS = {
+    "shallow": (((16, 8, 4), (32, 4, 2)), 256),
+    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+}
+_PIXEL_SCALE = 1.0 / 255.0
+
+
+def is_image(spec: ArraySpec) -> bool:
+    """True for `[H, W]` of uint8 and for `[H, W, C]` of any dtype."""
+    return len(spec.shape) == 3 or (len(spec.shape) == 2 and spec.dtype == "uint8")
+
+
+def make_torso(name: str, spec: ArraySpec, shape: tuple[int, ...], mlp_units: Sequence[int]) -> Any:
+    """The torso for one array of an observation.
+
+    Args:
+      name: one of `networks.config.TORSOS`; anything that is not an image gets the MLP all the same.
+      spec: of the array as the environment gives it.
+      shape: of the array as the torso sees it, after frame stacking.
+      mlp_units: hidden layers of the MLP.
+
+    Raises:
+      ValueError: the image is too small for the torso that was asked for.
+    """
+    if not is_image(spec):
+        return MLP(spec, mlp_units)
+    height, width, _ = shape
+    if name == "auto":
+        name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
+    if name == "mlp":
+        return MLP(spec, mlp_units)
+    smallest = _SMALLEST_IMAGE[name]
+    if min(height, width) < smallest:
+        raise ValueError(
+            f"--torso={name} needs images of at least {smallest}x{smallest}, and this environment's are "
+            f"{height}x{width}; use --torso=auto or --torso=mlp."
+        )
+    return resnet(spec) if name == "resnet" else cnn(spec, *_CONVOLUTIONS[name])
+
+
+class MLP(keras.layers.Layer):
+    """Flattens, then fully connected layers with ReLU.
+
+    Bounded integers become one-hot vectors, uint8 values are divided by 255, and anything else is cast.
+    """
+
+    def __init__(self, spec: ArraySpec, units: Sequence[int]):
+        super().__init__()
+        self._spec = spec
+        self._dense = Chain([_dense(n) for n in units])
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """From `[N, *shape]` to `[N, F]`."""
+        flat = tf.reshape(inputs, [tf.shape(inputs)[0], inputs.shape[1:].num_elements()])
+        if self._spec.is_discrete and self._spec.maximum is not None:
+            one_hot = tf.one_hot(tf.cast(flat, tf.int32), max(self._spec.num_values))
+            features = tf.reshape(one_hot, [tf.shape(flat)[0], one_hot.shape[1:].num_elements()])
+        else:
+            scale = _PIXEL_SCALE if self._spec.dtype == "uint8" else 1.0
+            features = tf.cast(flat, tf.float32) * scale
+        return self._dense(features)
+
+
+def cnn(spec: ArraySpec, convolutions: Sequence[tuple[int, int, int]], units: int) -> Any:
+    """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
+
+    The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left) and that of Mnih et al., 2015.
+    """
+    (filters, size, stride), *rest = convolutions
+    first = PixelConv2D(spec, filters, size, stride, activation="relu", kernel_initializer=_he())
+    others = [keras.layers.Conv2D(f, k, s, activation="relu", kernel_initializer=_he()) for f, k, s in rest]
+    return Chain([first, *others, keras.layers.Flatten(), _dense(units)])
+
+
+def resnet(spec: ArraySpec, sections: Sequence[int] = (16, 32, 32), blocks: int = 2) -> Any:
+    """The deep network of IMPALA (2018, figure 3, right), 15 convolutions: `[N, H, W, C]` to `[N, 256]`."""
+    chain: list[Any] = []
+    for i, filters in enumerate(sections):
+        chain.append(PixelConv2D(spec, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
+        chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
+        chain += [ResidualBlock(filters) for _ in range(blocks)]
+    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256)])
+
+
+class ResidualBlock(keras.layers.Layer):
+    """`x + conv(relu(conv(relu(x))))` with 3x3 convolutions."""
+
+    def __init__(self, filters: int):
+        super().__init__()
+        self._branch = Chain([keras.layers.ReLU(), _conv3x3(filters), keras.layers.ReLU(), _conv3x3(filters)])
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """From `[N, H, W, filters]` to the same."""
+        return inputs + self._branch(inputs)
+
+
+class PixelConv2D(keras.layers.Conv2D):
+    """A convolution of raw images. uint8 pixels count as fractions of 255.
+
+    The kernel is scaled instead of the images, which are many times larger.
+    """
+
+    def __init__(self, spec: ArraySpec, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._scale = _PIXEL_SCALE if spec.dtype == "uint8" else 1.0
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """From `[N, H, W, C]` of any dtype to float32 `[N, H', W', filters]`."""
+        images, kernel = tf.cast(inputs, tf.float32), self.kernel * self._scale
+        outputs = tf.nn.conv2d(images, kernel, self.strides, self.padding.upper())
+        return self.activation(tf.nn.bias_add(outputs, self.bias))
+
+
+class Chain(keras.layers.Layer):
+    """Layers one after the other. Unlike `keras.Sequential` it leaves the dtype of its input alone."""
+
+    def __init__(self, chain: Sequence[Any]):
+        super().__init__()
+        self._chain = track_each(self, chain, "layer")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """From what the first layer takes to what the last one gives."""
+        for layer in self._chain:
+            inputs = layer(inputs)
+        return inputs
+
+
+def _he() -> Any:
+    return keras.initializers.HeNormal()
+
+
+def _conv3x3(filters: int) -> Any:
+    return keras.layers.Conv2D(filters, 3, padding="same")
+
+
+def _dense(units: int) -> Any:
+    return keras.layers.Dense(units, activation="relu", kernel_initializer=_he())

@@ -1,0 +1,1 @@
+"""Pure functions, one idea a file."""

@@ -1,0 +1,1 @@
+"""The trainer, checkpoints, metrics, progress and export."""

@@ -1,0 +1,51 @@
+"""Exports the policy as a SavedModel that loads without this package."""
+
+import os
+import shutil
+
+import tensorflow as tf
+
+from seed_rl.agents.base import Agent
+from seed_rl.inference.env_table import env_output_signature
+from seed_rl.types import EnvironmentSpec, EnvOutput
+
+
+class ExportedPolicy(tf.Module):
+    """The functions of the SavedModel.
+
+    * `initial_state(batch_size)`: int32 scalar -> recurrent state, nest of `[B, ...]`;
+    * `act(prev_action, env, state, env_ids)` -> (`AgentOutput`, next state), as `Agent.act`.
+    """
+
+    def __init__(self, agent: Agent, spec: EnvironmentSpec):
+        """Wraps an agent that plays environments of `spec`."""
+        super().__init__(name="policy")
+        self.agent = agent
+        self.initial_state = tf.function(
+            lambda batch_size: agent.initial_state(batch_size), input_signature=[tf.TensorSpec([], tf.int32)]
+        )
+        action = tf.TensorSpec([None, *spec.action.shape], spec.action.dtype)
+        env: EnvOutput = env_output_signature(spec, None)
+        state = tf.nest.map_structure(
+            lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), agent.initial_state(1)
+        )
+        env_ids = tf.TensorSpec([None], tf.int32)
+        self.act = tf.function(lambda *args: agent.act(*args), input_signature=[action, env, state, env_ids])
+
+
+def export_policy(agent: Agent, spec: EnvironmentSpec, directory: str) -> None:
+    """Writes the SavedModel under a temporary name, then puts it in place of an earlier one.
+
+    Args:
+      agent: what is exported.
+      spec: of its environments.
+      directory: of the SavedModel.
+    """
+    temporary, old = f"{directory}.tmp", f"{directory}.old"
+    for leftover in (temporary, old):
+        shutil.rmtree(leftover, ignore_errors=True)
+    tf.saved_model.save(ExportedPolicy(agent, spec), temporary)
+    if os.path.exists(directory):
+        os.rename(directory, old)
+    os.rename(temporary, directory)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,0 +1,77 @@
+"""How far a run is: a live bar on a terminal, plain lines in a file."""
+
+import datetime
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import tqdm
+
+
+class ProgressDisplay:
+    """Shows environment frames, frames/s, time left and the mean return on standard output."""
+
+    def __init__(self, total_frames: int, initial_frames: int):
+        """Starts the display.
+
+        Args:
+          total_frames: environment frames of the whole run.
+          initial_frames: where it starts, more than 0 when a run is resumed.
+        """
+        self._total = total_frames
+        self._bar = None
+        if sys.stdout.isatty():
+            self._bar = tqdm.tqdm(
+                total=total_frames,
+                initial=initial_frames,
+                unit=" frames",
+                unit_scale=True,
+                dynamic_ncols=True,
+                smoothing=0.1,
+                file=sys.stdout,
+            )
+
+    def show(self, figures: Mapping[str, Any]) -> None:
+        """Shows the figures of a period."""
+        words = _words(figures)
+        if self._bar is not None:
+            self._bar.update(figures["env_frames"] - self._bar.n)
+            self._bar.set_postfix_str(words)
+            return
+        frames, speed = figures["env_frames"], figures["frames_per_second"]
+        left = "unknown"
+        if speed:
+            left = str(datetime.timedelta(seconds=int(max(0, self._total - frames) / speed)))
+        share = 100 * frames / self._total
+        print(
+            f"{frames:,} of {self._total:,} frames ({share:.1f}%), {speed:,.0f} frames/s, {words}, {left} left",
+            flush=True,
+        )
+
+    def say(self, line: str) -> None:
+        """Prints a line without breaking the bar."""
+        if self._bar is not None:
+            self._bar.write(line)
+        else:
+            print(line, flush=True)
+
+    def finish(self, figures: Mapping[str, Any], ended: str) -> None:
+        """The last line: what ended, frames, minutes, frames/s and mean return."""
+        if self._bar is not None:
+            self._bar.close()
+        frames, seconds = figures["env_frames"], figures["seconds"]
+        print(
+            f"{ended}: {frames:,} frames in {seconds / 60:.1f} minutes, {frames / max(seconds, 1e-9):,.0f} "
+            f"frames/s, {_return(figures)}",
+            flush=True,
+        )
+
+
+def _words(figures: Mapping[str, Any]) -> str:
+    return f"{figures['updates']:,} updates, {_return(figures)}"
+
+
+def _return(figures: Mapping[str, Any]) -> str:
+    if "mean_return" not in figures:
+        return "no episode finished yet"
+    return f"mean return {figures['mean_return']:.2f}"

@@ -1,0 +1,176 @@
+"""The words that every room uses: array specs, what an environment says, what an agent answers.
+
+Time alignment, said once. In every trajectory, at agent step `t`:
+
+* `prev_action[t]` is the action that produced `env[t]`;
+* `agent[t]` answers `env[t]`;
+* so `agent.action[:-1]` pairs with `env.reward[1:]`, and the last step only bootstraps.
+
+Episode ends, said once:
+
+* `env.done[t]`: `env.observation[t]` is the first of a new episode. If the episode before it ended by
+  itself (termination), `env.reward[t]` is its last reward, and nothing is bootstrapped across.
+* `env.truncated[t]`: `env.observation[t]` is the last of an episode that a time limit cut short. Its
+  value bootstraps what came before. The action that answers it is never executed: the next step is the
+  reset (`done[t + 1]`, reward 0), so the transition `t -> t + 1` is not experience and losses leave it out.
+* `done` and `truncated` are never both set at the same step.
+
+Sizes. `E`: environments in a message, `B`: batch, `T`: unroll length, `S = burn_in + T + 1`: stored steps.
+This module imports NumPy only.
+"""
+
+import dataclasses
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+# A nest is an array, or a dict of nests by name. Dicts are always walked in sorted key order.
+Nest: TypeAlias = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ArraySpec:
+    """Shape, dtype and (for actions) bounds of one array, without batch or time dimensions.
+
+    Actions use one spec for all three kinds of space:
+    integer dtype and shape `()` is Discrete(maximum + 1); integer dtype and shape `(k,)` is
+    MultiDiscrete(maximum + 1); a floating dtype is a Box. Integer actions start at 0.
+
+    Attributes:
+      shape: sizes of the dimensions.
+      dtype: NumPy name of the dtype, such as `uint8` or `float32`.
+      minimum: lowest values, inclusive, flattened in C order; None when unbounded.
+      maximum: highest values, inclusive, flattened in C order; None when unbounded.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    minimum: tuple[float, ...] | None = None
+    maximum: tuple[float, ...] | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one array."""
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def is_discrete(self) -> bool:
+        """True for integer dtypes: Discrete and MultiDiscrete actions."""
+        return np.issubdtype(np.dtype(self.dtype), np.integer)
+
+    @property
+    def num_values(self) -> tuple[int, ...]:
+        """For integer actions: how many values each element takes (one entry for Discrete).
+
+        Raises:
+          ValueError: the spec is not a bounded integer spec.
+        """
+        if not self.is_discrete or self.maximum is None:
+            raise ValueError(f"Only bounded integer specs count their values, not {self}.")
+        return tuple(int(m) + 1 for m in self.maximum)
+
+    def zeros(self, *leading: int) -> np.ndarray:
+        """An array of zeros, `[*leading, *shape]`."""
+        return np.zeros((*leading, *self.shape), self.dtype)
+
+    def __str__(self) -> str:
+        bounds = ""
+        if self.minimum is not None and self.maximum is not None:
+            bounds = f", {min(self.minimum):g} to {max(self.maximum):g}"
+        return f"{self.dtype}{list(self.shape)}{bounds}"
+
+
+class EnvironmentSpec(NamedTuple):
+    """What a learner must know of an environment to build networks and buffers.
+
+    `observation` is a nest of ArraySpec (one spec, or a dict of specs by name); `action` is one ArraySpec;
+    `num_action_repeats` is the number of environment frames in an agent step.
+    """
+
+    observation: Nest
+    action: ArraySpec
+    num_action_repeats: int = 1
+
+
+class EnvOutput(NamedTuple):
+    """One step of environments; see "Episode ends" above. Leading dimensions `[E]`, `[B]` or `[S, B]`.
+
+    reward: float32, raw (never clipped). done: bool. truncated: bool. observation: nest of arrays.
+    """
+
+    reward: Any
+    done: Any
+    truncated: Any
+    observation: Nest
+
+
+class AgentOutput(NamedTuple):
+    """An agent's answer to EnvOutput. Same leading dimensions.
+
+    action: as the action spec says. info: dict of arrays that the agent's own loss needs back, such as
+    the behaviour policy's parameters (V-trace) or the Q-values (R2D2).
+    """
+
+    action: Any
+    info: dict[str, Any]
+
+
+class Unroll(NamedTuple):
+    """A stored stretch of one environment's experience: arrays `[S, ...]`, see "Time alignment" above.
+
+    `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version` is
+    the number of updates that the policy had seen at the first step.
+    """
+
+    prev_action: Any
+    env: EnvOutput
+    agent: AgentOutput
+    initial_state: Nest
+    policy_version: int
+
+
+class Sample(NamedTuple):
+    """A training batch: unrolls stacked time-major, arrays `[S, B, ...]`; `initial_state` nest of `[B, ...]`.
+
+    `weight` `[B]` float32 holds importance weights (ones where the experience is a queue).
+    """
+
+    prev_action: Any
+    env: EnvOutput
+    agent: AgentOutput
+    initial_state: Nest
+    weight: Any
+
+
+def flatten_spec(spec: Nest, prefix: str = "") -> list[tuple[str, ArraySpec]]:
+    """The (name, ArraySpec) leaves of a nest of specs, in sorted key order; a bare spec is named ''."""
+    if isinstance(spec, ArraySpec):
+        return [(prefix, spec)]
+    leaves = []
+    for key in sorted(spec):
+        leaves += flatten_spec(spec[key], f"{prefix}/{key}" if prefix else key)
+    return leaves
+
+
+def flatten_like(spec: Nest, nest: Nest) -> list[Any]:
+    """The leaves of `nest`, in the order of `flatten_spec(spec)`."""
+    if isinstance(spec, ArraySpec):
+        return [nest]
+    return [leaf for key in sorted(spec) for leaf in flatten_like(spec[key], nest[key])]
+
+
+def pack_like(spec: Nest, leaves: list[Any]) -> Nest:
+    """The inverse of `flatten_like`."""
+    iterator = iter(leaves)
+
+    def pack(node: Nest) -> Nest:
+        if isinstance(node, ArraySpec):
+            return next(iterator)
+        return {key: pack(node[key]) for key in sorted(node)}
+
+    return pack(spec)

@@ -1,0 +1,1 @@
+"""The wire between actors and learner: protocol, codec, client."""

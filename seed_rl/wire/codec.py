@@ -1,0 +1,89 @@
+"""Turns steps of environments and actions into the raw bytes of the wire and back.
+
+A step travels as one packed record per environment (protos/inference.proto, message Step). A NumPy
+structured dtype describes that record, so messages of many actors are joined into a batch by joining bytes.
+"""
+
+import numpy as np
+
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
+
+_HEADER = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
+
+
+class StepCodec:
+    """Bytes <-> EnvOutput `[N, ...]` for environments of one spec.
+
+    Attributes:
+      record: the structured dtype of one environment's step.
+      record_bytes: its size in bytes.
+    """
+
+    def __init__(self, spec: EnvironmentSpec):
+        """Prepares the record for the observation of `spec`."""
+        self._observation = spec.observation
+        self._leaves = flatten_spec(spec.observation)
+        fields = [
+            (f"observation:{name}", np.dtype(leaf.dtype).newbyteorder("<"), leaf.shape)
+            for name, leaf in self._leaves
+        ]
+        self.record = np.dtype(_HEADER + fields)
+        self.record_bytes = self.record.itemsize
+        self._fields = [name for name, *_ in fields]
+        self._float_fields = [f for f in self._fields if self.record[f].base.kind == "f"]
+
+    def encode(self, output: EnvOutput) -> bytes:
+        """The records of N environments, one after the other."""
+        records = np.empty(len(output.reward), self.record)
+        records["reward"], records["done"], records["truncated"] = output[:3]
+        for field, leaf in zip(
+            self._fields, flatten_like(self._observation, output.observation), strict=True
+        ):
+            records[field] = leaf
+        return records.tobytes()
+
+    def decode(self, data: bytes) -> EnvOutput:
+        """The inverse of `encode`. The arrays are contiguous copies."""
+        records = np.frombuffer(data, self.record)
+        leaves = [np.ascontiguousarray(records[field]) for field in self._fields]
+        header = (np.ascontiguousarray(records[name]) for name, _ in _HEADER)
+        return EnvOutput(*header, pack_like(self._observation, leaves))
+
+    def check(self, data: bytes, num_envs: int) -> None:
+        """Refuses what must not reach the learner.
+
+        Raises:
+          ValueError: one sentence; the number of bytes is wrong, or a reward or an observation is not finite.
+        """
+        if len(data) != num_envs * self.record_bytes:
+            raise ValueError(
+                f"A step of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
+                f"({self.record_bytes} each), not {len(data)}."
+            )
+        records = np.frombuffer(data, self.record)
+        for field in ("reward", *self._float_fields):
+            finite = np.isfinite(records[field])
+            if not finite.all():
+                env = int(np.argmin(finite.reshape(num_envs, -1).all(axis=1)))
+                raise ValueError(
+                    f"The {field.split(':')[0]} of environment {env} of the message is NaN or infinite; "
+                    "mend the environment."
+                )
+
+
+class ActionCodec:
+    """Bytes <-> actions `[N, ...]` of one spec."""
+
+    def __init__(self, spec: ArraySpec):
+        """Prepares for actions of `spec`."""
+        self._shape = spec.shape
+        self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        self.action_bytes = spec.nbytes
+
+    def encode(self, actions: np.ndarray) -> bytes:
+        """The bytes of N actions."""
+        return np.ascontiguousarray(actions, self._dtype).tobytes()
+
+    def decode(self, data: bytes) -> np.ndarray:
+        """The inverse of `encode`; read-only."""
+        return np.frombuffer(data, self._dtype).reshape(-1, *self._shape)

@@ -1,0 +1,198 @@
+"""What every environment must keep to. A suite's test inherits `EnvironmentContract`."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.environments.specs import action_decoder, environment_spec, observation_leaves
+from seed_rl.types import ArraySpec, flatten_like, flatten_spec
+
+
+def random_actions(spec: ArraySpec, count: int, seed: int = 0) -> np.ndarray:
+    """Random wire actions `[count, *spec.shape]`."""
+    rng = np.random.default_rng(seed)
+    if spec.is_discrete:
+        high = np.reshape(spec.num_values, spec.shape)
+        return rng.integers(high, size=(count, *spec.shape)).astype(spec.dtype)
+    low = -1.0 if spec.minimum is None else np.reshape(spec.minimum, spec.shape)
+    high = 1.0 if spec.maximum is None else np.reshape(spec.maximum, spec.shape)
+    return rng.uniform(low, high, size=(count, *spec.shape)).astype(spec.dtype)
+
+
+def expected_outputs(
+    env: gymnasium.Env, actions: np.ndarray
+) -> Iterator[tuple[float, bool, bool, list[np.ndarray]]]:
+    """(reward, done, truncated, observation leaves) of one environment, as seed_rl.types says."""
+    leaves = observation_leaves(env.observation_space)
+
+    def arrays(observation: Any) -> list[np.ndarray]:
+        values = [(np.array(_at(observation, leaf.path)), leaf.start) for leaf in leaves]
+        return [value if start is None else value - start for value, start in values]
+
+    decode = action_decoder(env.action_space)
+    yield 0.0, True, False, arrays(env.reset()[0])
+    truncated = False
+    for action in actions:
+        if truncated:
+            truncated = False
+            yield 0.0, True, False, arrays(env.reset()[0])
+            continue
+        observation, reward, terminated, truncated, _ = env.step(decode(action))
+        if terminated:
+            truncated = False
+            observation, _ = env.reset()
+        yield float(reward), bool(terminated), bool(truncated), arrays(observation)
+
+
+class EnvironmentContract:
+    """Set `suite` and `config`; the other attributes where they do not fit."""
+
+    suite: ClassVar[Suite]
+    config: ClassVar[EnvironmentConfig]
+    agent_steps: ClassVar[int] = 300
+    episodes_end: ClassVar[bool] = True  # within that many agent steps of random play
+
+    @pytest.fixture
+    def make_env(self):
+        envs = []
+
+        def make(seed: int = 0) -> gymnasium.Env:
+            envs.append(self.suite.make(self.config, seed))
+            return envs[-1]
+
+        yield make
+        for env in envs:
+            env.close()
+
+    @pytest.fixture
+    def make_batch(self):
+        batches = []
+
+        def make(seeds: list[int]) -> BatchedEnvironment:
+            batches.append(make_batched(self.suite, self.config, seeds))
+            return batches[-1]
+
+        yield make
+        for batch in batches:
+            batch.close()
+
+    def play(self, batch: BatchedEnvironment, seeds: list[int] | None = None) -> list[list[np.ndarray]]:
+        """Copies of everything that a random game of `agent_steps` returns."""
+
+        def copies(output):
+            leaves = flatten_like(batch.spec.observation, output.observation)
+            return [array.copy() for array in (output.reward, output.done, output.truncated, *leaves)]
+
+        trajectory = [copies(batch.reset(seeds))]
+        actions = random_actions(batch.spec.action, self.agent_steps * batch.num_envs)
+        for step_actions in actions.reshape(self.agent_steps, batch.num_envs, *batch.spec.action.shape):
+            trajectory.append(copies(batch.step(step_actions)[0]))
+        return trajectory
+
+    def test_outputs_match_the_spec_and_stay_finite(self, make_batch):
+        batch = make_batch([0, 1])
+        leaves = [spec for _, spec in flatten_spec(batch.spec.observation)]
+        for reward, done, truncated, *arrays in self.play(batch):
+            assert (reward.dtype, done.dtype, truncated.dtype) == (np.float32, bool, bool)
+            assert reward.shape == done.shape == truncated.shape == (2,)
+            assert np.isfinite(reward).all()
+            assert not (done & truncated).any()
+            for spec, array in zip(leaves, arrays, strict=True):
+                assert array.shape == (2, *spec.shape)
+                assert array.dtype == spec.dtype
+                assert np.isfinite(array).all()
+
+    def test_observations_lie_in_the_observation_space(self, make_env):
+        env = make_env()
+        observation, _ = env.reset()
+        assert env.observation_space.contains(observation)
+        decode = action_decoder(env.action_space)
+        for action in random_actions(environment_spec(env, self.config).action, 10):
+            observation, _, terminated, truncated, _ = env.step(decode(action))
+            assert env.observation_space.contains(observation)
+            if terminated or truncated:
+                env.reset()
+
+    def test_the_first_output_starts_an_episode(self, make_batch):
+        output = make_batch([0, 1]).reset()
+        assert output.done.all()
+        assert not output.truncated.any()
+        assert not output.reward.any()
+
+    def test_step_before_reset_is_refused(self, make_batch):
+        batch = make_batch([0])
+        with pytest.raises(RuntimeError, match="reset"):
+            batch.step(random_actions(batch.spec.action, 1))
+
+    def test_same_seeds_same_trajectory(self, make_batch):
+        batches = [make_batch([3, 4]), make_batch([3, 4])]
+        made = [self.play(batch) for batch in batches]
+        np.testing.assert_equal(made[0], made[1])
+        reseeded = [self.play(batch, seeds=[7, 8]) for batch in batches]
+        np.testing.assert_equal(reseeded[0], reseeded[1])
+
+    def test_other_seeds_other_trajectories(self, make_batch):
+        batch = make_batch([0, 1, 2, 3])
+        observations = [np.stack(leaf) for leaf in list(zip(*self.play(batch), strict=True))[3:]]
+        assert any((leaf != leaf[:, :1]).any() for leaf in observations)
+
+    def test_episode_ends_are_told_as_types_say(self, make_env, make_batch):
+        batch = make_batch([5])
+        actions = random_actions(batch.spec.action, self.agent_steps)
+        expected = expected_outputs(make_env(5), actions)
+        output, ends = batch.reset(), 0
+        for action in [*actions, None]:
+            reward, done, truncated, leaves = next(expected)
+            assert output.reward[0] == np.float32(reward)
+            assert (output.done[0], output.truncated[0]) == (done, truncated)
+            for actual, wanted in zip(
+                flatten_like(batch.spec.observation, output.observation), leaves, strict=True
+            ):
+                np.testing.assert_array_equal(actual[0], wanted.astype(actual.dtype))
+            ends += done or truncated
+            if action is not None:
+                output, _ = batch.step(action[None])
+        assert (ends > 1) == self.episodes_end  # the first reset counts
+
+    def test_a_time_limit_truncates(self, make_env):
+        env = gymnasium.wrappers.TimeLimit(make_env(), max_episode_steps=3)
+        batch = BatchedEnvironment([env], environment_spec(env, self.config))
+        batch.reset()
+        outputs = []
+        for action in random_actions(batch.spec.action, 4):
+            output, _ = batch.step(action[None])
+            outputs.append((bool(output.done[0]), bool(output.truncated[0])))
+        assert outputs == [(False, False), (False, False), (False, True), (True, False)]
+        assert output.reward[0] == 0
+
+    def test_observations_are_not_overwritten(self, make_env):
+        env = make_env()
+        decode = action_decoder(env.action_space)
+        leaves = observation_leaves(env.observation_space)
+        observation, _ = env.reset()
+        copies = [np.array(_at(observation, leaf.path)) for leaf in leaves]
+        for action in random_actions(environment_spec(env, self.config).action, 3):
+            if any(env.step(decode(action))[2:4]):
+                break
+        for leaf, copy in zip(leaves, copies, strict=True):
+            np.testing.assert_array_equal(_at(observation, leaf.path), copy)
+
+    def test_the_spec_says_how_often_actions_repeat(self, make_batch):
+        assert make_batch([0]).spec.num_action_repeats == self.config.num_action_repeats
+
+    def test_close_twice(self, make_env, make_batch):
+        for closable in (make_env(), make_batch([0, 1])):
+            closable.reset()
+            closable.close()
+            closable.close()
+
+
+def _at(observation: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        observation = observation[key]
+    return observation

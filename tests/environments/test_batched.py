@@ -1,0 +1,242 @@
+"""Batched stepping, with an environment whose every step is scripted."""
+
+from typing import ClassVar
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.environments.specs import environment_spec
+
+GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
+
+
+class ScriptedEnv(gymnasium.Env):
+    """The action says how the step ends. Observes [episode, agent step in it]; the reward is the latter."""
+
+    action_space = spaces.Discrete(4)
+    observation_space = spaces.Box(0, 100, (2,), np.float64)
+
+    def __init__(self):
+        self.episode, self.seeds, self.actions, self.closed = 0, [], [], 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episode += 1
+        self.agent_step = 0
+        self.seeds.append(seed)
+        return np.array([self.episode, 0.0]), {"reset": True}
+
+    def step(self, action):
+        self.agent_step += 1
+        self.actions.append(action)
+        observation = np.array([self.episode, self.agent_step], np.float64)
+        info = {"steps": self.agent_step}
+        return observation, self.agent_step, action in (TERMINATE, BOTH), action in (TRUNCATE, BOTH), info
+
+    def close(self):
+        self.closed += 1
+
+
+def _batch(*envs):
+    return BatchedEnvironment(envs, environment_spec(envs[0], EnvironmentConfig()))
+
+
+def _play(env, actions):
+    """[(observation, reward, done, truncated, info)] of one environment."""
+    batch = _batch(env)
+    rows = []
+    output, infos = batch.reset(), [None]
+    for action in [*actions, None]:
+        rows.append(
+            (
+                output.observation[0].tolist(),
+                float(output.reward[0]),
+                bool(output.done[0]),
+                bool(output.truncated[0]),
+                infos[0],
+            )
+        )
+        if action is not None:
+            output, infos = batch.step(np.array([action], np.int32))
+    return rows
+
+
+def test_termination_resets_at_once():
+    assert _play(ScriptedEnv(), [GO, TERMINATE, GO]) == [
+        ([1, 0], 0, True, False, None),
+        ([1, 1], 1, False, False, {"steps": 1}),
+        ([2, 0], 2, True, False, {"steps": 2}),
+        ([2, 1], 1, False, False, {"steps": 1}),
+    ]
+
+
+def test_truncation_shows_the_last_observation_and_then_resets():
+    env = ScriptedEnv()
+    assert _play(env, [GO, TRUNCATE, TERMINATE, GO]) == [
+        ([1, 0], 0, True, False, None),
+        ([1, 1], 1, False, False, {"steps": 1}),
+        ([1, 2], 2, False, True, {"steps": 2}),
+        ([2, 0], 0, True, False, {}),
+        ([2, 1], 1, False, False, {"steps": 1}),
+    ]
+    assert env.actions == [GO, TRUNCATE, GO]  # what answered the truncated step was never executed
+
+
+def test_termination_wins_over_truncation():
+    assert _play(ScriptedEnv(), [BOTH, GO]) == [
+        ([1, 0], 0, True, False, None),
+        ([2, 0], 1, True, False, {"steps": 1}),
+        ([2, 1], 1, False, False, {"steps": 1}),
+    ]
+
+
+def test_a_reset_forgets_a_truncation():
+    batch = _batch(ScriptedEnv())
+    batch.reset()
+    batch.step(np.array([TRUNCATE]))
+    assert batch.reset().observation.tolist() == [[2, 0]]
+    output, _ = batch.step(np.array([GO]))
+    assert (output.observation.tolist(), output.done.tolist()) == ([[2, 1]], [False])
+
+
+def test_environments_end_independently():
+    batch = _batch(ScriptedEnv(), ScriptedEnv(), ScriptedEnv())
+    batch.reset()
+    output, infos = batch.step(np.array([GO, TERMINATE, TRUNCATE]))
+    assert output.observation.tolist() == [[1, 1], [2, 0], [1, 1]]
+    assert output.reward.tolist() == [1, 1, 1]
+    assert output.done.tolist() == [False, True, False]
+    assert output.truncated.tolist() == [False, False, True]
+    assert infos == [{"steps": 1}] * 3
+    output, infos = batch.step(np.array([GO, GO, GO]))
+    assert output.observation.tolist() == [[1, 2], [2, 1], [2, 0]]
+    assert output.reward.tolist() == [2, 1, 0]
+    assert output.done.tolist() == [False, False, True]
+    assert not output.truncated.any()
+    assert (output.reward.dtype, output.done.dtype, output.observation.dtype) == (
+        np.float32,
+        bool,
+        np.float32,
+    )
+
+
+def test_seeds_go_to_their_environments():
+    envs = [ScriptedEnv(), ScriptedEnv()]
+    batch = _batch(*envs)
+    batch.reset([7, 8])
+    batch.reset()
+    assert [env.seeds for env in envs] == [[7, None], [8, None]]
+    with pytest.raises(ValueError, match="2 environments, but 1 seeds"):
+        batch.reset([1])
+
+
+@pytest.mark.parametrize(
+    "actions", [np.zeros(1, np.int32), np.zeros((2, 1), np.int32), np.zeros(2, np.float32), np.zeros(2, bool)]
+)
+def test_wrong_actions_are_refused(actions):
+    batch = _batch(ScriptedEnv(), ScriptedEnv())
+    batch.reset()
+    with pytest.raises(ValueError, match=r"int32\[2\], not "):
+        batch.step(actions)
+
+
+def test_actions_out_of_range_are_refused():
+    batch = _batch(ScriptedEnv())
+    batch.reset()
+    with pytest.raises(ValueError, match="action 4 is out of range"):
+        batch.step(np.array([4]))
+
+
+class NestedEnv(gymnasium.Env):
+    """Returns what it is told to; its space is a Dict with an int that starts at 3 and a uint8 image."""
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Dict(
+        kind=spaces.Discrete(4, start=3), inner=spaces.Tuple([spaces.Box(0, 255, (2, 2), np.uint8)])
+    )
+    good: ClassVar = {"kind": np.int64(5), "inner": (np.full((2, 2), 9, np.uint8),)}
+
+    def __init__(self, **replaced):
+        self.observation = {**self.good, **replaced}
+
+    def reset(self, *, seed=None, options=None):
+        return self.good, {}
+
+    def step(self, action):
+        return self.observation, 0.0, False, False, {}
+
+
+def test_nested_observations():
+    batch = _batch(NestedEnv(), NestedEnv(kind=6))
+    batch.reset()
+    output, _ = batch.step(np.array([0, 1]))
+    assert sorted(output.observation) == ["inner", "kind"]
+    assert output.observation["kind"].tolist() == [2, 3]  # counted from 0
+    assert output.observation["kind"].dtype == np.int32
+    assert output.observation["inner"]["0"].shape == (2, 2, 2)
+    assert output.observation["inner"]["0"].dtype == np.uint8
+    assert (output.observation["inner"]["0"] == 9).all()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "leaf"),
+    [
+        ({"inner": (np.zeros((2, 3), np.uint8),)}, "inner/0"),
+        ({"inner": (np.zeros((2, 2), np.float32),)}, "inner/0"),
+        ({"inner": (np.zeros((2, 2), np.int64),)}, "inner/0"),
+        ({"inner": ()}, "inner/0"),
+        ({"inner": ([[1, 2], [3]],)}, "inner/0"),
+        ({"kind": np.zeros(1, np.int64)}, "kind"),
+        ({"kind": "five"}, "kind"),
+    ],
+)
+def test_wrong_observations_name_environment_and_leaf(replaced, leaf):
+    batch = _batch(NestedEnv(), NestedEnv(**replaced))
+    batch.reset()
+    with pytest.raises(ValueError, match=f"Environment 1 returned .*'{leaf}'"):
+        batch.step(np.array([0, 0]))
+
+
+def test_environments_of_different_spaces_are_refused():
+    with pytest.raises(ValueError, match=r"Environment 1 has .*equal spaces"):
+        _batch(ScriptedEnv(), NestedEnv())
+
+
+def test_close_closes_each_once():
+    envs = [ScriptedEnv(), ScriptedEnv()]
+    batch = _batch(*envs)
+    batch.close()
+    batch.close()
+    assert [env.closed for env in envs] == [1, 1]
+
+
+def test_make_batched_makes_one_per_seed():
+    made = []
+
+    def make(config, seed):
+        made.append((config, seed))
+        return ScriptedEnv()
+
+    config = EnvironmentConfig(num_action_repeats=2)
+    batch = make_batched(Suite(EnvironmentConfig, make), config, [5, 6, 7])
+    assert made == [(config, 5), (config, 6), (config, 7)]
+    assert (batch.num_envs, batch.spec.num_action_repeats) == (3, 2)
+    with pytest.raises(ValueError, match="--env_batch_size"):
+        make_batched(Suite(EnvironmentConfig, make), config, [])
+
+
+def test_make_batched_closes_what_it_made_when_one_fails():
+    made = []
+
+    def make(config, seed):
+        if seed == 2:
+            raise ValueError("no such game")
+        made.append(ScriptedEnv())
+        return made[-1]
+
+    with pytest.raises(ValueError, match="no such game"):
+        make_batched(Suite(EnvironmentConfig, make), EnvironmentConfig(), [0, 1, 2])
+    assert [env.closed for env in made] == [1, 1]

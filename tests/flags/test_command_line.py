@@ -1,0 +1,158 @@
+import dataclasses
+
+import pytest
+
+from seed_rl.flags.command_line import parse
+from seed_rl.flags.errors import UsageError
+from seed_rl.options import Options, option
+
+
+@dataclasses.dataclass(frozen=True)
+class MainConfig(Options):
+    """Settings of the main."""
+
+    batch_size: int = option(32, "Unrolls in a batch.", at_least=1)
+    num_envs: int = option(4, "Environments.")
+    loud: bool = option(False, "Whether it makes noise.")
+    mode: str = option("slow", "How.", choices=("slow", "fast"))
+
+
+@dataclasses.dataclass(frozen=True)
+class OtherMainConfig(Options):
+    """Settings of another main."""
+
+    task: int = option(0, "Number.")
+    quiet: bool = option(False, "Whether it makes no noise.")
+
+
+BOTH = ("--environment=maze", "--agent=greedy")
+
+
+def parsed(*args, **settings):
+    return parse(["main", *args], "What it does.", (MainConfig,), **settings)
+
+
+def refusal(*args, **settings):
+    with pytest.raises(UsageError) as error:
+        parsed(*args, **settings)
+    return str(error.value)
+
+
+def test_each_configuration_gets_its_flags():
+    line = parsed(
+        *BOTH, "--batch_size", "8", "--walls=1", "--greed=0.25", "--num_action_repeats=4", "--mode=fast"
+    )
+    assert (line.environment, line.agent) == ("maze", "greedy")
+    assert line.read(MainConfig) == MainConfig(batch_size=8, mode="fast")
+    assert line.environment_config().walls == 1
+    assert line.environment_config().num_action_repeats == 4
+    assert line.agent_config().greed == 0.25
+    assert line.read(MainConfig, num_envs=7).num_envs == 7
+
+
+def test_environment_and_agent_may_be_named_in_a_nested_flagfile(tmp_path):
+    (tmp_path / "base.flags").write_text("--environment=maze\n--walls=5\n--batch_size=2")
+    (tmp_path / "top.flags").write_text("--flagfile=base.flags\n--agent=greedy\n--batch_size=3")
+    line = parsed(f"--flagfile={tmp_path}/top.flags", "--walls=6")
+    assert line.read(MainConfig).batch_size == 3
+    assert line.environment_config().walls == 6
+
+
+def test_later_choices_win():
+    assert parsed(*BOTH, "--environment", "plain").environment == "plain"
+
+
+def test_flags_of_what_is_not_chosen_are_unknown():
+    sentence = refusal("--environment=plain", "--agent=greedy", "--walls=1")
+    assert (
+        sentence
+        == "Unknown flag --walls for environment plain and agent greedy; --help lists the valid ones."
+    )
+
+
+def test_unknown_flags_come_with_near_names():
+    sentence = refusal(*BOTH, "--batchsize=1")
+    assert (
+        sentence
+        == "Unknown flag --batchsize for environment maze and agent greedy; did you mean --batch_size?"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arg", "sentence"),
+    [
+        ("--batch_size=many", "--batch_size=many is not valid; it must be a whole number."),
+        ("--greed=much", "--greed=much is not valid; it must be a number."),
+        ("--loud=perhaps", "--loud=perhaps is not valid; it must be true or false."),
+        ("--mode=medium", "--mode=medium is not valid; choose one of: slow, fast."),
+        ("--noloud=1", "--noloud=1 does not take an argument; flags are written --name=value."),
+        ("--batch_size", "Missing value for flag --batch_size; flags are written --name=value."),
+        ("stray", "The argument 'stray' is no flag; flags are written --name=value."),
+        ("--environment=moon", "--environment=moon is not valid; choose one of: maze, plain."),
+        ("--agent=shy", "--agent=shy is not valid; choose one of: greedy."),
+    ],
+)
+def test_bad_input_is_one_sentence(arg, sentence):
+    assert refusal(*BOTH, arg) == sentence
+
+
+def test_values_out_of_range_are_found_when_read():
+    line = parsed(*BOTH, "--greed=2", "--walls=-1", "--batch_size=0")
+    for read in (line.agent_config, line.environment_config, lambda: line.read(MainConfig)):
+        with pytest.raises(UsageError, match=r"is too (low|high); it must be at (least|most)"):
+            read()
+
+
+def test_nothing_chosen_names_what_can_be():
+    assert refusal("--agent=greedy") == "No environment is chosen; add --environment=NAME (maze, plain)."
+    assert refusal("--environment=maze") == "No agent is chosen; add --agent=NAME (greedy)."
+
+
+def test_a_main_without_agent():
+    line = parsed("--environment=maze", with_agent=False)
+    assert line.agent is None
+    assert refusal(*BOTH, with_agent=False).startswith("Unknown flag --agent for environment maze;")
+
+
+def test_a_flagfile_is_shared_with_other_mains(tmp_path):
+    path = tmp_path / "shared.flags"
+    path.write_text("--environment=maze\n--agent=greedy\n--greed=1\n--task=3\n--noquiet\n--batch_size=2")
+    line = parsed(f"--flagfile={path}", with_agent=False, elsewhere=(OtherMainConfig,))
+    assert line.read(MainConfig).batch_size == 2
+    assert "--task" in refusal(
+        f"--flagfile={path}", "--task=1", with_agent=False, elsewhere=(OtherMainConfig,)
+    )
+    path.write_text("--environment=maze\n--tusk=3")
+    assert "--tusk" in refusal(f"--flagfile={path}", with_agent=False, elsewhere=(OtherMainConfig,))
+
+
+def test_left_out_fields_are_no_flags():
+    assert "--num_envs" in refusal(*BOTH, "--num_envs=3", leave_out={MainConfig: {"num_envs"}})
+
+
+def test_given_flags_are_passed_on_once():
+    line = parsed(*BOTH, "--batch_size=1", "--batch_size=9", "--walls=2", "--loud")
+    assert line.given(MainConfig, line.environment_class) == ["--batch_size=9", "--loud", "--walls=2"]
+    assert line.given(MainConfig, MainConfig, leave_out={"loud"}) == ["--batch_size=9"]
+
+
+@pytest.mark.parametrize("argument", ["--help", "--helpfull", "-h"])
+def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
+    with pytest.raises(SystemExit) as end:
+        parsed(argument, "--environment=maze")
+    assert end.value.code == 0
+    text = capsys.readouterr().out
+    assert text.startswith("What it does.")
+    for part in (
+        "\nSettings of the main:\n",
+        "--batch_size: Unrolls in a batch.\n    (default: '32')",
+        "--walls",
+    ):
+        assert part in text
+    assert "--greed" not in text
+    assert text.endswith("--agent=NAME, --help prints the flags of what was chosen as well.\n")
+
+
+def test_two_command_lines_in_one_process_know_nothing_of_each_other():
+    first, second = parsed(*BOTH, "--batch_size=1"), parsed(*BOTH, "--batch_size=2")
+    assert (first.read(MainConfig).batch_size, second.read(MainConfig).batch_size) == (1, 2)

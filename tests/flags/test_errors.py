@@ -1,0 +1,61 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seed_rl.flags.errors import UsageError, require_package, usage_errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(body):
+    """A process whose main has this body."""
+    indented = "\n".join(f"    {line}" for line in body.splitlines())
+    code = f"from seed_rl.flags.errors import *\ndef main(argv):\n{indented}\nrun_main(main, ['name', 'x'])"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, "-c", code], env=env, timeout=120, capture_output=True, text=True)
+
+
+def test_a_usage_error_is_one_line_and_exit_code_2():
+    done = run("raise UsageError('Turn it round.')")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "seed_rl: error: Turn it round.\n")
+
+
+@pytest.mark.parametrize("error", ["ValueError", "ImportError", "KeyError"])
+def test_a_bug_keeps_its_traceback(error):
+    done = run(f"raise {error}('broken')")
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr and f"{error}: " in done.stderr
+
+
+def test_ctrl_c_is_no_traceback():
+    done = run("raise KeyboardInterrupt")
+    assert (done.returncode, done.stderr) == (130, "")
+
+
+def test_the_main_gives_the_exit_code_and_gets_the_arguments():
+    assert run("return 7 if argv == ['name', 'x'] else 1").returncode == 7
+    assert run("pass").returncode == 0
+
+
+@pytest.mark.parametrize("error", [ValueError, ImportError, UsageError])
+def test_errors_of_the_stage_become_usage_errors(error):
+    with pytest.raises(UsageError, match=r"^Choose another\.$"):
+        with usage_errors():
+            raise error("Choose another.")
+
+
+def test_other_errors_of_the_stage_stay_what_they_are():
+    with pytest.raises(KeyError):
+        with usage_errors():
+            raise KeyError("bug")
+
+
+def test_a_missing_package_names_the_extra():
+    require_package("sys", "learner")
+    with pytest.raises(
+        UsageError, match=r"no_such_thing is not installed; .*pip install 'seed_rl\[learner\]'"
+    ):
+        require_package("no_such_thing", "learner")

@@ -1,0 +1,64 @@
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.flags.flagfile import expand_flagfiles
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def test_lines_take_the_place_of_the_flag(tmp_path):
+    path = write(tmp_path / "a.flags", "# a comment\n\n--b=1\n  --c=2  \n// another\n--noloud\n")
+    assert expand_flagfiles(["--a=0", f"--flagfile={path}", "--d"]) == [
+        "--a=0",
+        "--b=1",
+        "--c=2",
+        "--noloud",
+        "--d",
+    ]
+    assert expand_flagfiles(["--flagfile", str(path), "x"]) == ["--b=1", "--c=2", "--noloud", "x"]
+
+
+def test_included_files_are_found_beside_the_including_one(tmp_path, monkeypatch):
+    write(tmp_path / "configs" / "base.flags", "--b=1\n--a=base")
+    top = write(tmp_path / "configs" / "small" / "top.flags", "--flagfile=../base.flags\n--a=top")
+    write(tmp_path / "elsewhere" / "x", "")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert expand_flagfiles([f"--flagfile={top}"]) == ["--b=1", "--a=base", "--a=top"]
+
+
+def test_the_same_file_twice_is_no_circle(tmp_path):
+    base = write(tmp_path / "base.flags", "--a=1")
+    top = write(tmp_path / "top.flags", "--flagfile=base.flags\n--flagfile=base.flags")
+    assert expand_flagfiles([f"--flagfile={top}", f"--flagfile={base}"]) == ["--a=1"] * 3
+
+
+def test_lines_for_others_are_passed_over_in_files_only(tmp_path):
+    path = write(tmp_path / "a.flags", "--a=1\n--noquiet\n--quiet\n--b=2\n--nothing=3")
+    expanded = expand_flagfiles(["--a=0", f"--flagfile={path}"], passed_over={"a", "quiet"})
+    assert expanded == ["--a=0", "--b=2", "--nothing=3"]
+
+
+def test_nothing_is_expanded_after_two_dashes():
+    assert expand_flagfiles(["--", "--flagfile=none"]) == ["--", "--flagfile=none"]
+
+
+def test_errors_are_sentences(tmp_path):
+    circle = write(tmp_path / "circle.flags", "--flagfile=other.flags")
+    write(tmp_path / "other.flags", "--flagfile=circle.flags")
+    bad = write(tmp_path / "bad.flags", "--a=1\nb=2")
+    binary = tmp_path / "binary.flags"
+    binary.write_bytes(b"\xff\xfe")
+    for args, sentence in (
+        ([f"--flagfile={tmp_path}/none.flags"], r"none\.flags cannot be read \(No such file or directory\)"),
+        ([f"--flagfile={binary}"], r"binary\.flags cannot be read \(not a text file\)"),
+        ([f"--flagfile={circle}"], "circle.flags includes itself"),
+        ([f"--flagfile={bad}"], r"Line 2 of the flagfile .*bad\.flags is no flag: 'b=2'"),
+        (["--flagfile"], "--flagfile needs a path"),
+        (["--flagfile="], "--flagfile needs a path"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            expand_flagfiles(args)

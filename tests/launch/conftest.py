@@ -1,0 +1,135 @@
+"""Runs of the supervisor over tiny children, each in a real process."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE = 30.0
+
+# A process that supervises the children it is told of, as seed_rl.local_main does.
+_SUPERVISE = """
+import json, sys
+from pathlib import Path
+from seed_rl.launch.child import Child
+from seed_rl.launch.supervisor import Supervisor, Timing
+learner, actors, logdir, timing = json.loads(sys.argv[1])
+children = [Child(f"actor {i}", a, Path(logdir) / f"actor_{i}.log") for i, a in enumerate(actors)]
+sys.exit(Supervisor(Child("the learner", learner), children, Timing(**timing)).run())
+"""
+
+# What every child does first: it leaves its process id in a file of its own.
+_CHILD = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+here = Path({here!r})
+starts = len(list(here.glob("{name}.start.*"))) + 1
+part = here / f"{name}.part"
+part.write_text(str(os.getpid()))
+part.rename(here / f"{name}.start.{{starts}}")
+def for_ever():
+    while True:
+        time.sleep(3600)
+"""
+
+TIMING = {
+    "poll": 0.02,
+    "checkpoint_grace": 30.0,
+    "finish_grace": 0.3,
+    "terminate_grace": 0.3,
+    "verdict_grace": 0.3,
+    "first_backoff": 0.05,
+    "same_signal": 0.0,
+}
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + DEADLINE
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {DEADLINE:g} s for {what}"
+        time.sleep(0.02)
+
+
+def alive(pid):
+    """Whether a process runs (a zombie does not)."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    stat = Path(f"/proc/{pid}/stat")
+    try:
+        return not stat.parent.parent.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+class Run:
+    """A supervisor process over a learner and actors, each given as Python code."""
+
+    alive = staticmethod(alive)
+    wait_until = staticmethod(wait_until)
+
+    def __init__(self, directory, learner, actors, stdout=subprocess.PIPE, **timing):
+        self.directory = directory
+        names = ["learner", *(f"actor{i}" for i in range(len(actors)))]
+        commands = [self._command(name, code) for name, code in zip(names, [learner, *actors], strict=True)]
+        arguments = json.dumps([commands[0], commands[1:], str(directory), {**TIMING, **timing}])
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _SUPERVISE, arguments],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+
+    def _command(self, name, code):
+        return [sys.executable, "-c", _CHILD.format(here=str(self.directory), name=name) + code]
+
+    def pid(self, name, start=1):
+        """The process id of a child's start number `start`; waits for it."""
+        path = self.directory / f"{name}.start.{start}"
+        wait_until(path.exists, f"start {start} of {name}")
+        return int(path.read_text())
+
+    def pids(self):
+        return [int(path.read_text()) for path in self.directory.glob("*.start.*")]
+
+    def wait_for_file(self, name):
+        wait_until((self.directory / name).exists, name)
+
+    def signal(self, signum):
+        self.process.send_signal(signum)
+
+    def end(self):
+        """Waits for the end: (exit code, output). Nothing may be left."""
+        output, _ = self.process.communicate(timeout=DEADLINE)
+        assert [pid for pid in self.pids() if alive(pid)] == []
+        return self.process.returncode, output
+
+    def log(self, actor):
+        return (self.directory / f"actor_{actor}.log").read_text()
+
+
+@pytest.fixture
+def start(tmp_path):
+    runs = []
+
+    def start_run(learner, *actors, **settings):
+        runs.append(Run(tmp_path, learner, actors, **settings))
+        return runs[-1]
+
+    yield start_run
+    for run in runs:
+        if run.process.poll() is None:
+            run.process.kill()
+            run.process.communicate()
+        for pid in run.pids():
+            if alive(pid):
+                os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,139 @@
+import os
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import plan
+
+ADDRESS = "unix:/tmp/test.sock"
+
+
+@pytest.fixture
+def configs(tmp_path):
+    (tmp_path / "atari_vtrace_pong_small.flags").write_text(
+        "--environment=atari\n--agent=vtrace\n--game=Pong\n--num_actors=3\n--env_batch_size=5\n--batch_size=8"
+    )
+    (tmp_path / "catch_vtrace_small.flags").write_text("--environment=catch\n--agent=vtrace\n--batch_size=4")
+    return tmp_path
+
+
+def planned(configs, *args):
+    arguments, _ = plan.complete_arguments(args, configs)
+    return plan.make_plan(plan.parse_local(["local_main", *arguments], ""), ADDRESS)
+
+
+def refusal(configs, *args):
+    with pytest.raises(UsageError) as error:
+        planned(configs, *args)
+    return str(error.value)
+
+
+def flags_of(command):
+    return dict(arg.removeprefix("--").partition("=")[::2] for arg in command[3:])
+
+
+def test_no_argument_is_the_default_preset(configs):
+    _, preset = plan.complete_arguments([], configs)
+    assert preset == configs / "atari_vtrace_pong_small.flags"
+    made = planned(configs)
+    assert made.learner[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
+    assert flags_of(made.learner) == {
+        "environment": "atari",
+        "agent": "vtrace",
+        "server_address": ADDRESS,
+        "num_envs": "15",
+        "logdir": "runs/atari_vtrace_Pong",
+        "batch_size": "8",
+        "game": "Pong",
+    }
+    assert [flags_of(actor) for actor in made.actors] == [
+        {
+            "environment": "atari",
+            "task": str(task),
+            "server_address": ADDRESS,
+            "env_batch_size": "5",
+            "game": "Pong",
+        }
+        for task in range(3)
+    ]
+    assert made.actors[0][:3] == [sys.executable, "-m", "seed_rl.actor_main"]
+
+
+def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
+    made = planned(
+        configs, "atari", "vtrace", "2", "4", "--num_actors=9", "--game=Breakout", "--batch_size=2"
+    )
+    assert len(made.actors) == 2
+    learner = flags_of(made.learner)
+    assert (learner["num_envs"], learner["game"], learner["batch_size"]) == ("8", "Breakout", "2")
+    assert made.logdir == Path("runs/atari_vtrace_Breakout")
+
+
+def test_flags_alone_leave_the_default_preset_in_place(configs):
+    assert flags_of(planned(configs, "--num_actors=1").learner)["num_envs"] == "5"
+
+
+def test_each_child_gets_the_flags_that_it_knows(configs):
+    args = (
+        "--seed=7",
+        "--num_env_groups=2",
+        "--env_batch_size=4",
+        "--inference_batch_size=3",
+        "--logdir=/tmp/a b",
+    )
+    made = planned(configs, "catch", *args)
+    learner, actor = flags_of(made.learner), flags_of(made.actors[0])
+    assert (learner["seed"], actor["seed"]) == ("7", "7")
+    assert learner["inference_batch_size"] == "3" and "inference_batch_size" not in actor
+    assert actor["num_env_groups"] == "2" and "num_env_groups" not in learner
+    assert learner["logdir"] == "/tmp/a b" and made.logdir == Path("/tmp/a b")
+    assert not any(value in actor for value in ("logdir", "agent", "batch_size"))
+
+
+def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
+    mine = tmp_path / "mine.flags"
+    mine.write_text("--environment=catch\n--num_actors=2\n--num_envs=99\n--task=5")
+    _, preset = plan.complete_arguments([f"--flagfile={mine}"], configs)
+    assert preset is None
+    learner = flags_of(planned(configs, f"--flagfile={mine}", "--env_batch_size=1").learner)
+    assert (learner["agent"], learner["num_envs"]) == ("vtrace", "2")
+    assert "batch_size" not in learner
+
+
+def test_bad_input_is_refused_before_anything_starts(configs):
+    assert "'x' is one too many" in refusal(configs, "catch", "vtrace", "1", "1", "x")
+    assert refusal(configs, "chess").startswith("--environment=chess is not valid; choose one of:")
+    assert refusal(configs, "catch", "shy").startswith("--agent=shy is not valid; choose one of:")
+    assert (
+        refusal(configs, "catch", "vtrace", "many")
+        == "--num_actors=many is not valid; it must be a whole number."
+    )
+    assert "--num_actors=0 is too low" in refusal(configs, "catch", "vtrace", "0")
+    assert "--batch_size=0 is too low" in refusal(configs, "catch", "--batch_size=0")
+    assert "--num_action_repeats=0 is too low" in refusal(configs, "catch", "--num_action_repeats=0")
+    assert "cannot be split into" in refusal(configs, "catch", "vtrace", "1", "3", "--num_env_groups=2")
+    assert refusal(configs, "catch", "--num_envs=4").startswith(
+        "Unknown flag --num_envs for environment catch"
+    )
+    assert "'vtrace' is no flag" in refusal(configs, "catch", "--seed=1", "vtrace")
+
+
+def test_the_default_address_is_private_short_and_removed(monkeypatch, tmp_path):
+    with plan.private_server_address() as address:
+        directory = Path(address.removeprefix("unix:")).parent
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        assert len(address.removeprefix("unix:").encode()) < 108
+    assert not directory.exists()
+
+
+def test_a_path_too_long_for_a_socket_is_said(monkeypatch, tmp_path):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    monkeypatch.setattr(plan.tempfile, "tempdir", str(long))
+    with pytest.raises(UsageError, match="too long for a unix socket; set TMPDIR"):
+        with plan.private_server_address():
+            pass
+    assert list(long.iterdir()) == []

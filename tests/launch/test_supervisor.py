@@ -1,0 +1,259 @@
+import os
+import signal
+import sys
+
+import pytest
+
+from seed_rl.launch.supervisor import Restarts, Timing, describe_exit
+
+FOR_EVER = "for_ever()"
+
+# A learner that writes its checkpoint when it is asked to end.
+SAVES = """
+def save(*_):
+    (here / "checkpoint").write_text("saved")
+    print("learner: checkpoint written", flush=True)
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+(here / "ready").touch()
+for_ever()
+"""
+
+STUBBORN = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+(here / "stubborn").touch()
+for_ever()
+"""
+
+LEARNER_ENDS_WHEN_TOLD = """
+while not (here / "now").exists():
+    time.sleep(0.01)
+"""
+
+
+def test_a_dead_learner_ends_the_run_with_its_own_error_last(start):
+    run = start(
+        LEARNER_ENDS_WHEN_TOLD + "print('learner: out of luck', flush=True); sys.exit(3)", FOR_EVER, STUBBORN
+    )
+    run.pid("actor0")
+    run.wait_for_file("stubborn")
+    (run.directory / "now").touch()
+    code, output = run.end()
+    assert code == 3
+    assert output == "learner: out of luck\n"
+
+
+def test_a_dead_learner_counts_more_than_actors_that_die_of_it(start):
+    dies_too = LEARNER_ENDS_WHEN_TOLD + "sys.exit(2)"
+    run = start(
+        LEARNER_ENDS_WHEN_TOLD + "time.sleep(0.1); print('learner: dead', flush=True); sys.exit(4)",
+        dies_too,
+        verdict_grace=30.0,
+    )
+    run.pid("learner"), run.pid("actor0")
+    (run.directory / "now").touch()
+    assert run.end() == (4, "learner: dead\n")
+
+
+def test_a_killed_learner_is_named(start):
+    run = start(FOR_EVER, FOR_EVER)
+    run.pid("actor0")
+    os.kill(run.pid("learner"), signal.SIGKILL)
+    assert run.end() == (128 + signal.SIGKILL, "seed_rl: the learner was ended by SIGKILL.\n")
+
+
+def test_actors_end_by_themselves_after_a_finished_learner(start):
+    actor = LEARNER_ENDS_WHEN_TOLD + "time.sleep(0.1); (here / 'actor_ended').touch()"
+    run = start(LEARNER_ENDS_WHEN_TOLD + "print('done', flush=True)", actor, finish_grace=30.0)
+    run.pid("learner"), run.pid("actor0")
+    (run.directory / "now").touch()
+    assert run.end() == (0, "done\n")
+    assert (run.directory / "actor_ended").exists()
+
+
+def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
+    crash = "print('life', starts, flush=True)\nif starts < 3: sys.exit(f'actor: crash {starts}')\nfor_ever()"
+    run = start(SAVES, crash, FOR_EVER)
+    run.pid("actor0", start=3)
+    run.wait_until(lambda: "life 3" in run.log(0), "the third life in the log")
+    run.signal(signal.SIGTERM)
+    code, output = run.end()
+    assert code == 0
+    assert run.log(0).splitlines() == [
+        "life 1",
+        "actor: crash 1",
+        "life 2",
+        "actor: crash 2",
+        "life 3",
+    ]
+    for number in (1, 2):
+        reason = f"ended with exit code 1 (actor: crash {number})"
+        assert (
+            f"seed_rl: actor 0 {reason}; restart {number}; its log is {run.directory}/actor_0.log." in output
+        )
+    assert not (run.directory / "actor1.start.2").exists()
+
+
+def test_a_killed_actor_is_started_again(start):
+    run = start(SAVES, FOR_EVER)
+    run.wait_for_file("ready")
+    os.kill(run.pid("actor0"), signal.SIGKILL)
+    run.pid("actor0", start=2)
+    run.signal(signal.SIGTERM)
+    code, output = run.end()
+    assert code == 0
+    assert "actor 0 was ended by SIGKILL; restart 1;" in output
+
+
+def test_what_a_dead_actor_started_dies_with_it(start):
+    grandchild = """
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(3600)"])
+(here / f"grandchild.{starts}").write_text(str(child.pid))
+if starts == 1: os.kill(os.getpid(), signal.SIGKILL)
+for_ever()
+"""
+    run = start(SAVES, grandchild)
+    run.wait_for_file("grandchild.2")
+    first = int((run.directory / "grandchild.1").read_text())
+    run.wait_until(lambda: not run.alive(first), "the first grandchild's end")
+    run.wait_until(lambda: (run.directory / "grandchild.2").read_text(), "the second grandchild")
+    run.wait_for_file("ready")
+    run.signal(signal.SIGTERM)
+    assert run.end()[0] == 0
+    second = int((run.directory / "grandchild.2").read_text())
+    run.wait_until(lambda: not run.alive(second), "the second grandchild's end")
+
+
+def test_an_actor_that_ended_well_is_not_started_again(start):
+    run = start(LEARNER_ENDS_WHEN_TOLD, "pass")
+    run.wait_until(lambda: not run.alive(run.pid("actor0")), "the actor's end")
+    os.kill(run.process.pid, 0)
+    (run.directory / "now").touch()
+    assert run.end() == (0, "")
+    assert not (run.directory / "actor0.start.2").exists()
+
+
+def test_a_refused_actor_ends_the_run_with_its_sentence_last(start):
+    refused = (
+        LEARNER_ENDS_WHEN_TOLD + "print('trace'); print('seed_rl: error: Task 7 is taken.'); sys.exit(2)"
+    )
+    run = start(SAVES, refused, FOR_EVER)
+    run.wait_for_file("ready")
+    (run.directory / "now").touch()
+    code, output = run.end()
+    assert code == 2
+    log = run.directory / "actor_0.log"
+    assert (
+        output.splitlines()[-1]
+        == f"seed_rl: error: actor 0 ended the run (its log is {log}): Task 7 is taken."
+    )
+    assert (run.directory / "checkpoint").exists()
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
+    run = start(SAVES, FOR_EVER, STUBBORN)
+    run.wait_for_file("ready")
+    run.pid("actor0"), run.wait_for_file("stubborn")
+    run.signal(signum)
+    code, output = run.end()
+    assert code == 0
+    assert (run.directory / "checkpoint").read_text() == "saved"
+    lines = output.splitlines()
+    assert lines[0].startswith("seed_rl: stopping;")
+    assert lines[1:] == [
+        "learner: checkpoint written",
+        "seed_rl: stopped; the same command goes on from here.",
+    ]
+
+
+def test_the_learner_sees_the_terminal_and_messages_make_room_for_its_progress_bar(start):
+    ours, theirs = os.openpty()
+    run = start("print('terminal:', sys.stdout.isatty(), flush=True)\n" + SAVES, FOR_EVER, stdout=theirs)
+    run.wait_for_file("ready"), run.pid("actor0")
+    run.signal(signal.SIGTERM)
+    assert run.end()[0] == 0
+    output = os.read(ours, 65536).decode()
+    os.close(ours), os.close(theirs)
+    assert "terminal: True" in output
+    assert "\r\x1b[Kseed_rl: stopping;" in output
+
+
+def test_the_terminals_ctrl_c_reaches_the_children_only_through_the_supervisor(start):
+    dies_of_ctrl_c = "signal.signal(signal.SIGINT, lambda *_: os._exit(9))\n"
+    run = start(dies_of_ctrl_c + SAVES, dies_of_ctrl_c + "(here / 'actor_ready').touch(); for_ever()")
+    run.wait_for_file("ready"), run.wait_for_file("actor_ready")
+    os.killpg(run.process.pid, signal.SIGINT)
+    code, output = run.end()
+    assert code == 0, output
+
+
+def test_a_second_signal_hurries(start):
+    run = start(STUBBORN, FOR_EVER)
+    run.wait_for_file("stubborn"), run.pid("actor0")
+    run.signal(signal.SIGINT)
+    assert run.process.stdout.readline().startswith("seed_rl: stopping;")
+    run.signal(signal.SIGINT)
+    code, output = run.end()
+    assert code == 130
+    assert output == "seed_rl: stopping at once; the run goes on from its last complete checkpoint.\n"
+
+
+def test_signals_of_a_closing_terminal_count_once(start):
+    run = start(
+        SAVES.replace('(here / "checkpoint")', 'time.sleep(0.3); (here / "checkpoint")'), same_signal=30.0
+    )
+    run.wait_for_file("ready")
+    run.signal(signal.SIGHUP)
+    assert run.process.stdout.readline().startswith("seed_rl: stopping;")
+    run.signal(signal.SIGHUP)
+    assert run.end()[0] == 0
+    assert (run.directory / "checkpoint").exists()
+
+
+def test_a_learner_that_does_not_end_in_time_is_killed(start):
+    run = start(STUBBORN, FOR_EVER, checkpoint_grace=0.2)
+    run.wait_for_file("stubborn")
+    run.signal(signal.SIGTERM)
+    code, output = run.end()
+    assert code == 1
+    assert "the learner did not end within 0.2 s and was killed" in output
+
+
+def test_a_frozen_actor_does_not_hold_up_the_end(start):
+    run = start(SAVES, FOR_EVER)
+    os.kill(run.pid("actor0"), signal.SIGSTOP)
+    run.wait_for_file("ready")
+    run.signal(signal.SIGTERM)
+    assert run.end()[0] == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a parent's death is signalled there only")
+def test_nothing_is_left_when_the_supervisor_is_killed(start):
+    run = start(STUBBORN, STUBBORN, FOR_EVER)
+    pids = [run.pid(name) for name in ("learner", "actor0", "actor1")]
+    run.signal(signal.SIGKILL)
+    run.wait_until(lambda: not any(map(run.alive, pids)), "the children's end")
+
+
+def test_back_off_doubles_up_to_the_longest_and_starts_anew_after_a_healthy_life():
+    restarts = Restarts(Timing())
+    assert [restarts.order(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [restarts.order(lifetime=61.0), restarts.order(lifetime=59.0)] == [1, 2]
+    assert restarts.total == 9
+
+
+def test_a_restart_is_taken_once_and_when_due():
+    restarts = Restarts(Timing(first_backoff=3600.0, longest_backoff=7200.0))
+    assert not restarts.pending
+    restarts.order(lifetime=0.0)
+    assert restarts.pending and not restarts.take()
+    restarts = Restarts(Timing(first_backoff=0.0))
+    restarts.order(lifetime=0.0)
+    assert restarts.take() and not restarts.take() and not restarts.pending
+
+
+def test_exits_are_described_in_words():
+    assert describe_exit(3) == "ended with exit code 3"
+    assert describe_exit(-9) == "was ended by SIGKILL"
+    assert describe_exit(-40).startswith("was ended by ")

@@ -1,0 +1,120 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.networks.actor_critic import ActorCritic, last_action_and_reward
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_spec, pack_like
+
+T, B, P = 6, 3, 4
+ACTION = ArraySpec((), "int32", (0,), (3,))
+VECTOR = ArraySpec((5,), "float32")
+FRAME = ArraySpec((10, 9), "uint8")
+DICT = {
+    "image": ArraySpec((36, 36), "uint8"),
+    "inner": {"v": VECTOR, "n": ArraySpec((), "int32", (0,), (6,))},
+}
+
+
+def network(spec=VECTOR, **options):
+    return ActorCritic(NetworkConfig(**{"lstm_size": 8} | options), EnvironmentSpec(spec, ACTION), P)
+
+
+def random_unroll(spec, seed=0):
+    rng = np.random.default_rng(seed)
+    arrays = [
+        (rng.random((T, B, *s.shape)) * (s.maximum or [255])[0]).astype(s.dtype)
+        for _, s in flatten_spec(spec)
+    ]
+    done = rng.random((T, B)) < 0.3
+    done[0] = [True, False, False]
+    reward = rng.normal(size=(T, B)).astype(np.float32) * 2
+    env = EnvOutput(reward, done, np.zeros((T, B), bool), pack_like(spec, arrays))
+    return tf.nest.map_structure(tf.constant, (rng.integers(0, 4, (T, B)).astype(np.int32), env))
+
+
+VARIANTS = [
+    (VECTOR, {}),
+    (VECTOR, {"lstm_size": 0}),
+    (FRAME, {"frame_stack": 4}),
+    (FRAME, {"frame_stack": 4, "lstm_size": 0}),
+    (DICT, {"frame_stack": 2}),
+    (VECTOR, {"use_last_action_and_reward": False, "mlp_sizes": ""}),
+]
+
+
+@pytest.mark.parametrize("spec,options", VARIANTS)
+def test_an_unroll_equals_single_steps(spec, options):
+    net = network(spec, **options)
+    prev_action, env = random_unroll(spec)
+    state = net.initial_state(B)
+    whole, last = net.unroll(prev_action, env, state)
+    assert whole.policy_parameters.shape == (T, B, P)
+    assert whole.baseline.shape == (T, B)
+    for t in range(T):
+        step = tf.nest.map_structure(lambda x, t=t: x[t : t + 1], (prev_action, env))
+        output, state = net.unroll(*step, state)
+        np.testing.assert_allclose(whole.policy_parameters[t], output.policy_parameters[0], atol=1e-6)
+        np.testing.assert_allclose(whole.baseline[t], output.baseline[0], atol=1e-5)
+    tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-6), last, state)
+
+
+@pytest.mark.parametrize("spec,options", VARIANTS)
+def test_nothing_passes_an_episode_end(spec, options):
+    net = network(spec, **options)
+    prev_action, env = random_unroll(spec)
+    done = env.done.numpy()
+    done[3] = True
+    env = env._replace(done=tf.constant(done))
+    other_action, other = random_unroll(spec, seed=1)
+    joined_action = tf.concat([other_action[:3], prev_action[3:]], 0)
+    joined = tf.nest.map_structure(lambda x, y: tf.concat([x[:3], y[3:]], 0), other, env)
+    # At an episode's first step neither the action nor the reward before it is an input either.
+    joined_action = tf.tensor_scatter_nd_update(joined_action, [[3]], other_action[3:4])
+    joined = joined._replace(reward=tf.tensor_scatter_nd_update(joined.reward, [[3]], other.reward[3:4]))
+    expected, _ = net.unroll(prev_action, env, net.initial_state(B))
+    output, _ = net.unroll(joined_action, joined, net.initial_state(B))
+    np.testing.assert_allclose(output.policy_parameters[3:], expected.policy_parameters[3:], atol=1e-6)
+    assert np.abs(output.policy_parameters[:3] - expected.policy_parameters[:3]).max() > 1e-6
+
+
+def test_state_is_only_what_is_needed():
+    assert network(lstm_size=0).initial_state(2) == ()
+    assert sorted(network().initial_state(2)) == ["core"]
+    assert sorted(network(FRAME, frame_stack=4, lstm_size=0).initial_state(2)) == ["frames"]
+    assert sorted(network(FRAME, frame_stack=4).initial_state(2)) == ["core", "frames"]
+    assert list(network(DICT, frame_stack=2).initial_state(2)["frames"]) == ["image"]
+
+
+def test_last_action_and_reward():
+    env = EnvOutput(tf.constant([[0.5, -7.0, 3.0]]), tf.constant([[False, False, True]]), None, None)
+    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env)
+    np.testing.assert_array_equal(output, [[[0, 1, 0, 0, 0.5], [0, 0, 0, 1, -1], [0, 0, 0, 0, 0]]])
+
+
+def test_last_action_of_multi_discrete_and_box():
+    env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
+    multi = last_action_and_reward(ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env)
+    np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
+    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env)
+    np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])
+
+
+def test_starts_near_the_uniform_policy():
+    prev_action, env = random_unroll(VECTOR)
+    net = network(lstm_size=256)
+    logits = net.unroll(prev_action, env, net.initial_state(B))[0].policy_parameters
+    assert np.abs(logits).max() < 0.1
+
+
+@pytest.mark.parametrize(
+    "spec,options,sentence",
+    [
+        (VECTOR, {"torso": "nature"}, "--torso=nature needs images"),
+        (FRAME, {"torso": "nature"}, "needs images of at least 36x36"),
+        (VECTOR, {"frame_stack": 4}, "--frame_stack=4 needs uint8 images"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(spec, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        network(spec, **options)

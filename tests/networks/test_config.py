@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+import pytest
+
+from seed_rl.networks.config import NetworkConfig
+
+
+@pytest.mark.parametrize("text,units", [("64,64", (64, 64)), (" 32 ", (32,)), ("", ())])
+def test_mlp_sizes(text, units):
+    assert NetworkConfig(mlp_sizes=text).mlp_units == units
+
+
+@pytest.mark.parametrize(
+    "options,sentence",
+    [
+        ({"mlp_sizes": "64,big"}, "--mlp_sizes=64,big is not valid"),
+        ({"mlp_sizes": "64,0"}, "every size must be above 0"),
+        ({"mlp_sizes": "64,,64"}, "--mlp_sizes=64,,64 is not valid"),
+        ({"frame_stack": 3}, "choose one of: 1, 2, 4, 8"),
+        ({"torso": "transformer"}, "choose one of: auto, mlp"),
+    ],
+)
+def test_bad_settings_are_refused(options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        NetworkConfig(**options)
+
+
+def test_imports_no_tensorflow():
+    code = "import sys, seed_rl.networks.config; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

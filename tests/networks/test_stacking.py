@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.networks.stacking import FrameStack
+from seed_rl.types import ArraySpec
+
+T, B = 11, 3
+
+
+def reference(frames, done, num_frames):
+    """For each step, the last `num_frames` frames of its episode, oldest first; zeros before its start."""
+    stacks = np.zeros((*frames.shape, num_frames), np.uint8)
+    for b in range(frames.shape[1]):
+        episode = []
+        for t in range(frames.shape[0]):
+            episode = [frames[t, b]] if done[t, b] else [*episode, frames[t, b]]
+            for age, frame in enumerate(reversed(episode[-num_frames:])):
+                stacks[t, b, ..., num_frames - 1 - age] = frame
+    return stacks.reshape(*frames.shape[:4], -1)
+
+
+def random_frames(shape, num_steps=T, seed=0):
+    rng = np.random.default_rng(seed)
+    frames = rng.integers(1, 256, (num_steps, B, *shape), dtype=np.uint8)
+    done = rng.random((num_steps, B)) < 0.25
+    done[0] = [True, False, False]
+    return frames, done
+
+
+@pytest.mark.parametrize("num_frames", [1, 2, 4, 8])
+@pytest.mark.parametrize("shape", [(3, 2), (3, 2, 2)])
+def test_equals_the_reference_across_episode_ends(num_frames, shape):
+    stack = FrameStack(num_frames, ArraySpec(shape, "uint8"))
+    frames, done = random_frames(shape)
+    stacks, _ = stack.stack(frames, done, stack.initial_state(B))
+    assert stacks.dtype == tf.uint8
+    assert stacks.shape == (T, B, *stack.shape)
+    np.testing.assert_array_equal(stacks, reference(frames, done, num_frames))
+
+
+@pytest.mark.parametrize("lengths", [[1] * T, [4, 1, 6]])
+def test_goes_on_across_unrolls(lengths):
+    stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
+    frames, done = random_frames((3, 2))
+    state, parts, start = stack.initial_state(B), [], 0
+    for length in lengths:
+        part, state = stack.stack(frames[start : start + length], done[start : start + length], state)
+        parts.append(part)
+        start += length
+    np.testing.assert_array_equal(np.concatenate(parts), reference(frames, done, 4))
+
+
+def test_overlapping_unrolls_start_from_the_state_before_their_first_step():
+    stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
+    frames, done = random_frames((3, 2))
+    _, state = stack.stack(frames[:5], done[:5], stack.initial_state(B))
+    stacks, _ = stack.stack(frames[5:], done[5:], state)
+    np.testing.assert_array_equal(stacks, reference(frames, done, 4)[5:])
+
+
+def test_unknown_batch_size():
+    stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([1, None, 3, 2], tf.uint8),
+            tf.TensorSpec([1, None], tf.bool),
+            tf.TensorSpec([None, 3, 2, 4], tf.uint8),
+        ]
+    )
+    def one_step(frames, done, state):
+        return stack.stack(frames, done, state)
+
+    frames, done = random_frames((3, 2), num_steps=1)
+    stacks, state = one_step(frames, done, stack.initial_state(tf.constant(B)))
+    np.testing.assert_array_equal(stacks, reference(frames, done, 4))
+    np.testing.assert_array_equal(state, stacks[0])
+
+
+def test_one_frame_has_no_state():
+    stack = FrameStack(1, ArraySpec((3, 2), "float32"))
+    assert not stack.has_state
+    assert stack.initial_state(B) == ()
+
+
+@pytest.mark.parametrize("spec", [ArraySpec((3, 2), "float32"), ArraySpec((5,), "uint8")])
+def test_only_uint8_images_are_stacked(spec):
+    with pytest.raises(ValueError, match="needs uint8 images"):
+        FrameStack(4, spec)
+
+
+def test_number_of_frames_is_checked():
+    with pytest.raises(ValueError, match="choose one of: 1, 2, 4, 8"):
+        FrameStack(3, ArraySpec((3, 2), "uint8"))

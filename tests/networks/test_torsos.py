@@ -1,0 +1,111 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.networks.torsos import MLP, PixelConv2D, cnn, make_torso, resnet
+from seed_rl.types import ArraySpec
+
+IMAGE = ArraySpec((84, 84, 4), "uint8")
+
+
+def features(name, spec, shape=None):
+    shape = shape or spec.shape
+    torso = make_torso(name, spec, shape, (7, 5))
+    return torso, torso(tf.zeros([2, *shape], spec.dtype))
+
+
+def shapes(torso):
+    return [tuple(weight.shape) for weight in torso.trainable_weights]
+
+
+def test_shallow():
+    torso, output = features("shallow", IMAGE)
+    assert output.shape == (2, 256)
+    assert shapes(torso) == [(8, 8, 4, 16), (16,), (4, 4, 16, 32), (32,), (9 * 9 * 32, 256), (256,)]
+
+
+def test_nature():
+    torso, output = features("nature", IMAGE)
+    assert output.shape == (2, 512)
+    kernels = shapes(torso)[::2]
+    assert kernels == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 512)]
+
+
+def test_resnet():
+    torso, output = features("resnet", ArraySpec((72, 96, 3), "uint8"))
+    assert output.shape == (2, 256)
+    kernels = shapes(torso)[::2]
+    assert len(kernels) == 15 + 1
+    assert [kernel[-1] for kernel in kernels] == [16] * 5 + [32] * 10 + [256]
+    assert kernels[-1] == (9 * 12 * 32, 256)
+
+
+@pytest.mark.parametrize(
+    "spec,units",
+    [
+        (IMAGE, 256),
+        (ArraySpec((36, 40, 3), "float32"), 256),
+        (ArraySpec((35, 40, 3), "uint8"), 5),
+        (ArraySpec((10, 10, 4), "bool"), 5),
+        (ArraySpec((10, 5), "float32"), 5),
+        (ArraySpec((100, 100), "float32"), 5),
+        (ArraySpec((4,), "float32"), 5),
+        (ArraySpec((), "int32", (0,), (15,)), 5),
+        (ArraySpec((), "float32"), 5),
+    ],
+    ids=str,
+)
+def test_auto_goes_by_the_observation(spec, units):
+    assert features("auto", spec)[1].shape == (2, units)
+
+
+def test_frame_stacked_images_are_images():
+    assert features("auto", ArraySpec((84, 84), "uint8"), (84, 84, 4))[1].shape == (2, 256)
+
+
+@pytest.mark.parametrize("name,smallest", [("shallow", 20), ("nature", 36)])
+def test_smallest_images(name, smallest):
+    assert features(name, ArraySpec((smallest, smallest, 1), "uint8"))[1].shape[0] == 2
+    with pytest.raises(ValueError, match=f"--torso={name} needs images of at least {smallest}x{smallest}"):
+        features(name, ArraySpec((smallest - 1, 90, 1), "uint8"))
+
+
+def test_mlp_divides_bytes_and_casts_the_rest():
+    for dtype, scale in [("uint8", 1 / 255), ("int64", 1.0), ("float32", 1.0), ("float64", 1.0)]:
+        values = np.arange(6).reshape(1, 2, 3).astype(dtype)
+        output = MLP(ArraySpec((2, 3), dtype), ())(tf.constant(values))
+        np.testing.assert_allclose(output, values.reshape(1, 6) * scale, rtol=1e-6)
+
+
+def test_mlp_makes_bounded_integers_one_hot():
+    one = MLP(ArraySpec((), "int32", (0,), (3,)), ())(tf.constant([2, 0]))
+    np.testing.assert_array_equal(one, [[0, 0, 1, 0], [1, 0, 0, 0]])
+    two = MLP(ArraySpec((2,), "int8", (0, 0), (1, 2)), ())(tf.constant([[1, 2]], tf.int8))
+    np.testing.assert_array_equal(two, [[0, 1, 0, 0, 0, 1]])
+
+
+def test_pixels_count_as_fractions():
+    images = np.random.default_rng(0).integers(0, 256, (2, 9, 8, 3)).astype(np.uint8)
+    conv = PixelConv2D(ArraySpec((9, 8, 3), "uint8"), 4, 3, 2, padding="same", activation="relu")
+    output = conv(images)
+    conv.bias.assign([0.1, -0.1, 0.2, -0.2])
+    expected = tf.nn.conv2d(images / np.float32(255), conv.kernel, 2, "SAME") + conv.bias
+    np.testing.assert_allclose(conv(images), tf.nn.relu(expected), atol=1e-5)
+    assert output.shape == conv(images).shape
+
+
+def test_floating_point_images_keep_their_scale():
+    spec = ArraySpec((9, 8, 3), "float32")
+    image = tf.random.normal([1, 9, 8, 3])
+    conv = PixelConv2D(spec, 4, 3)
+    np.testing.assert_allclose(conv(image), tf.nn.conv2d(image, conv.kernel, 1, "VALID"), atol=1e-5)
+
+
+@pytest.mark.parametrize("make", [resnet, lambda spec: cnn(spec, ((4, 3, 1),), 6)])
+def test_every_variable_gets_a_gradient(make):
+    torso = make(ArraySpec((16, 16, 2), "uint8"))
+    images = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 2)).astype(np.uint8)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.square(torso(images)))
+    for gradient in tape.gradient(loss, torso.trainable_variables):
+        assert np.abs(gradient.numpy()).sum() > 0

@@ -1,0 +1,171 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops.distributions import MIN_STDDEV, distribution_for
+from seed_rl.types import ArraySpec
+
+DISCRETE = ArraySpec((), "int32", (0,), (4,))
+MULTI_DISCRETE = ArraySpec((2,), "int32", (0, 0), (2, 3))
+BOX = ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 5.0))
+UNBOUNDED = ArraySpec((2,), "float32")
+NESTED_BOX = ArraySpec((2, 3), "float32", (-1.0,) * 6, (1.0,) * 6)
+ALL = [DISCRETE, MULTI_DISCRETE, BOX, UNBOUNDED, NESTED_BOX]
+
+
+def random_parameters(distribution, *leading, seed=0):
+    rng = np.random.default_rng(seed)
+    return tf.constant(rng.normal(size=(*leading, distribution.num_parameters)), tf.float32)
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def stddev(raw):
+    return np.log1p(np.exp(raw + np.log(np.e - 1))) + MIN_STDDEV
+
+
+@pytest.mark.parametrize("spec", ALL, ids=str)
+def test_shapes_and_dtypes_with_any_leading_dimensions(spec):
+    distribution = distribution_for(spec)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None, distribution.num_parameters])])
+    def everything(parameters):
+        action = distribution.sample(parameters)
+        return (
+            action,
+            distribution.mode(parameters),
+            distribution.log_prob(parameters, action),
+            distribution.entropy(parameters),
+            distribution.kl(parameters, parameters),
+        )
+
+    sample, mode, *figures = everything(random_parameters(distribution, 3, 5))
+    for action in sample, mode:
+        assert action.shape == (3, 5, *spec.shape)
+        assert action.dtype.name == spec.dtype
+        if spec.minimum is not None:
+            flat = action.numpy().reshape(15, -1)
+            assert (flat >= spec.minimum).all() and (flat <= spec.maximum).all()
+    for figure in figures:
+        assert figure.shape == (3, 5)
+        assert np.isfinite(figure.numpy()).all()
+
+
+@pytest.mark.parametrize("spec", ALL, ids=str)
+def test_entropy_and_kl_are_means_of_log_probabilities(spec):
+    distribution = distribution_for(spec)
+    p, q = (random_parameters(distribution, seed=seed) for seed in (1, 2))
+    tf.random.set_seed(0)
+    many = tf.tile(p[tf.newaxis], [200_000, 1])
+    actions = distribution.sample(many)
+    log_p = distribution.log_prob(many, actions)
+    log_q = distribution.log_prob(tf.tile(q[tf.newaxis], [200_000, 1]), actions)
+    np.testing.assert_allclose(distribution.entropy(p), -tf.reduce_mean(log_p), atol=0.02)
+    np.testing.assert_allclose(distribution.kl(p, q), tf.reduce_mean(log_p - log_q), atol=0.02, rtol=0.02)
+    np.testing.assert_allclose(distribution.kl(p, p), 0, atol=1e-6)
+
+
+def test_categorical_against_numpy():
+    distribution = distribution_for(DISCRETE)
+    logits = random_parameters(distribution, 7)
+    log_p = log_softmax(logits.numpy())
+    actions = np.array([0, 1, 2, 3, 4, 0, 1], np.int32)
+    np.testing.assert_allclose(distribution.log_prob(logits, actions), log_p[range(7), actions], rtol=1e-5)
+    np.testing.assert_allclose(distribution.entropy(logits), -(np.exp(log_p) * log_p).sum(-1), rtol=1e-5)
+    np.testing.assert_array_equal(distribution.mode(logits), logits.numpy().argmax(-1))
+
+
+def test_categorical_samples_have_its_probabilities():
+    distribution = distribution_for(DISCRETE)
+    logits = random_parameters(distribution)
+    tf.random.set_seed(0)
+    samples = distribution.sample(tf.tile(logits[tf.newaxis], [100_000, 1])).numpy()
+    frequencies = np.bincount(samples, minlength=5) / len(samples)
+    np.testing.assert_allclose(frequencies, np.exp(log_softmax(logits.numpy())), atol=0.01)
+
+
+def test_product_of_categoricals_splits_its_logits_in_order():
+    distribution = distribution_for(MULTI_DISCRETE)
+    logits = np.zeros((1, 7), np.float32)
+    logits[0, 2] = logits[0, 3 + 1] = 50.0
+    np.testing.assert_array_equal(distribution.mode(logits), [[2, 1]])
+    np.testing.assert_array_equal(distribution.sample(logits), [[2, 1]])
+    np.testing.assert_allclose(distribution.log_prob(logits, np.array([[2, 1]])), [0], atol=1e-5)
+
+
+def test_normal_against_numpy():
+    distribution = distribution_for(UNBOUNDED)
+    parameters = random_parameters(distribution).numpy()
+    mean, std = parameters[:2], stddev(parameters[2:])
+    action = np.array([0.3, -1.7], np.float32)
+    expected = (-0.5 * ((action - mean) / std) ** 2 - np.log(std) - 0.5 * np.log(2 * np.pi)).sum()
+    np.testing.assert_allclose(distribution.log_prob(parameters, action), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mean,raw_stddev", [(0.0, 0.0), (1.5, -1.0), (-0.5, 1.5)])
+def test_tanh_normal_density_integrates_to_one(mean, raw_stddev):
+    distribution = distribution_for(ArraySpec((1,), "float32", (-3.0,), (5.0,)))
+    # Midpoints of cells that get denser towards the bounds, where the density may have peaks.
+    edges = 1 + 4 * np.tanh(np.linspace(-6.5, 6.5, 20_001))
+    middles = (0.5 * (edges[1:] + edges[:-1])).astype(np.float32)[:, None]
+    parameters = tf.tile([[mean, raw_stddev]], [len(middles), 1])
+    density = np.exp(distribution.log_prob(parameters, middles).numpy())
+    assert (density * np.diff(edges)).sum() == pytest.approx(1.0, abs=0.005)
+
+
+@pytest.mark.parametrize("mean,std", [(0.0, 0.1), (0.5, 1.0), (-2.0, 3.0), (4.0, 2.0)])
+def test_tanh_normal_entropy_against_fine_integration(mean, std):
+    distribution = distribution_for(ArraySpec((1,), "float32", (-3.0,), (5.0,)))
+    raw = np.log(np.expm1(std - MIN_STDDEV)) - np.log(np.e - 1)
+    base = mean + std * np.linspace(-9, 9, 200_001)
+    weights = np.exp(-0.5 * ((base - mean) / std) ** 2)
+    log_slope = np.log(4.0) + 2 * (np.log(2) - base - np.logaddexp(0, -2 * base))
+    expected = np.log(std) + 0.5 * np.log(2 * np.pi * np.e) + (weights * log_slope).sum() / weights.sum()
+    entropy = distribution.entropy(tf.constant([mean, raw], tf.float32))
+    assert float(entropy) == pytest.approx(expected, abs=0.01)
+
+
+@pytest.mark.parametrize("raw_stddev", [-100.0, 0.0, 3.0])
+def test_tanh_normal_is_finite_at_extreme_actions_and_parameters(raw_stddev):
+    distribution = distribution_for(BOX)
+    actions = tf.constant([[-2.0, 1.0], [2.0, 5.0], [0.0, 3.0], [2.0 - 1e-7, 1.0 + 1e-7], [9.0, -9.0]])
+    for mean in (-50.0, 0.0, 50.0):
+        parameters = tf.tile([[mean, mean, raw_stddev, raw_stddev]], [len(actions), 1])
+        with tf.GradientTape() as tape:
+            tape.watch(parameters)
+            log_prob = distribution.log_prob(parameters, actions)
+            total = tf.reduce_sum(log_prob + distribution.entropy(parameters))
+        assert np.isfinite(log_prob.numpy()).all()
+        assert np.isfinite(tape.gradient(total, parameters).numpy()).all()
+        sample = distribution.sample(parameters)
+        assert np.isfinite(distribution.log_prob(parameters, sample).numpy()).all()
+
+
+def test_tanh_normal_log_prob_of_its_own_samples_recovers_the_base():
+    distribution = distribution_for(BOX)
+    parameters = tf.tile([[0.5, -0.5, 0.0, 0.0]], [1000, 1])
+    tf.random.set_seed(0)
+    actions = distribution.sample(parameters).numpy()
+    base = np.arctanh((actions - [0.0, 3.0]) / 2.0)
+    std = stddev(0.0)
+    expected = -0.5 * ((base - [0.5, -0.5]) / std) ** 2 - np.log(std * np.sqrt(2 * np.pi))
+    expected -= np.log(2.0) + np.log1p(-(np.tanh(base) ** 2))
+    close = (np.abs(base) < 3).all(-1)
+    assert close.sum() > 900
+    log_prob = distribution.log_prob(parameters, actions).numpy()
+    np.testing.assert_allclose(log_prob[close], expected.sum(-1)[close], atol=2e-3)
+
+
+@pytest.mark.parametrize(
+    "spec,sentence",
+    [
+        (ArraySpec((), "int32"), "bounded integer"),
+        (ArraySpec((2, 2), "int32", (0,) * 4, (1,) * 4), "at most one dimension"),
+        (ArraySpec((1,), "float32", (1.0,), (1.0,)), "below its highest"),
+    ],
+)
+def test_unsupported_specs_are_refused(spec, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        distribution_for(spec)

@@ -1,0 +1,44 @@
+# Makes .venv in the repository with the project and the given extras; sourced by run_local.sh and run_tests.sh.
+#
+#   . tools/setup_venv.sh && setup_venv learner,atari
+#
+# PYTHON picks the interpreter; by default the first of Python 3.10 to 3.13, which TensorFlow has packages for.
+# It installs only when setup.py, the extras or the Python version changed.
+
+_fail() {
+    echo "seed_rl: error: $*" >&2
+    exit 2
+}
+
+_find_python() {
+    local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10 python)
+    [[ -z "${PYTHON:-}" ]] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
+        if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+setup_venv() {
+    local extras="$1" root python stamp wanted
+    root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+    VENV_PYTHON="$root/.venv/bin/python"
+    if ! "$VENV_PYTHON" -c 'import pip' 2>/dev/null; then
+        python="$(_find_python)" ||
+            _fail "No Python 3.10 to 3.13 was found${PYTHON:+ as $PYTHON}; install one, or set PYTHON to its path."
+        echo "seed_rl: making the virtual environment $root/.venv with $("$python" --version)." >&2
+        "$python" -m venv --clear "$root/.venv" ||
+            _fail "The virtual environment could not be made; on Debian and Ubuntu: apt install python3-venv."
+    fi
+    stamp="$root/.venv/installed_${extras//,/_}"
+    wanted="$(cksum <"$root/setup.py") $("$VENV_PYTHON" --version) $root"
+    if [[ ! -f "$stamp" || "$(cat "$stamp")" != "$wanted" ]]; then
+        echo "seed_rl: installing the project with [$extras]; the first time takes some minutes." >&2
+        "$VENV_PYTHON" -m pip install --disable-pip-version-check --progress-bar off \
+            -e "$root[$extras]" >&2 || _fail "The installation failed; what pip says above names the reason."
+        echo "$wanted" >"$stamp"
+    fi
+}
