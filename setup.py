@@ -10,12 +10,13 @@ ROOT = Path(__file__).parent
 REQUIRED = [
     "absl-py>=2.1,<3",
     "grpcio>=1.74,<2",
-    "gymnasium>=1.1,<2",
+    "gymnasium>=1.3,<2",
     "numpy>=1.26,<3",
     "protobuf>=6.31.1,<7",
 ]
 LEARNER = [
     "keras>=3.12,<4",
+    "psutil>=6,<8",
     "tensorboard>=2.20,<3",
     "tensorflow>=2.21,<2.22",
     "tqdm>=4.66,<5",
@@ -25,7 +26,6 @@ PLOT = ["matplotlib>=3.8,<4"]
 DEV = [
     "grpcio-tools>=1.74,<1.81",
     "mypy>=1.15,<3",
-    "psutil>=6,<8",
     "pytest>=8.3,<10",
     "pytest-timeout>=2.3,<3",
     "ruff>=0.17.5,<0.18",

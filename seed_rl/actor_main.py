@@ -1,10 +1,10 @@
-"""An actor process: steps environments and asks the learner for actions. Needs no TensorFlow.
+r"""An actor process: steps environments and asks the learner for actions. Needs no TensorFlow.
 
 Examples:
-  python -m seed_rl.actor_main --environment=catch --server_address=unix:/tmp/seed_rl.sock --task=0 \\
+  python -m seed_rl.actor_main --environment=catch --server_address=unix:/tmp/seed_rl.sock --task=0 \
     --env_batch_size=8
-  python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 --task=3 \\
-    --env_batch_size=16 --num_env_groups=2
+  python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 \
+    --task=3 --env_batch_size=16 --num_env_groups=2
 
 Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 1 otherwise.
 """

@@ -1,14 +1,15 @@
-"""The learner process: hosts inference, trains, and keeps the run directory.
+r"""The learner process: hosts inference, trains, and keeps the run directory.
 
 Examples:
-  python -m seed_rl.learner_main --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \\
+  python -m seed_rl.learner_main --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \
     --num_envs=16 --logdir=runs/catch
-  python -m seed_rl.learner_main --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \\
+  python -m seed_rl.learner_main --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \
     --num_envs=256 --logdir=runs/pong
 
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
 """
 
+import dataclasses
 import os
 import signal
 import threading
@@ -70,7 +71,7 @@ def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
 
 def _network_settings(agent_config: Options) -> dict:
     """The settings that a checkpoint depends on."""
-    names = {field for field in NetworkConfig.__dataclass_fields__}
+    names = [field.name for field in dataclasses.fields(NetworkConfig)]
     return {name: value for name, value in agent_config.to_dict().items() if name in names}
 
 

@@ -27,7 +27,8 @@ class Fifo(Experience):
         self._capacity = batch_size if capacity is None else capacity
         if self._capacity < batch_size:
             raise ValueError(
-                f"--queue_capacity={capacity} is less than --batch_size={batch_size}: no batch would ever fill."
+                f"--queue_capacity={capacity} is less than --batch_size={batch_size}, so that no batch would "
+                "ever fill; raise it."
             )
         self._unrolls: collections.deque[Unroll] = collections.deque()
         self._closed = False

@@ -27,9 +27,7 @@ class EnvTable(tf.Module):
             lambda x: tf.Variable(x, trainable=False), agent.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
-        self._act = tf.function(
-            self._traced_act, input_signature=_act_signature(spec), autograph=False
-        )
+        self._act = tf.function(self._traced_act, input_signature=_act_signature(spec), autograph=False)
 
     def act(
         self, env_ids: np.ndarray, env: EnvOutput, starting: np.ndarray

@@ -4,6 +4,7 @@ Runs on one asyncio event loop. A stream costs no thread, so hundreds of actors 
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -91,11 +92,11 @@ class InferenceService(InferenceServicer):
         """Largest message that the server must accept."""
         return self._description.max_message_bytes
 
-    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:  # noqa: N802
+    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
         """What the learner expects."""
         return self._description
 
-    async def Act(self, request_iterator: Any, context: Any) -> None:  # noqa: N802
+    async def Act(self, request_iterator: Any, context: Any) -> None:
         """The conversation with one environment group."""
         lease: Lease | None = None
         client: int | None = None
@@ -198,7 +199,7 @@ class InferenceService(InferenceServicer):
         return await self._claim(hello)
 
     async def _claim(self, hello: pb.Hello) -> Lease:
-        """Leases environments. A stream of the same process gives way; another process gets a moment to go."""
+        """Leases environments. A stream of the same process gives way; another gets a moment to go."""
         deadline = time.monotonic() + _TAKEOVER_PATIENCE_SECS
         async with self._slot_freed:
             while True:
@@ -208,10 +209,8 @@ class InferenceService(InferenceServicer):
                         stream.cancel()
                 patience = deadline - time.monotonic()
                 if holders and patience > 0:
-                    try:
+                    with contextlib.suppress(asyncio.TimeoutError):
                         await asyncio.wait_for(self._slot_freed.wait(), patience)
-                    except asyncio.TimeoutError:  # noqa: UP041 (an alias only from Python 3.11 on)
-                        pass
                     continue
                 try:
                     lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)

@@ -58,14 +58,14 @@ class Slots:
         """
         if first_env < 0 or num_envs < 1 or first_env + num_envs > self._num_envs:
             raise SlotRefusedError(
-                f"Task {task} is out of range: its environments {first_env} to {first_env + num_envs - 1} are "
-                f"not among the learner's 0 to {self._num_envs - 1}; lower --task or raise the learner's "
-                "--num_envs.",
+                f"Task {task} is out of range: its environments {first_env} to {first_env + num_envs - 1} "
+                f"are not among the learner's 0 to {self._num_envs - 1}; lower --task or raise the "
+                "learner's --num_envs.",
                 out_of_range=True,
             )
         if self.holders(first_env, num_envs):
             raise SlotRefusedError(
-                f"Task {task} is taken by a live actor; give this one another --task, or end the other first.",
+                f"Task {task} is taken by a live actor; give this one another --task or end the other.",
                 out_of_range=False,
             )
         last = self._last_run.get(first_env)

@@ -1,7 +1,7 @@
 """The learner: wires inference, experience and training, for any agent and any environment.
 
-No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is the
-thread that calls `run`.
+No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is
+the thread that calls `run`.
 """
 
 import queue
@@ -214,8 +214,8 @@ class Learner:
             figures |= {name: float(value.numpy()) for name, value in output.metrics.items()}
             if not np.isfinite(figures["loss"]):
                 raise FloatingPointError(
-                    "The loss is no longer finite; lower --learning_rate or --clip_norm and go on from the last "
-                    "checkpoint."
+                    "The loss is no longer finite; lower --learning_rate or --clip_norm and go on from the "
+                    "last checkpoint."
                 )
         return figures
 

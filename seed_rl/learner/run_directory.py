@@ -33,9 +33,7 @@ def check(logdir: str, identity: dict[str, Any]) -> None:
         recorded = json.loads((path / _RECORD).read_text())["identity"]
     except FileNotFoundError:
         if (path / "checkpoints").exists() or (path / "metrics.jsonl").exists():
-            raise ValueError(
-                f"--logdir={logdir} holds a run without {_RECORD}; use another --logdir."
-            ) from None
+            raise ValueError(f"--logdir={logdir} holds a run without {_RECORD}; use another.") from None
         return
     except (json.JSONDecodeError, KeyError) as error:
         raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None

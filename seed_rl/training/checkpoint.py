@@ -1,4 +1,4 @@
-"""Checkpoints: written under a temporary name and then renamed, resumable, the last and periodic ones kept."""
+"""Checkpoints: written under a temporary name and then renamed; the last and periodic ones are kept."""
 
 import os
 
@@ -94,6 +94,6 @@ def _read(path: str, restore) -> None:
     except (ValueError, AssertionError, tf.errors.OpError) as error:
         reason = str(error).strip().splitlines()[0][:200]
         raise ValueError(
-            f"The checkpoint {path} is of another network or optimizer; use the flags that it was trained with, "
-            f"or another --logdir ({reason})."
+            f"The checkpoint {path} is of another network or optimizer; use the flags that it was trained "
+            f"with, or another --logdir ({reason})."
         ) from error

@@ -14,7 +14,8 @@ class MetricsWriter:
 
     def __init__(self, logdir: str):
         """Opens the files in an existing directory."""
-        self._file = open(os.path.join(logdir, "metrics.jsonl"), "a", buffering=1, encoding="utf-8")
+        path = os.path.join(logdir, "metrics.jsonl")
+        self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115 (closed by close)
         self._events = tf.summary.create_file_writer(os.path.join(logdir, "tensorboard"))
 
     def write(self, figures: Mapping[str, Any]) -> None:

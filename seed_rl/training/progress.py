@@ -44,7 +44,8 @@ class ProgressDisplay:
             left = str(datetime.timedelta(seconds=int(max(0, self._total - frames) / speed)))
         share = 100 * frames / self._total
         print(
-            f"{frames:,} of {self._total:,} frames ({share:.1f}%), {speed:,.0f} frames/s, {words}, {left} left",
+            f"{frames:,} of {self._total:,} frames ({share:.1f}%), {speed:,.0f} frames/s, {words}, "
+            f"{left} left",
             flush=True,
         )
 
