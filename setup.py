@@ -16,6 +16,7 @@ REQUIRED = [
 ]
 LEARNER = [
     "keras>=3.12,<4",
+    "optree>=0.13,<1",
     "psutil>=6,<8",
     "tensorboard>=2.20,<3",
     "tensorflow>=2.21,<2.22",

@@ -9,8 +9,6 @@ Examples:
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
 """
 
-import dataclasses
-import os
 import signal
 import threading
 
@@ -19,11 +17,12 @@ from seed_rl.agents import registry as agents
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import environment_spec
 from seed_rl.flags.command_line import CommandLine, parse
-from seed_rl.flags.errors import require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.inference.server import AddressError
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner import run_directory
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.learner.quiet import quiet_start
 from seed_rl.options import Options
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
@@ -42,19 +41,20 @@ def main(argv: list[str]) -> int:
     )
     require_package("tensorflow", "learner")
     identity = _identity(line, config)
-    record = {
-        "environment": {"name": line.environment, "settings": environment_config.to_dict()},
-        "agent": {"name": line.agent, "network": _network_settings(agent_config)},
-    }
+    record = run_directory.identity(line.environment, environment_config, line.agent, agent_config)
     with usage_errors():
         run_directory.check(config.logdir, record)
-    learner = _make_learner(line, config, agent_config, identity)
+    with quiet_start():
+        learner = _make_learner(line, config, agent_config, identity)
     if stop.is_set():
         return 0
     with usage_errors():
         settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
         run_directory.record(config.logdir, record, settings)
-    learner.run(stop.is_set)
+    try:
+        learner.run(stop.is_set)
+    except AddressError as error:
+        raise UsageError(str(error)) from None
     return 0
 
 
@@ -69,17 +69,10 @@ def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
     return EnvironmentIdentity(line.environment, environment_config.to_dict(), spec)
 
 
-def _network_settings(agent_config: Options) -> dict:
-    """The settings that a checkpoint depends on."""
-    names = [field.name for field in dataclasses.fields(NetworkConfig)]
-    return {name: value for name, value in agent_config.to_dict().items() if name in names}
-
-
 def _make_learner(
     line: CommandLine, config: LearnerConfig, agent_config: Options, identity: EnvironmentIdentity
 ):
     """Imports TensorFlow, sets its threads and seeds, and builds the learner."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import keras
     import tensorflow as tf
 

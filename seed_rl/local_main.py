@@ -6,11 +6,12 @@ Imports no TensorFlow; the learner process does.
 import contextlib
 from pathlib import Path
 
-from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.child import Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.supervisor import Supervisor, say
+from seed_rl.learner.run_directory import check, identity
 
 DESCRIPTION = """
 Trains on this machine: one learner and its actor processes.
@@ -29,11 +30,14 @@ def main(argv: list[str]) -> int:
     """Runs the launcher; returns its exit code."""
     args, preset = complete_arguments(argv[1:])
     line = parse_local([argv[0], *args], DESCRIPTION)
-    if preset:
-        say(f"preset {_shortest(preset)}; flags on the command line win over it.")
     with contextlib.ExitStack() as stack:
         address = line.read(LocalConfig).server_address or stack.enter_context(private_server_address())
         plan = make_plan(line, address)
+        if preset:
+            say(f"preset {_shortest(preset)}; flags on the command line win over it.")
+        mine = identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+        with usage_errors():
+            check(str(plan.logdir), mine)
         return _run(plan)
 
 

@@ -34,7 +34,7 @@ class VTraceAgent(Agent):
         """
         super().__init__(name="vtrace_agent")
         self.unroll = UnrollConfig(config.unroll_length)
-        self.experience = FifoConfig(config.queue_capacity)
+        self.experience = FifoConfig(config.queue_capacity, config.passes)
         self._config = config
         self._distribution = distribution_for(env_spec.action)
         self._network = ActorCritic(config, env_spec, self._distribution.num_parameters)
@@ -95,8 +95,11 @@ class VTraceAgent(Agent):
             clip_pg_rho_threshold=config.clip_pg_rho_threshold,
             clip_c_threshold=config.clip_c_threshold,
         )
+        advantages = targets.advantages
+        if config.normalize_advantages:
+            advantages = _normalize(advantages, valid)
         terms = {
-            "policy_gradient_loss": -log_prob * targets.advantages,
+            "policy_gradient_loss": -log_prob * advantages,
             "baseline_loss": 0.5 * tf.square(targets.targets - values),
             "entropy": distribution.entropy(policy),
             "kl_old_new": distribution.kl(behaviour, policy),
@@ -122,6 +125,13 @@ def _masked_mean(x: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.T
     """The mean where `mask` is set; 0 where it is set nowhere."""
     total = tf.reduce_sum(tf.where(mask, x, 0.0), axis)
     return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, x.dtype), axis))
+
+
+def _normalize(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
+    """Mean 0 and standard deviation 1 over where `mask` is set; 0 elsewhere."""
+    mean = _masked_mean(x, mask)
+    deviation = tf.sqrt(_masked_mean(tf.square(x - mean), mask))
+    return tf.where(mask, (x - mean) / (deviation + 1e-8), 0.0)
 
 
 def _explained_variance(values: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:

@@ -14,6 +14,12 @@ class VTraceConfig(NetworkConfig):
     queue_capacity: int | None = option(
         None, "Unrolls that may wait for training; actions wait when it is full. None: one batch.", at_least=1
     )
+    passes: int = option(
+        1,
+        "Times that each unroll is trained on; the paper has 1. V-trace corrects for what the policy has "
+        "moved meanwhile.",
+        at_least=1,
+    )
     discounting: float = option(0.99, "Discount (gamma) per agent step.", at_least=0, at_most=1)
     lambda_: float = option(1.0, "V-trace's lambda.", at_least=0, at_most=1)
     clip_rho_threshold: float | None = option(
@@ -24,6 +30,11 @@ class VTraceConfig(NetworkConfig):
     )
     clip_c_threshold: float | None = option(
         1.0, "c-bar: clips the importance weights that carry errors back in time; None: not clipped.", above=0
+    )
+    normalize_advantages: bool = option(
+        False,
+        "Whether the policy gradient's advantages are brought to mean 0 and standard deviation 1 in each "
+        "batch, as PPO does; the paper does not.",
     )
     baseline_cost: float = option(0.5, "Weight of the baseline's loss, half the squared error.", at_least=0)
     entropy_cost: float = option(

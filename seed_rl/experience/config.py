@@ -5,9 +5,11 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class FifoConfig:
-    """Unrolls go through a bounded queue and are trained on once.
+    """Unrolls go through a bounded queue.
 
-    `capacity` in unrolls; None: one training batch.
+    `capacity`: unrolls waiting for their first pass; None: one training batch. `passes`: times that each is
+    trained on.
     """
 
     capacity: int | None = None
+    passes: int = 1

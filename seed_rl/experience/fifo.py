@@ -1,36 +1,48 @@
-"""A bounded first-in-first-out queue of unrolls: each is trained on once (V-trace)."""
+"""A bounded first-in-first-out queue of unrolls: each is trained on once, or a few times (V-trace)."""
 
 import collections
 import threading
+from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
+import optree
 
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.types import Sample, Unroll
 
 
-class Fifo(Experience):
-    """The queue. `insert` blocks while it is full: that is the back-pressure on inference and actors."""
+class _Entry(NamedTuple):
+    unroll: Unroll
+    passes_left: int
 
-    def __init__(self, batch_size: int, capacity: int | None = None):
+
+class Fifo(Experience):
+    """The queue. `insert` blocks while it is full: that is the back-pressure on inference and actors.
+
+    With more than one pass, an unroll that was trained on goes to the end of the queue again.
+    """
+
+    def __init__(self, batch_size: int, capacity: int | None = None, passes: int = 1):
         """Prepares an empty queue.
 
         Args:
           batch_size: B, unrolls in a batch.
-          capacity: most unrolls waiting; None for one batch.
+          capacity: most unrolls waiting for their first pass; None for one batch.
+          passes: times that each unroll is trained on.
 
         Raises:
           ValueError: the capacity is less than a batch, which could never be filled.
         """
         self._batch_size = batch_size
         self._capacity = batch_size if capacity is None else capacity
+        self._passes = passes
         if self._capacity < batch_size:
             raise ValueError(
                 f"--queue_capacity={capacity} is less than --batch_size={batch_size}, so that no batch would "
                 "ever fill; raise it."
             )
-        self._unrolls: collections.deque[Unroll] = collections.deque()
+        self._entries: collections.deque[_Entry] = collections.deque()
+        self._new = 0  # Entries that wait for their first pass.
         self._closed = False
         self._changed = threading.Condition()
 
@@ -38,26 +50,30 @@ class Fifo(Experience):
         """Appends unrolls, one by one as there is room."""
         with self._changed:
             for unroll in unrolls:
-                self._changed.wait_for(lambda: self._closed or len(self._unrolls) < self._capacity)
+                self._changed.wait_for(lambda: self._closed or self._new < self._capacity)
                 if self._closed:
                     raise ClosedError
-                self._unrolls.append(unroll)
-                if len(self._unrolls) >= self._batch_size:
+                self._entries.append(_Entry(unroll, self._passes))
+                self._new += 1
+                if len(self._entries) >= self._batch_size:
                     self._changed.notify_all()
 
     def sample(self) -> Batch:
-        """The oldest `batch_size` unrolls."""
+        """The first `batch_size` unrolls of the queue."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._unrolls) >= self._batch_size)
+            self._changed.wait_for(lambda: self._closed or len(self._entries) >= self._batch_size)
             if self._closed:
                 raise ClosedError
-            unrolls = [self._unrolls.popleft() for _ in range(self._batch_size)]
+            taken = [self._entries.popleft() for _ in range(self._batch_size)]
+            self._new -= sum(entry.passes_left == self._passes for entry in taken)
+            again = (_Entry(unroll, left - 1) for unroll, left in taken if left > 1)
+            self._entries.extend(again)
             self._changed.notify_all()
-        return stack(unrolls)
+        return stack([entry.unroll for entry in taken])
 
     def figures(self) -> dict[str, float]:
-        """The number of unrolls waiting."""
-        return {"queue_depth": float(len(self._unrolls))}
+        """The number of unrolls that wait for their first pass."""
+        return {"queue_depth": float(self._new)}
 
     def close(self) -> None:
         """Ends every wait."""
@@ -69,8 +85,8 @@ class Fifo(Experience):
 def stack(unrolls: list[Unroll]) -> Batch:
     """Unrolls `[S, ...]` as a time-major batch `[S, B, ...]` with weights of one."""
     steps = [(u.prev_action, u.env, u.agent) for u in unrolls]
-    prev_action, env, agent = tf.nest.map_structure(lambda *x: np.stack(x, axis=1), *steps)
-    state = tf.nest.map_structure(lambda *x: np.stack(x), *(u.initial_state for u in unrolls))
+    prev_action, env, agent = optree.tree_map(lambda *x: np.stack(x, axis=1), *steps)
+    state = optree.tree_map(lambda *x: np.stack(x), *(u.initial_state for u in unrolls))
     weight = np.ones(len(unrolls), np.float32)
     versions = np.array([u.policy_version for u in unrolls], np.int64)
     return Batch(Sample(prev_action, env, agent, state, weight), versions, None)

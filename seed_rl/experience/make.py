@@ -15,4 +15,4 @@ def make_experience(config: FifoConfig, batch_size: int) -> Experience:
     Raises:
       ValueError: the configuration does not fit the batch.
     """
-    return Fifo(batch_size, config.capacity)
+    return Fifo(batch_size, config.capacity, config.passes)

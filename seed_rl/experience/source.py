@@ -5,6 +5,7 @@ import threading
 from typing import Any, NamedTuple
 
 import numpy as np
+import optree
 import tensorflow as tf
 
 from seed_rl.experience.base import Experience
@@ -67,7 +68,7 @@ class Source:
             while not self._closed.is_set():
                 batch = self._experience.sample()
                 with tf.device(self._device):
-                    sample = tf.nest.map_structure(tf.convert_to_tensor, batch.sample)
+                    sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
                 self._ready.put(DeviceBatch(sample, batch.policy_version, batch.handle))
         except Exception as error:  # ClosedError among them: raised by whoever asks for the next batch.
             self._ready.put(error)

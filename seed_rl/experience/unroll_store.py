@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
+import optree
 
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
 
@@ -80,12 +80,12 @@ class UnrollStore:
         used = count >= 0
         if not used.all():
             slots = np.where(used, slots, 0)  # Overwritten before an unroll begins.
-        for ring, leaf in zip(tf.nest.flatten(self._rings), tf.nest.flatten(step), strict=True):
+        for ring, leaf in zip(optree.tree_leaves(self._rings), optree.tree_leaves(step), strict=True):
             ring[env_ids, slots] = leaf
         self._count[env_ids] = count + 1
         first = count + 1 - self._stored
         complete = (first >= 0) & (first % self._length == 0)
-        return [self._unroll(env_ids[i], first[i]) for i in np.flatnonzero(complete)]
+        return self._unrolls(env_ids[complete], first[complete]) if complete.any() else []
 
     def _allocate(self, step: Nest, states: Nest) -> None:
         num_envs = len(self._count)
@@ -96,21 +96,27 @@ class UnrollStore:
         def heads(leaf: Any) -> np.ndarray:
             return np.zeros((num_envs, self._heads, *leaf.shape[1:]), leaf.dtype)
 
-        self._rings = tf.nest.map_structure(ring, step)
-        self._states = tf.nest.map_structure(heads, states)
+        self._rings = optree.tree_map(ring, step)
+        self._states = optree.tree_map(heads, states)
 
     def _begin(self, env_ids: np.ndarray, states: Nest, policy_version: int) -> None:
         head = self._head(self._count[env_ids])
         self._versions[env_ids, head] = policy_version
-        for kept, leaf in zip(tf.nest.flatten(self._states), tf.nest.flatten(states), strict=True):
+        for kept, leaf in zip(optree.tree_leaves(self._states), optree.tree_leaves(states), strict=True):
             kept[env_ids, head] = leaf
 
     def _head(self, first: np.ndarray) -> np.ndarray:
         return (first // self._length) % self._heads
 
-    def _unroll(self, env_id: int, first: int) -> Unroll:
-        order = np.arange(first, first + self._stored) % self._stored
+    def _unrolls(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
+        """The unrolls `[S, ...]` of these environments that begin at their steps `first`."""
+        order = (first[:, np.newaxis] + np.arange(self._stored)) % self._stored
         head = self._head(first)
-        prev_action, env, agent = tf.nest.map_structure(lambda ring: ring[env_id][order], self._rings)
-        state = tf.nest.map_structure(lambda kept: kept[env_id, head].copy(), self._states)
-        return Unroll(prev_action, env, agent, state, int(self._versions[env_id, head]))
+        steps = optree.tree_map(lambda ring: ring[env_ids[:, np.newaxis], order], self._rings)
+        states = optree.tree_map(lambda kept: kept[env_ids, head], self._states)
+        versions = self._versions[env_ids, head].tolist()
+        unrolls = []
+        for i, version in enumerate(versions):
+            (prev_action, env, agent), state = optree.tree_map(lambda x, i=i: x[i], (steps, states))
+            unrolls.append(Unroll(prev_action, env, agent, state, version))
+        return unrolls

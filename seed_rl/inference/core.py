@@ -97,11 +97,12 @@ class InferenceCore:
             if request.is_first:
                 self._begin(request)
         env_ids = np.concatenate([request.lease.env_ids for request in requests])
-        env = self._steps.decode(b"".join(request.records for request in requests))
+        records = b"".join(request.records for request in requests)
         version = self._policy_version()
         with self._lock:
             starting = self._store.starting(env_ids)
-        prev_action, output, states = self._table.act(env_ids, env, starting)
+        prev_action, output, states = self._table.act(env_ids, records, starting)
+        env = self._steps.decode(records)
         with self._lock:
             unrolls = self._store.append(env_ids, prev_action, env, output, starting, states, version)
             self.agent_steps += len(env_ids)

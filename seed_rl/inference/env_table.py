@@ -3,10 +3,13 @@
 from typing import Any
 
 import numpy as np
+import optree
 import tensorflow as tf
 
 from seed_rl.agents.base import Agent
-from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+from seed_rl.inference.records import decode_records
+from seed_rl.types import AgentOutput, EnvironmentSpec, Nest
+from seed_rl.wire.codec import StepCodec
 
 
 class EnvTable(tf.Module):
@@ -21,29 +24,36 @@ class EnvTable(tf.Module):
           num_envs: rows.
         """
         super().__init__(name="env_table")
-        self._agent = agent
+        self._agent, self._spec = agent, spec
+        self._record_bytes = StepCodec(spec).record_bytes
         self._initial_state = agent.initial_state(1)
         self._states = tf.nest.map_structure(
             lambda x: tf.Variable(x, trainable=False), agent.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
-        self._act = tf.function(self._traced_act, input_signature=_act_signature(spec), autograph=False)
+        ids = tf.TensorSpec([None], tf.int32)
+        records = tf.TensorSpec([None, self._record_bytes], tf.uint8)
+        # A concrete function with few arguments: finding the trace and converting arguments would otherwise
+        # take longer than a small network's inference.
+        self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(ids, records, ids)
 
     def act(
-        self, env_ids: np.ndarray, env: EnvOutput, starting: np.ndarray
+        self, env_ids: np.ndarray, records: bytes, starting: np.ndarray
     ) -> tuple[np.ndarray, AgentOutput, Nest]:
         """One inference call.
 
         Args:
           env_ids: int32 `[B]`, each at most once.
-          env: `[B, ...]`.
+          records: B records as they come over the wire.
           starting: int32 `[K]`, positions in `env_ids` whose recurrent state before this step is wanted.
 
         Returns:
-          The actions that produced `env` `[B, ...]`, the agent's answer `[B, ...]`, and the wanted states
+          The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, and the wanted states
           `[K, ...]`, all NumPy.
         """
-        return tf.nest.map_structure(lambda x: x.numpy(), self._act(env_ids, env, starting))
+        raw = np.frombuffer(records, np.uint8).reshape(len(env_ids), self._record_bytes)
+        outputs = self._act(tf.constant(env_ids), tf.constant(raw), tf.constant(starting))
+        return optree.tree_map(lambda x: x.numpy(), outputs)
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Puts rows back to the initial state."""
@@ -54,7 +64,8 @@ class EnvTable(tf.Module):
         zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
         self._write(self._prev_action, env_ids, zeros)
 
-    def _traced_act(self, env_ids: tf.Tensor, env: EnvOutput, starting: tf.Tensor) -> Any:
+    def _traced_act(self, env_ids: tf.Tensor, records: tf.Tensor, starting: tf.Tensor) -> Any:
+        env = decode_records(records, self._spec)
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)
@@ -67,19 +78,3 @@ class EnvTable(tf.Module):
     @staticmethod
     def _write(rows: tf.Variable, env_ids: Any, values: tf.Tensor) -> None:
         rows.scatter_update(tf.IndexedSlices(values, tf.convert_to_tensor(env_ids)))
-
-
-def _act_signature(spec: EnvironmentSpec) -> list[Any]:
-    ids = tf.TensorSpec([None], tf.int32)
-    return [ids, env_output_signature(spec, None), ids]
-
-
-def env_output_signature(spec: EnvironmentSpec, *leading: int | None) -> EnvOutput:
-    """TensorSpecs of an EnvOutput with these leading dimensions."""
-
-    def signature(leaf: ArraySpec) -> tf.TensorSpec:
-        return tf.TensorSpec([*leading, *leaf.shape], leaf.dtype)
-
-    scalars = (tf.TensorSpec(leading, dtype) for dtype in (tf.float32, tf.bool, tf.bool))
-    leaves = [signature(leaf) for _, leaf in flatten_spec(spec.observation)]
-    return EnvOutput(*scalars, pack_like(spec.observation, leaves))

@@ -18,6 +18,10 @@ from seed_rl.wire.protocol import KEEPALIVE_OPTIONS, EnvironmentIdentity
 _GRACE_SECS = 3.0
 
 
+class AddressError(ValueError):
+    """The address cannot be listened on; the message is a sentence for the user."""
+
+
 class InferenceServer:
     """Listens on an address and moves steps into a batcher and answers out of it."""
 
@@ -43,7 +47,7 @@ class InferenceServer:
           on_episodes: called with the episodes that actors report.
 
         Raises:
-          ValueError: the address cannot be listened on.
+          AddressError: the address cannot be listened on.
         """
         self.port = 0
         self._address = address
@@ -72,7 +76,7 @@ class InferenceServer:
             self._server, self._service = self._run(start())
         except (RuntimeError, OSError) as error:
             self._end_loop()
-            raise ValueError(f"Cannot listen on --server_address={address}: {error}.") from error
+            raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
 
     def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
         """Sends actions to the actors that wait for them; any thread."""
@@ -87,8 +91,13 @@ class InferenceServer:
         """
         if self._loop.is_closed():
             return
-        self._loop.call_soon_threadsafe(self._service.end, reason)
-        self._run(self._server.stop(_GRACE_SECS))
+
+        async def stop() -> None:
+            self._service.end(reason)
+            await self._service.wait_until_left(_GRACE_SECS)
+            await self._server.stop(_GRACE_SECS)
+
+        self._run(stop())
         self._end_loop()
 
     def _run(self, coroutine):

@@ -74,7 +74,7 @@ class InferenceService(InferenceServicer):
         self._on_lease, self._on_episodes = on_lease, on_episodes
         self._slots = Slots(num_envs)
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
-        self._slot_freed = asyncio.Condition()
+        self._slot_freed = asyncio.Event()  # Set, and replaced, each time that a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
         self._waiting: set[asyncio.Future[bytes | None]] = set()
         self._description = pb.Description(
@@ -107,11 +107,13 @@ class InferenceService(InferenceServicer):
             await self._converse(context, lease, client)
         except _Refused as refusal:
             await context.abort(refusal.code, str(refusal))
+        except asyncio.CancelledError:
+            if lease is None or lease.key in self._streams:
+                raise  # The client has gone.
+            self._leave(lease, client)  # First: whoever takes over waits for it.
+            await context.abort(grpc.StatusCode.ABORTED, "A newer stream of this actor has taken over.")
         finally:
-            if client is not None:
-                self._batcher.disconnect(client)
-            if lease is not None:
-                await self._release(lease)
+            self._leave(lease, client)
 
     def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
         """Answers requests; must run on the event loop."""
@@ -129,6 +131,11 @@ class InferenceService(InferenceServicer):
         for answer in self._waiting:
             if not answer.done():
                 answer.set_result(None)
+
+    async def wait_until_left(self, timeout_secs: float) -> None:
+        """Waits for every stream to end by itself, so that its actor is told why."""
+        if self._streams:
+            await asyncio.wait(self._streams.values(), timeout=timeout_secs)
 
     async def _converse(self, context: Any, lease: Lease, client: int) -> None:
         is_first = True
@@ -165,7 +172,7 @@ class InferenceService(InferenceServicer):
             self._codec.check(message.step.records, lease.num_envs)
         except ValueError as error:
             raise _Refused(invalid, str(error)) from None
-        if is_first and lease.is_new_run:
+        if is_first and lease.is_restart:  # An actor that outlived an earlier learner may be in mid-episode.
             records = np.frombuffer(message.step.records, self._codec.record)
             if not records["done"].all():
                 raise _Refused(invalid, "The first step of a new actor must be a reset: set done.")
@@ -201,29 +208,32 @@ class InferenceService(InferenceServicer):
     async def _claim(self, hello: pb.Hello) -> Lease:
         """Leases environments. A stream of the same process gives way; another gets a moment to go."""
         deadline = time.monotonic() + _TAKEOVER_PATIENCE_SECS
-        async with self._slot_freed:
-            while True:
-                holders = self._slots.holders(hello.first_env, hello.num_envs)
-                for holder in holders:
-                    if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
-                        stream.cancel()
-                patience = deadline - time.monotonic()
-                if holders and patience > 0:
-                    with contextlib.suppress(asyncio.TimeoutError):
-                        await asyncio.wait_for(self._slot_freed.wait(), patience)
-                    continue
-                try:
-                    lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
-                except SlotRefusedError as error:
-                    codes = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.OUT_OF_RANGE)
-                    raise _Refused(codes[error.out_of_range], str(error)) from None
-                task = asyncio.current_task()
-                assert task is not None
-                self._streams[lease.key] = task
-                return lease
+        while holders := self._slots.holders(hello.first_env, hello.num_envs):
+            for holder in holders:
+                if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
+                    stream.cancel()
+            patience = deadline - time.monotonic()
+            if patience <= 0:
+                break
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._slot_freed.wait(), patience)
+        try:
+            lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
+        except SlotRefusedError as error:
+            codes = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.OUT_OF_RANGE)
+            raise _Refused(codes[error.out_of_range], str(error)) from None
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams[lease.key] = task
+        return lease
 
-    async def _release(self, lease: Lease) -> None:
+    def _leave(self, lease: Lease | None, client: int | None) -> None:
+        """Forgets a stream; doing it twice does nothing. Awaits nothing: its task may be cancelled."""
+        if client is not None:
+            self._batcher.disconnect(client)
+        if lease is None:
+            return
         self._slots.release(lease)
         self._streams.pop(lease.key, None)
-        async with self._slot_freed:
-            self._slot_freed.notify_all()
+        freed, self._slot_freed = self._slot_freed, asyncio.Event()
+        freed.set()

@@ -1,6 +1,7 @@
 """Who plays which environments: a table of environment ids and the actor processes that hold them."""
 
 import dataclasses
+import functools
 import itertools
 
 import numpy as np
@@ -29,7 +30,7 @@ class Lease:
     is_new_run: bool
     is_restart: bool
 
-    @property
+    @functools.cached_property
     def env_ids(self) -> np.ndarray:
         """int32 `[num_envs]`."""
         return np.arange(self.first_env, self.first_env + self.num_envs, dtype=np.int32)

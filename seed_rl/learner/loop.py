@@ -46,7 +46,7 @@ class Inference:
         """Starts serving.
 
         Raises:
-          ValueError: the address cannot be listened on.
+          AddressError: the address cannot be listened on.
         """
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self._batcher: Batcher[Request] = Batcher(
@@ -137,6 +137,7 @@ class Learner:
           Whether training is complete.
 
         Raises:
+          AddressError: the address cannot be listened on.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
         """
         config = self._config
@@ -194,6 +195,7 @@ class Learner:
                 lags = []
             if now - last_save >= config.save_checkpoint_secs:
                 last_save = now
+                _require_finite(output)
                 self._save()
         figures = self._report(output, lags)
         metrics.write(figures)
@@ -211,12 +213,8 @@ class Learner:
         if lags:
             figures["policy_lag_updates"] = float(np.mean(lags))
         if output is not None:
+            _require_finite(output)
             figures |= {name: float(value.numpy()) for name, value in output.metrics.items()}
-            if not np.isfinite(figures["loss"]):
-                raise FloatingPointError(
-                    "The loss is no longer finite; lower --learning_rate or --clip_norm and go on from the "
-                    "last checkpoint."
-                )
         return figures
 
     def _frames(self) -> int:
@@ -229,3 +227,14 @@ class Learner:
         progress.episodes.assign(self._figures.episodes)
         progress.seconds.assign(self._figures.seconds)
         self._checkpointer.save()
+
+
+def _require_finite(output: UpdateOutput | None) -> None:
+    """Raises FloatingPointError if the last update has spoilt the network, or was of a spoilt one."""
+    if output is None:
+        return
+    if not all(np.isfinite(output.metrics[name].numpy()) for name in ("loss", "gradient_norm")):
+        raise FloatingPointError(
+            "The loss or its gradient is no longer finite; lower --learning_rate or --clip_norm and go on "
+            "from the last checkpoint."
+        )

@@ -1,5 +1,6 @@
 """The run directory: what it records of a run, and the check that a run goes on with what it began with."""
 
+import dataclasses
 import importlib.metadata
 import json
 import os
@@ -9,17 +10,31 @@ from pathlib import Path
 from typing import Any
 
 import seed_rl
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.options import Options
 
 _RECORD = "run.json"
 _PACKAGES = ("tensorflow", "keras", "numpy", "grpcio", "protobuf", "gymnasium", "ale-py")
 
 
-def check(logdir: str, identity: dict[str, Any]) -> None:
+def identity(
+    environment: str, environment_config: Options, agent: str | None, agent_config: Options
+) -> dict[str, Any]:
+    """What must not change within a run: the environment, the agent, and the settings of its network."""
+    network = {field.name for field in dataclasses.fields(NetworkConfig)}
+    settings = agent_config.to_dict()
+    return {
+        "environment": {"name": environment, "settings": environment_config.to_dict()},
+        "agent": {"name": agent, "network": {k: v for k, v in settings.items() if k in network}},
+    }
+
+
+def check(logdir: str, mine: dict[str, Any]) -> None:
     """Refuses a directory that belongs to another run; touches nothing.
 
     Args:
       logdir: the directory, which may not exist yet.
-      identity: what must not change within a run: names and settings of environment and agent's network.
+      mine: the `identity` of the run that would go on in it.
 
     Raises:
       ValueError: one sentence; the directory is not a directory, holds something else, or another run.
@@ -35,29 +50,29 @@ def check(logdir: str, identity: dict[str, Any]) -> None:
         if (path / "checkpoints").exists() or (path / "metrics.jsonl").exists():
             raise ValueError(f"--logdir={logdir} holds a run without {_RECORD}; use another.") from None
         return
-    except (json.JSONDecodeError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None
-    found = _differences(recorded, identity)
+    found = _differences(recorded, mine)
     if found:
         raise ValueError(
-            f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the flags "
-            "of that run."
+            f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
+            "flags of that run."
         )
 
 
-def record(logdir: str, identity: dict[str, Any], settings: dict[str, Any]) -> None:
+def record(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     """Makes the directory and writes run.json, under a temporary name first.
 
     Args:
       logdir: the directory.
-      identity: as in `check`.
+      mine: as in `check`.
       settings: all other settings of the run, as they are resolved now.
 
     Raises:
       ValueError: the directory cannot be written.
     """
     path = Path(logdir)
-    content = {"identity": identity, "settings": settings, "versions": _versions()}
+    content = {"identity": mine, "settings": settings, "versions": _versions()}
     try:
         path.mkdir(parents=True, exist_ok=True)
         temporary = path / f"{_RECORD}.tmp"

@@ -92,6 +92,8 @@ def _read(path: str, restore) -> None:
     try:
         restore()
     except (ValueError, AssertionError, tf.errors.OpError) as error:
+        # Else TensorFlow names each value that it did not restore, at the exit and so after our sentence.
+        tf.get_logger().setLevel("ERROR")
         reason = str(error).strip().splitlines()[0][:200]
         raise ValueError(
             f"The checkpoint {path} is of another network or optimizer; use the flags that it was trained "

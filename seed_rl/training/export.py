@@ -6,7 +6,7 @@ import shutil
 import tensorflow as tf
 
 from seed_rl.agents.base import Agent
-from seed_rl.inference.env_table import env_output_signature
+from seed_rl.ops.specs import env_output_signature
 from seed_rl.types import EnvironmentSpec, EnvOutput
 
 
@@ -22,7 +22,9 @@ class ExportedPolicy(tf.Module):
         super().__init__(name="policy")
         self.agent = agent
         self.initial_state = tf.function(
-            lambda batch_size: agent.initial_state(batch_size), input_signature=[tf.TensorSpec([], tf.int32)]
+            lambda batch_size: agent.initial_state(batch_size),
+            input_signature=[tf.TensorSpec([], tf.int32)],
+            autograph=False,
         )
         action = tf.TensorSpec([None, *spec.action.shape], spec.action.dtype)
         env: EnvOutput = env_output_signature(spec, None)
@@ -30,7 +32,9 @@ class ExportedPolicy(tf.Module):
             lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), agent.initial_state(1)
         )
         env_ids = tf.TensorSpec([None], tf.int32)
-        self.act = tf.function(lambda *args: agent.act(*args), input_signature=[action, env, state, env_ids])
+        self.act = tf.function(
+            lambda *args: agent.act(*args), input_signature=[action, env, state, env_ids], autograph=False
+        )
 
 
 def export_policy(agent: Agent, spec: EnvironmentSpec, directory: str) -> None:

@@ -43,11 +43,10 @@ class StepCodec:
         return records.tobytes()
 
     def decode(self, data: bytes) -> EnvOutput:
-        """The inverse of `encode`. The arrays are contiguous copies."""
+        """The inverse of `encode`. The arrays are read-only strided views of `data`; nothing is copied."""
         records = np.frombuffer(data, self.record)
-        leaves = [np.ascontiguousarray(records[field]) for field in self._fields]
-        header = (np.ascontiguousarray(records[name]) for name, _ in _HEADER)
-        return EnvOutput(*header, pack_like(self._observation, leaves))
+        header = (records[name] for name, _ in _HEADER)
+        return EnvOutput(*header, pack_like(self._observation, [records[field] for field in self._fields]))
 
     def check(self, data: bytes, num_envs: int) -> None:
         """Refuses what must not reach the learner.

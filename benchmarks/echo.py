@@ -1,0 +1,97 @@
+"""A bare gRPC echo: the same kind of server and client as seed_rl's, raw bytes, nothing behind it."""
+
+import asyncio
+import threading
+from typing import Any
+
+import grpc
+
+from benchmarks.null_suite import NullConfig, RoundTrips, null_suite
+from seed_rl.environments.specs import environment_spec
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.protocol import KEEPALIVE_OPTIONS
+
+METHOD = "/benchmarks.Echo/Echo"
+
+# As in seed_rl.wire.client and seed_rl.inference.server, but for the limits of messages.
+CHANNEL_OPTIONS = [
+    *KEEPALIVE_OPTIONS,
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+
+def null_spec(size: str) -> EnvironmentSpec:
+    """The spec of null environments of this size."""
+    config = NullConfig(size=size)
+    environment = null_suite(RoundTrips(), 1).make(config, 0)
+    return environment_spec(environment, config)
+
+
+def message_sizes(size: str, envs_per_message: int) -> tuple[int, int]:
+    """Bytes of the records of a step and of the actions that answer it."""
+    spec = null_spec(size)
+    record, action = StepCodec(spec).record_bytes, ActionCodec(spec.action).action_bytes
+    return record * envs_per_message, action * envs_per_message
+
+
+class EchoServer:
+    """Answers each message with as many bytes as its actions would have, on an event loop in a thread.
+
+    Attributes:
+      messages: answered so far.
+    """
+
+    def __init__(self, address: str, response: bytes):
+        """Starts listening; `response` answers every message."""
+        self.messages = 0
+        self._response = response
+        self._ended = False
+        self._active = 0  # Streams that are open.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="echo-server", daemon=True)
+        self._thread.start()
+        self._server = self._run(self._start(address))
+
+    async def _start(self, address: str) -> grpc.aio.Server:
+        options = [*CHANNEL_OPTIONS, ("grpc.so_reuseport", 0)]
+        server = grpc.aio.server(options=options, compression=grpc.Compression.NoCompression)
+        service, method = METHOD.strip("/").split("/")
+        handlers = {method: grpc.stream_stream_rpc_method_handler(self._echo)}
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        server.add_insecure_port(address)
+        await server.start()
+        return server
+
+    async def _echo(self, request_iterator: Any, context: Any) -> None:
+        del request_iterator
+        self._active += 1
+        try:
+            while not self._ended and await context.read() is not grpc.aio.EOF:
+                await context.write(self._response)
+                self.messages += 1
+        finally:
+            self._active -= 1
+
+    def stop(self) -> None:
+        """Ends every stream in good order; a second call does nothing."""
+        if self._loop.is_closed():
+            return
+        self._ended = True
+        self._run(self._end_streams())
+        self._run(self._server.stop(3.0))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _end_streams(self) -> None:
+        """Lets every stream end by itself: one that is open while the server stops may end without a word."""
+        deadline = self._loop.time() + 3.0
+        while self._active and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)  # What the streams said last is on its way.
+
+    def _run(self, coroutine: Any) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -1,0 +1,187 @@
+"""Training on Pong, beside the ceiling that its parts, each measured alone, allow.
+
+The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, feed-forward and with an LSTM
+of 256 units, T = 20, frames stacked over 4 agent steps. An agent step costs the machine a step of an
+environment, an observation's inference and its share of an update; with the rates of benchmarks.parts the
+ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal: at least 0.85 of it.
+
+Flags of local_main may be added (as --name=value) and win over the defaults.
+"""
+
+import dataclasses
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.harness import (
+    ONE_THREAD,
+    LocalRun,
+    finish,
+    medians,
+    module_child,
+    parse,
+    print_result,
+    print_table,
+    running,
+)
+from seed_rl.flags.errors import run_main
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import parse_local
+from seed_rl.options import Options, option
+
+GOAL = 0.85
+
+RUN_FLAGS = (
+    "--environment=atari",
+    "--agent=vtrace",
+    "--game=Pong",
+    "--full_action_space=false",
+    "--max_abs_reward=1",
+    "--torso=nature",
+    "--frame_stack=4",
+    "--unroll_length=20",
+    "--num_actors=2",
+    "--env_batch_size=32",
+    "--num_env_groups=2",
+    "--inference_batch_size=32",
+    "--batch_size=32",
+    "--total_environment_frames=1000000000",
+    "--log_period_secs=2",
+)
+
+VARIANTS = {"feed_forward": "--lstm_size=0", "lstm": "--lstm_size=256"}
+
+_START_TIMEOUT_SECS = 120.0
+
+
+@dataclasses.dataclass(frozen=True)
+class EndToEndConfig(Options):
+    """Settings of the end-to-end benchmark."""
+
+    seconds: float = option(20.0, "Seconds of each run that count.", above=0)
+    warm_up_secs: float = option(
+        8.0, "Seconds of each run, from its first update on, that do not.", at_least=0
+    )
+    part_secs: float = option(4.0, "Seconds that each part is measured for.", above=0)
+    rounds: int = option(2, "Rounds of parts and run in turn.", at_least=1)
+    variants: str = option("feed_forward,lstm", f"Networks, separated by commas: {', '.join(VARIANTS)}.")
+
+    def validate(self) -> None:
+        """Checks the list."""
+        if not set(self.variants.split(",")) <= set(VARIANTS):
+            raise ValueError(f"--variants={self.variants} is not valid; choose from: {', '.join(VARIANTS)}.")
+
+
+def main(argv: list[str]) -> int:
+    """Runs the benchmark."""
+    config, rest = parse(argv, __doc__ or "", EndToEndConfig, pass_through=True)
+    results: dict[str, Any] = {}
+    for variant in config.variants.split(","):
+        run_flags = [*RUN_FLAGS, VARIANTS[variant], *rest]
+        line = parse_local(["local_main", *run_flags], "")  # Bad flags end the benchmark here.
+        line.read(LocalConfig)
+        repeats = line.environment_config().num_action_repeats
+        rounds = [_round(config, run_flags, repeats) for _ in range(config.rounds)]
+        memory = [figures.pop("memory_mib") for figures in rounds]
+        results[variant] = {
+            "ratio": statistics.median(
+                r["frames_per_second"] / r["ceiling_frames_per_second"] for r in rounds
+            ),
+            **medians(rounds),
+            "memory_mib": memory,
+        }
+        print(f"{variant}: {results[variant]['ratio']:.2f} of the ceiling", file=sys.stderr, flush=True)
+    _print(config, results, rest)
+    return 0
+
+
+def _round(config: EndToEndConfig, run_flags: Sequence[str], repeats: int) -> dict[str, Any]:
+    """Parts, then run: figures by plain name."""
+    rates = {
+        **_parts("environment", config.part_secs, run_flags),
+        **_parts("inference,training", config.part_secs, run_flags),
+    }
+    ceiling = repeats / sum(1 / rate for rate in rates.values())
+    parts = {f"{name}_agent_steps_per_second": rate for name, rate in rates.items()}
+    return {**parts, "ceiling_frames_per_second": ceiling, **_run(config, run_flags)}
+
+
+def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
+    """Rates of parts, measured in a process of their own."""
+    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
+        log = Path(directory) / "log"
+        env = ONE_THREAD if names == "environment" else {}
+        child = module_child("benchmarks.parts", str(seconds), names, *run_flags, log=log, env=env)
+        with running([child]):
+            finish([child], _START_TIMEOUT_SECS + 4 * seconds)
+        return json.loads(child.last_line())
+
+
+def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
+    """A run of training: its speed after the warm-up, inference's figures, and memory."""
+    with LocalRun(run_flags) as run:
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
+        warm = run.metrics()[0]["seconds"] + config.warm_up_secs
+        patience = config.warm_up_secs + config.seconds + 60
+        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
+        first, memory = run.metrics()[-1], [run.memory_mib()]
+        end = first["seconds"] + config.seconds
+        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
+        last = run.metrics()[-1]
+        memory.append(run.memory_mib())
+    seconds = last["seconds"] - first["seconds"]
+    names = (
+        "inference_latency_p50_ms",
+        "inference_latency_p99_ms",
+        "inference_batch_size",
+        "policy_lag_updates",
+    )
+    return {
+        "frames_per_second": (last["env_frames"] - first["env_frames"]) / seconds,
+        **{name: last[name] for name in names if name in last},
+        "memory_mib": memory,
+    }
+
+
+def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[str]) -> None:
+    parts = ("environment", "inference", "training")
+    names = [f"{part}_agent_steps_per_second" for part in parts]
+    names += ["ceiling_frames_per_second", "frames_per_second", "ratio"]
+    rows = [[variant, *(result[name] for name in names)] for variant, result in results.items()]
+    title = f"End to end: Pong, medians of {config.rounds} rounds; parts in agent steps/s, with all cores"
+    if rest:
+        title += f"; {' '.join(rest)}"
+    print_table(title, ["network", *parts, "ceiling frames/s", "run frames/s", "ratio"], rows)
+    rows = [
+        [variant, index + 1, name, before[name], after[name], _growth(before[name], after[name])]
+        for variant, result in results.items()
+        for index, (before, after) in enumerate(result["memory_mib"])
+        for name in before
+        if name in after
+    ]
+    columns = ["network", "round", "process", "after warm-up", "at the end", "growth %"]
+    print_table("Resident memory, MiB", columns, rows)
+    growth = {variant: max(row[-1] for row in rows if row[0] == variant) for variant in results}
+    print_result(
+        {
+            "benchmark": "end_to_end",
+            "goal": GOAL,
+            "ratios": {variant: result["ratio"] for variant, result in results.items()},
+            "lowest_ratio": min(result["ratio"] for result in results.values()),
+            "largest_memory_growth_percent": growth,
+            "figures": results,
+        }
+    )
+
+
+def _growth(before: float, after: float) -> float:
+    """In percent."""
+    return 100 * (after - before) / before
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)

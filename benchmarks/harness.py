@@ -1,0 +1,256 @@
+"""What the benchmarks share: options, child processes and what they use, runs, tables. No TensorFlow."""
+
+import contextlib
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+from absl import flags
+
+from seed_rl.flags.definitions import OptionsT, define_options, read_options
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.child import Child
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# As the launcher gives to actors: one thread in the math libraries of an environment.
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+_POLL_SECS = 0.1
+
+
+def parse(
+    argv: Sequence[str], description: str, config_class: type[OptionsT], pass_through: bool = False
+) -> tuple[OptionsT, list[str]]:
+    """Parses a benchmark's command line.
+
+    Args:
+      argv: the arguments, the program's name first.
+      description: what `--help` says above the flags.
+      config_class: the benchmark's options.
+      pass_through: whether other flags (written --name=value) are let through.
+
+    Returns:
+      The options, and the flags that are not the benchmark's own.
+
+    Raises:
+      UsageError: bad input, in one sentence.
+      SystemExit: with code 0, after printing the flags, for `--help`.
+    """
+    flag_values = flags.FlagValues()
+    flag_values.set_gnu_getopt(True)
+    define_options(config_class, flag_values)
+    if "--help" in argv:
+        print(description.strip())
+        print(flag_values.get_help(include_special_flags=False))
+        raise SystemExit(0)
+    try:
+        _, *rest = flag_values([*argv], known_only=pass_through)
+    except flags.Error as error:
+        raise UsageError(f"{str(error).rstrip('.')}; --help lists the valid flags.") from None
+    wrong = [arg for arg in rest if not (pass_through and arg.startswith("--"))]
+    if wrong:
+        raise UsageError(f"The argument {wrong[0]!r} is no flag; flags are written --name=value.")
+    return read_options(config_class, flag_values), rest
+
+
+def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | None = None) -> Child:
+    """A child process that runs `python -m MODULE ARGS`; not started yet.
+
+    Args:
+      module: found from the project's root, wherever this process was started.
+      *args: the arguments.
+      log: where its output goes.
+      env: variables of its environment besides those of this process.
+    """
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    variables = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", **(env or {})}
+    return Child(module, [sys.executable, "-m", module, *args], log, variables)
+
+
+@contextlib.contextmanager
+def running(children: Sequence[Child]) -> Iterator[None]:
+    """Starts the children and, at the end, kills what is left of them."""
+    try:
+        for child in children:
+            child.start()
+        yield
+    finally:
+        for child in children:
+            child.kill()
+
+
+def wait_until(
+    condition: Callable[[], bool], children: Sequence[Child], timeout_secs: float, what: str
+) -> None:
+    """Waits for a condition.
+
+    Args:
+      condition: looked at again and again.
+      children: what must go on meanwhile.
+      timeout_secs: longest wait.
+      what: the condition in words, for the errors.
+
+    Raises:
+      RuntimeError: a child failed.
+      TimeoutError: it took too long.
+    """
+    deadline = time.monotonic() + timeout_secs
+    while not condition():
+        for child in children:
+            if child.poll() not in (None, 0):
+                raise RuntimeError(f"{child.name} ended before {what}: {_log_end(child)}")
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"No {what} within {timeout_secs:g} s.")
+        time.sleep(_POLL_SECS)
+
+
+def finish(children: Sequence[Child], timeout_secs: float) -> None:
+    """Waits for children to end well.
+
+    Raises:
+      RuntimeError: one failed.
+      TimeoutError: one did not end.
+    """
+    ended = "end of " + ", ".join(child.name for child in children)
+    wait_until(lambda: all(child.poll() == 0 for child in children), children, timeout_secs, ended)
+
+
+def _log_end(child: Child) -> str:
+    assert child.log is not None
+    return "\n" + "\n".join(child.log.read_text(errors="replace").splitlines()[-20:])
+
+
+class CpuUse:
+    """CPU seconds of processes from now on, by name."""
+
+    def __init__(self, pids: Mapping[str, int]):
+        """Starts counting; `pids` by name."""
+        self._processes = {name: psutil.Process(pid) for name, pid in pids.items()}
+        self._started = time.monotonic()
+        self._before = self._seconds()
+
+    def take(self) -> dict[str, float]:
+        """Cores that each process kept busy, on average."""
+        elapsed = time.monotonic() - self._started
+        return {name: (now - self._before[name]) / elapsed for name, now in self._seconds().items()}
+
+    def _seconds(self) -> dict[str, float]:
+        times = {name: process.cpu_times() for name, process in self._processes.items()}
+        return {name: t.user + t.system for name, t in times.items()}
+
+
+class LocalRun:
+    """A training run under `seed_rl.local_main`, stopped with SIGTERM when the context ends.
+
+    Attributes:
+      logdir: its run directory, removed with everything else at the end.
+    """
+
+    def __init__(self, run_flags: Sequence[str]):
+        """Prepares a run.
+
+        Args:
+          run_flags: flags of local_main; `--logdir` is set here.
+        """
+        self._flags = [flag for flag in run_flags if not flag.startswith("--logdir=")]
+
+    def __enter__(self) -> "LocalRun":
+        self._directory = tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_")
+        directory = Path(self._directory.name)
+        self.logdir = directory / "run"
+        self._child = module_child(
+            "seed_rl.local_main", *self._flags, f"--logdir={self.logdir}", log=directory / "log"
+        )
+        self._child.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        try:
+            self._child.terminate()
+            with contextlib.suppress(RuntimeError):  # What it says about its end does not matter any more.
+                finish([self._child], 90)
+        finally:
+            self._child.kill()
+            self._directory.cleanup()
+
+    def wait_until(self, condition: Callable[[], bool], timeout_secs: float, what: str) -> None:
+        """As the function of this name; the run itself must go on."""
+        wait_until(condition, [self._child], timeout_secs, what)
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The figures so far, a dict per period; none before the first update."""
+        return [line for line in read_metrics(self.logdir) if line["updates"] > 0]
+
+    def memory_mib(self) -> dict[str, float]:
+        """Resident memory of `learner` and each `actor N`, in MiB."""
+        assert self._child.pid is not None
+        found = {}
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for process in psutil.Process(self._child.pid).children():
+                with contextlib.suppress(psutil.Error):
+                    name = _role(process.cmdline())
+                    if name:
+                        found[name] = process.memory_info().rss / 2**20
+        return dict(sorted(found.items(), key=lambda item: (item[0] != "learner", item[0])))
+
+
+def _role(command: Sequence[str]) -> str | None:
+    if "seed_rl.learner_main" in command:
+        return "learner"
+    task = next((arg.removeprefix("--task=") for arg in command if arg.startswith("--task=")), None)
+    return None if task is None else f"actor {task}"
+
+
+def read_metrics(logdir: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics.jsonl; empty while there is no such file."""
+    path = logdir / "metrics.jsonl"
+    if not path.exists():
+        return []
+    complete = path.read_text(encoding="utf-8").rpartition("\n")[0]
+    return [json.loads(line) for line in complete.splitlines()]
+
+
+def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The median over rounds of each figure."""
+    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints a table; numbers are rounded and stand on the right."""
+    cells = [[_cell(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+    print(f"\n{title}\n")
+    print("  ".join(name.ljust(width) for name, width in zip(columns, widths, strict=True)).rstrip())
+    print("  ".join("-" * width for width in widths))
+    for row, texts in zip(rows, cells, strict=True):
+        pads = [str.ljust if isinstance(value, str) else str.rjust for value in row]
+        line = "  ".join(pad(text, width) for pad, text, width in zip(pads, texts, widths, strict=True))
+        print(line.rstrip(), flush=True)
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+    return str(value)
+
+
+def print_result(result: Mapping[str, Any]) -> None:
+    """Prints the last line: one JSON object, its numbers rounded to what they are worth."""
+
+    def rounded(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: rounded(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [rounded(item) for item in value]
+        return round(value, 3) if isinstance(value, float) else value
+
+    print()
+    print(json.dumps(rounded(result)), flush=True)

@@ -1,0 +1,190 @@
+"""The parts of a run, each alone: `python -m benchmarks.parts SECONDS PART[,PART] FLAGS OF LOCAL_MAIN`.
+
+Prints one JSON object with the agent steps/s of each part, the whole machine to itself:
+
+* `environment`: as many processes as the run has actors step their environments with random actions;
+* `inference`: `EnvTable.act` on batches of --inference_batch_size;
+* `training`: `Trainer.update` on batches of --batch_size unrolls; an update counts B x T agent steps.
+
+Inference and training take the threads that TensorFlow chooses (all cores), whatever the flags say: the
+ceiling must not fall when a run's thread counts do. TensorFlow is imported only for those two.
+"""
+
+import multiprocessing
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.harness import print_result
+from seed_rl.actor.config import ActorConfig
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.specs import environment_spec
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import parse_local
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten_spec, pack_like
+
+PARTS = ("environment", "inference", "training")
+
+_WARM_UP_CALLS = 3
+
+
+def main(argv: list[str]) -> int:
+    """Measures the parts that the command line names."""
+    if len(argv) < 3 or not set(argv[2].split(",")) <= set(PARTS):
+        raise UsageError(f"Write: python -m benchmarks.parts SECONDS {','.join(PARTS)} FLAGS.")
+    seconds, names = float(argv[1]), argv[2].split(",")
+    line = parse_local([argv[0], *argv[3:]], __doc__ or "")
+    rates = {}
+    if "environment" in names:
+        rates["environment"] = _environment_rate(line, seconds)
+    if "inference" in names or "training" in names:
+        learner = _LearnerParts(line)
+        if "inference" in names:
+            rates["inference"] = learner.inference_rate(seconds)
+        if "training" in names:
+            rates["training"] = learner.training_rate(seconds)
+    print_result(rates)
+    return 0
+
+
+def _calls_per_second(call: Callable[[], Any], seconds: float) -> float:
+    """How often a call can be made, after a few that do not count."""
+    for _ in range(_WARM_UP_CALLS):
+        call()
+    count, start = 0, time.monotonic()
+    while (elapsed := time.monotonic() - start) < seconds:
+        call()
+        count += 1
+    return count / elapsed
+
+
+class _Environments(NamedTuple):
+    """What an environment process needs; it goes to a fresh process."""
+
+    suite: str
+    config: EnvironmentConfig
+    num_envs: int
+    first_seed: int
+    seconds: float
+
+
+def _environment_rate(line: CommandLine, seconds: float) -> float:
+    local, actor = line.read(LocalConfig), line.read(ActorConfig, server_address="", env_batch_size=1)
+    context = multiprocessing.get_context("spawn")
+    barrier, rates = context.Barrier(local.num_actors), context.SimpleQueue()
+    processes = []
+    for task in range(local.num_actors):
+        first_seed = actor.seed + task * local.env_batch_size
+        job = _Environments(
+            line.environment, line.environment_config(), local.env_batch_size, first_seed, seconds
+        )
+        processes.append(context.Process(target=_step_environments, args=(job, barrier, rates), daemon=True))
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+        if process.exitcode != 0:
+            raise RuntimeError("An environment process failed.")
+    return sum(rates.get() for _ in processes)
+
+
+def _step_environments(job: _Environments, barrier: Any, rates: Any) -> None:
+    seeds = [job.first_seed + index for index in range(job.num_envs)]
+    environment = make_batched(environments.suite(job.suite), job.config, seeds)
+    environment.reset(seeds)
+    random = np.random.default_rng(job.first_seed)
+    barrier.wait(60)
+    rate = _calls_per_second(
+        lambda: environment.step(_random_actions(random, environment.spec.action, job.num_envs)), job.seconds
+    )
+    rates.put(rate * job.num_envs)
+    environment.close()
+
+
+def _random_actions(random: np.random.Generator, spec: ArraySpec, num_envs: int) -> np.ndarray:
+    if spec.is_discrete:
+        return random.integers(
+            0, np.reshape(spec.num_values, spec.shape), (num_envs, *spec.shape), spec.dtype
+        )
+    return random.uniform(-1, 1, (num_envs, *spec.shape)).astype(spec.dtype)
+
+
+class _LearnerParts:
+    """Inference and training of the run that a command line describes."""
+
+    def __init__(self, line: CommandLine):
+        """Imports TensorFlow and makes the agent."""
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        local = line.read(LocalConfig)
+        self._num_envs = local.num_actors * local.env_batch_size
+        self._config = line.read(LearnerConfig, num_envs=self._num_envs, server_address="", logdir="")
+        environment_config = line.environment_config()
+        environment = environments.suite(line.environment).make(environment_config, self._config.seed)
+        self._spec: EnvironmentSpec = environment_spec(environment, environment_config)
+        environment.close()
+        assert line.agent is not None
+        self._agent = agents.make_agent(line.agent, line.agent_config(), self._spec, self._num_envs)
+        self._random = np.random.default_rng(0)
+
+    def inference_rate(self, seconds: float) -> float:
+        """Agent steps/s of inference."""
+        from seed_rl.inference.env_table import EnvTable
+        from seed_rl.wire.codec import StepCodec
+
+        batch = min(self._config.inference_batch_size, self._num_envs)
+        table = EnvTable(self._agent, self._spec, self._num_envs)
+        records = StepCodec(self._spec).encode(self._env_output(batch))
+        ids, starting = np.arange(batch, dtype=np.int32), np.zeros(0, np.int32)
+
+        def act() -> None:
+            ids[:] = (ids + batch) % self._num_envs
+            table.act(ids, records, starting)
+
+        return batch * _calls_per_second(act, seconds)
+
+    def training_rate(self, seconds: float) -> float:
+        """Agent steps/s of training."""
+        from seed_rl.training.trainer import Trainer
+
+        trainer, sample = Trainer(self._agent, self._config), self._sample()
+
+        def update() -> None:
+            trainer.update(sample, 0.0).metrics["loss"].numpy()
+
+        return self._config.batch_size * self._agent.unroll.length * _calls_per_second(update, seconds)
+
+    def _sample(self) -> Sample:
+        import tensorflow as tf
+
+        steps, batch = self._agent.unroll.stored_steps, self._config.batch_size
+        env = self._env_output(steps, batch)
+        state, prev_action = self._agent.initial_state(batch), self._spec.action.zeros(batch)
+        first = tf.nest.map_structure(lambda x: tf.constant(x[0]), env)
+        output, _ = self._agent.act(tf.constant(prev_action), first, state, tf.range(batch))
+        output = tf.nest.map_structure(lambda x: np.stack([x.numpy()] * steps), output)
+        sample = Sample(output.action, env, output, state, np.ones(batch, np.float32))
+        return tf.nest.map_structure(tf.convert_to_tensor, sample)
+
+    def _env_output(self, *leading: int) -> EnvOutput:
+        leaves = [self._noise(leading, leaf) for _, leaf in flatten_spec(self._spec.observation)]
+        nothing = np.zeros(leading, bool)
+        observation = pack_like(self._spec.observation, leaves)
+        return EnvOutput(np.zeros(leading, np.float32), nothing, nothing, observation)
+
+    def _noise(self, leading: tuple[int, ...], leaf: ArraySpec) -> np.ndarray:
+        top = 256 if leaf.dtype == "uint8" else 1
+        return (top * self._random.random((*leading, *leaf.shape))).astype(leaf.dtype)
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)

@@ -1,0 +1,225 @@
+"""Actors and inference with a null model, beside a bare gRPC echo of the same bytes.
+
+Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
+core (this process), whose agent answers zeros and whose unrolls are thrown away. The echo has the same number
+of client processes and streams, the same kind of server and clients, and messages of the same sizes. Goal:
+at least 0.70 of the echo's messages/s.
+"""
+
+import dataclasses
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.echo import EchoServer, message_sizes
+from benchmarks.harness import (
+    ONE_THREAD,
+    CpuUse,
+    finish,
+    medians,
+    module_child,
+    parse,
+    print_result,
+    print_table,
+    running,
+    wait_until,
+)
+from benchmarks.null_suite import SIZES
+from seed_rl.flags.errors import run_main
+from seed_rl.options import Options, option
+
+GOAL = 0.70
+
+_START_TIMEOUT_SECS = 60.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ServingConfig(Options):
+    """Settings of the serving benchmark."""
+
+    seconds: float = option(2.5, "Seconds of each measurement.", above=0)
+    warm_up_secs: float = option(0.5, "Seconds before each measurement, with all streams busy.", at_least=0)
+    rounds: int = option(3, "Rounds of echo and serving in turn.", at_least=1)
+    actors: int = option(2, "Client processes.", at_least=1)
+    streams: int = option(4, "Streams (environment groups) of each client process.", at_least=1)
+    batch_messages: int = option(
+        4,
+        "Messages in a full inference batch; half of all streams lets clients and inference overlap.",
+        at_least=1,
+    )
+    sizes: str = option("atari,vector", f"Sizes of observations, separated by commas: {', '.join(SIZES)}.")
+    envs_per_message: str = option("1,8,32", "Environments in a message, separated by commas.")
+
+    def validate(self) -> None:
+        """Checks the lists."""
+        wrong = set(self.sizes.split(",")) - set(SIZES)
+        if wrong:
+            raise ValueError(f"--sizes={self.sizes} is not valid; choose from: {', '.join(SIZES)}.")
+        if not all(n.isdigit() and int(n) > 0 for n in self.envs_per_message.split(",")):
+            raise ValueError(
+                f"--envs_per_message={self.envs_per_message} is not valid; write it like 1,8,32."
+            )
+
+
+class Case(NamedTuple):
+    """What is measured: a size of observations and a number of environments in a message."""
+
+    size: str
+    envs: int
+
+    @property
+    def name(self) -> str:
+        """As the result calls it."""
+        return f"{self.size}_{self.envs}"
+
+
+def main(argv: list[str]) -> int:
+    """Runs the benchmark."""
+    config, _ = parse(argv, __doc__ or "", ServingConfig)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    cases = [
+        Case(size, int(envs))
+        for size in config.sizes.split(",")
+        for envs in config.envs_per_message.split(",")
+    ]
+    results = {}
+    for case in cases:
+        rounds = []
+        for _ in range(config.rounds):
+            rounds.append({kind: _measure(config, case, kind) for kind in ("echo", "serving")})
+        results[case] = _summary(rounds)
+        print(f"{case.name}: {results[case]['ratio']:.2f} of the echo", file=sys.stderr, flush=True)
+    _print(config, results)
+    return 0
+
+
+def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
+    """One measurement: figures by plain name."""
+    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
+        address = f"unix:{directory}/socket"
+        outputs = [Path(directory) / f"client_{task}.npy" for task in range(config.actors)]
+        clients = [
+            module_child(
+                "benchmarks.serving_client",
+                f"--kind={kind}",
+                f"--server_address={address}",
+                f"--task={task}",
+                f"--size={case.size}",
+                f"--envs_per_message={case.envs}",
+                f"--streams={config.streams}",
+                f"--output={output}",
+                log=output.with_suffix(".log"),
+                env=ONE_THREAD,
+            )
+            for task, output in enumerate(outputs)
+        ]
+        server = _start_server(config, case, kind, address)
+        try:
+            with running(clients):
+                streams = config.actors * config.streams
+                wait_until(
+                    # Streams that are all served get about as many answers each.
+                    lambda: server.messages >= 20 * streams,
+                    clients,
+                    _START_TIMEOUT_SECS,
+                    "first answers",
+                )
+                time.sleep(config.warm_up_secs)
+                pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
+                figures, window = _observe(config, server, {"server": os.getpid(), **pids})
+                for client in clients:
+                    client.terminate()
+                finish(clients, 30)
+        finally:
+            server.stop()
+        trips = np.concatenate([np.load(output) for output in outputs], axis=1)
+    return {**figures, **_round_trips(trips, window, case.envs)}
+
+
+def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Any:
+    if kind == "echo":
+        return EchoServer(address, bytes(message_sizes(*case)[1]))
+    from benchmarks.null_serving import NullServing  # Imports TensorFlow.
+
+    num_envs = config.actors * config.streams * case.envs
+    return NullServing(
+        address, case.size, num_envs, case.envs, min(config.batch_messages * case.envs, num_envs)
+    )
+
+
+def _observe(
+    config: ServingConfig, server: Any, pids: Mapping[str, int]
+) -> tuple[dict[str, float], tuple[float, float]]:
+    """Lets it run; the figures that the server has, and the window, in seconds of the monotonic clock."""
+    inference = getattr(server, "inference_figures", dict)
+    inference()
+    cpu = CpuUse(pids)
+    start = time.monotonic()
+    time.sleep(config.seconds)
+    window = (start, time.monotonic())
+    cores = cpu.take()
+    clients = [use for name, use in cores.items() if name != "server"]
+    figures = {"server_cores": cores["server"], "client_cores": statistics.fmean(clients)}
+    return {**figures, **inference()}, window
+
+
+def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> dict[str, float]:
+    ended, seconds = trips
+    inside = (ended >= window[0]) & (ended < window[1])
+    if not inside.any():
+        raise RuntimeError("No message was answered while it was measured; raise --seconds.")
+    rate = float(inside.sum()) / (window[1] - window[0])
+    p50, p99 = np.percentile(1e3 * seconds[inside], [50, 99])
+    return {
+        "messages_per_second": rate,
+        "agent_steps_per_second": rate * envs,
+        "round_trip_p50_ms": float(p50),
+        "round_trip_p99_ms": float(p99),
+    }
+
+
+def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
+    rate = "messages_per_second"
+    return {
+        "ratio": statistics.median(r["serving"][rate] / r["echo"][rate] for r in rounds),
+        **{kind: medians([r[kind] for r in rounds]) for kind in ("serving", "echo")},
+    }
+
+
+def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
+    names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
+    names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "client_cores")
+    columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
+    columns += ("in server p50", "p99", "cores server", "each client", "ratio")
+    rows = []
+    for case, result in results.items():
+        for kind in ("serving", "echo"):
+            ratio = result["ratio"] if kind == "serving" else ""
+            figures = [result[kind].get(name, "") for name in names]
+            rows.append([case.size, case.envs, kind, *figures, ratio])
+    title = (
+        f"Serving: {config.actors} client processes x {config.streams} streams, unix socket, medians of "
+        f"{config.rounds} rounds; p50 and p99 of the round trip as a client sees it"
+    )
+    print_table(title, columns, rows)
+    ratios = {case.name: result["ratio"] for case, result in results.items()}
+    print_result(
+        {
+            "benchmark": "serving",
+            "goal": GOAL,
+            "ratios": ratios,
+            "lowest_ratio": min(ratios.values()),
+            "figures": {case.name: result for case, result in results.items()},
+        }
+    )
+
+
+if __name__ == "__main__":
+    run_main(main)

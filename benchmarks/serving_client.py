@@ -1,0 +1,111 @@
+"""A client process of the serving benchmark: a real actor with null environments, or an echo client.
+
+Both are one thread that serves its streams in turn, one message in flight on each. SIGTERM ends
+it; it writes its round trips first. No TensorFlow.
+"""
+
+import dataclasses
+import os
+import queue
+import signal
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc
+
+from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
+from benchmarks.harness import parse
+from benchmarks.null_suite import SIZES, NullConfig, RoundTrips, null_suite
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.loop import Actor
+from seed_rl.flags.errors import run_main
+from seed_rl.options import Options, option
+
+KINDS = ("serving", "echo")
+
+
+@dataclasses.dataclass(frozen=True)
+class ClientConfig(Options):
+    """Settings of a client process."""
+
+    kind: str = option("serving", "What to do.", choices=KINDS)
+    server_address: str = option("", "Where the server listens.")
+    task: int = option(0, "Number of this process, from 0.", at_least=0)
+    size: str = option("atari", "Size of an observation.", choices=SIZES)
+    envs_per_message: int = option(1, "Environments in a message.", at_least=1)
+    streams: int = option(1, "Streams of this process.", at_least=1)
+    output: str = option("", "File that the round trips are written to.")
+
+
+def main(argv: list[str]) -> NoReturn:
+    """Runs a client and ends the process."""
+    config, _ = parse(argv, __doc__ or "", ClientConfig)
+    trips = RoundTrips()
+    signal.signal(signal.SIGTERM, lambda *_: _end(config, trips))
+    if config.kind == "echo":
+        _echo(config, trips)
+    else:
+        _act(config, trips)
+    _end(config, trips)
+
+
+def _end(config: ClientConfig, trips: RoundTrips) -> NoReturn:
+    """Writes the round trips and ends the process, in the middle of whatever it does."""
+    trips.save(Path(config.output))
+    os._exit(0)  # Not through the interpreter's own end, where gRPC's threads may hold it up.
+
+
+def _act(config: ClientConfig, trips: RoundTrips) -> None:
+    actor_config = ActorConfig(
+        server_address=config.server_address,
+        task=config.task,
+        env_batch_size=config.streams * config.envs_per_message,
+        num_env_groups=config.streams,
+        seed=0,
+        connect_timeout_secs=30.0,
+    )
+    suite = null_suite(trips, config.envs_per_message)
+    actor = Actor(actor_config, "null", suite, NullConfig(size=config.size))
+    try:
+        actor.run()
+    finally:
+        actor.close()
+
+
+def _echo(config: ClientConfig, trips: RoundTrips) -> None:
+    request = bytes(message_sizes(config.size, config.envs_per_message)[0])
+    channel = grpc.insecure_channel(config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression)
+    call = channel.stream_stream(METHOD)
+    streams = []
+    for number in range(config.streams):
+        requests: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        streams.append((number, requests, call(iter(requests.get, None), wait_for_ready=True)))
+        requests.put(request)
+        trips.asked(number)
+    while all(_echo_once(*stream, request, trips) for stream in streams):
+        pass
+    for _, requests, responses in streams:
+        responses.cancel()
+        requests.put(None)
+    channel.close()
+
+
+def _echo_once(
+    number: int,
+    requests: "queue.SimpleQueue[bytes | None]",
+    responses: Any,
+    request: bytes,
+    trips: RoundTrips,
+) -> bool:
+    """Waits for a stream's answer and sends its next message; False when the server has ended."""
+    if next(responses, None) is None:
+        return False
+    trips.answered(number)
+    trips.asked(number)
+    requests.put(request)
+    return True
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)

@@ -1,0 +1,101 @@
+"""The benchmarks run and say what they promise; their speeds are nobody's business here."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import end_to_end, memory, serving
+from seed_rl.flags.errors import UsageError
+
+pytest.importorskip("tensorflow", reason="no TensorFlow")
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TINY_RUN = (
+    "--torso=shallow",
+    "--num_actors=1",
+    "--env_batch_size=2",
+    "--num_env_groups=1",
+    "--inference_batch_size=2",
+    "--batch_size=1",
+    "--unroll_length=4",
+    "--log_period_secs=0.3",
+)
+
+
+def benchmark(name, *args):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
+    return subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
+
+
+def result(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_serving_compares_with_an_echo():
+    found = result(
+        benchmark(
+            "serving",
+            *("--seconds=0.3", "--warm_up_secs=0", "--rounds=1", "--actors=1", "--streams=2"),
+            *("--batch_messages=1", "--sizes=vector", "--envs_per_message=2"),
+        )
+    )
+    assert found["ratios"].keys() == {"vector_2"}
+    assert found["lowest_ratio"] == found["ratios"]["vector_2"] > 0
+    figures = found["figures"]["vector_2"]
+    for kind in ("echo", "serving"):
+        assert figures[kind]["agent_steps_per_second"] == pytest.approx(
+            2 * figures[kind]["messages_per_second"], rel=0.01
+        )
+        assert 0 < figures[kind]["round_trip_p50_ms"] <= figures[kind]["round_trip_p99_ms"]
+        assert figures[kind]["server_cores"] > 0
+
+
+def test_end_to_end_compares_with_its_parts():
+    pytest.importorskip("ale_py", reason="no Atari")
+    short = ("--seconds=1", "--warm_up_secs=0", "--part_secs=0.2", "--rounds=1", "--variants=feed_forward")
+    found = result(benchmark("end_to_end", *short, *TINY_RUN))
+    figures = found["figures"]["feed_forward"]
+    rates = [figures[f"{part}_agent_steps_per_second"] for part in ("environment", "inference", "training")]
+    ceiling = 4 / sum(1 / rate for rate in rates)
+    assert figures["ceiling_frames_per_second"] == pytest.approx(ceiling, rel=0.01)
+    ratio = figures["frames_per_second"] / ceiling
+    assert found["ratios"]["feed_forward"] == pytest.approx(ratio, rel=0.01, abs=0.001)
+    (before, after), *_ = figures["memory_mib"]
+    assert before.keys() == after.keys() == {"learner", "actor 0"}
+    assert min(before.values()) > 10
+
+
+def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
+    def read(name, slope):
+        (tmp_path / name).mkdir()
+        lines = [
+            {"seconds": 10 * i, "learner_memory_mib": 100 + max(0, 20 - i) + slope * i} for i in range(101)
+        ]
+        (tmp_path / name / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert memory.main(["memory", f"--run={tmp_path / name}"]) == 0
+        return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+    assert read("flat", slope=0)["largest_growth_percent"] == 0
+    growing = read("growing", slope=1)
+    assert growing["figures"]["learner"]["growth_mib"] == pytest.approx(50.5)
+    assert growing["minutes"] == pytest.approx(1000 / 60, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("module", "flag", "sentence"),
+    [
+        (memory, "--run=nowhere", "name a run directory"),
+        (serving, "--sizes=huge", "choose from: atari, vector"),
+        (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
+    ],
+)
+def test_bad_input_is_one_sentence(module, flag, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        module.main(["benchmark", flag])

@@ -1,0 +1,90 @@
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.source import Source
+from seed_rl.types import AgentOutput, EnvOutput, Sample
+
+DEADLINE_SECS = 20.0
+
+
+class Numbered(Experience):
+    """Gives numbered batches until `end`; then raises `error`, or waits to be closed."""
+
+    def __init__(self, end, error=None):
+        self.sampled, self._end, self._error = 0, end, error
+        self.reached_end, self._closed = threading.Event(), threading.Event()
+
+    def sample(self):
+        if self._closed.is_set():
+            raise ClosedError
+        if self.sampled == self._end:
+            self.reached_end.set()
+            if self._error is not None:
+                raise self._error
+            assert self._closed.wait(DEADLINE_SECS)
+            raise ClosedError
+        self.sampled += 1
+        array = np.full((2, 3), self.sampled, np.float32)
+        sample = Sample(array, EnvOutput(*[array] * 4), AgentOutput(array, {}), (), array[0])
+        return Batch(sample, np.full(3, self.sampled), self.sampled)
+
+    def insert(self, unrolls):
+        raise NotImplementedError
+
+    def figures(self):
+        return {}
+
+    def close(self):
+        self._closed.set()
+
+
+def test_batches_arrive_in_order_as_tensors():
+    source = Source(Numbered(end=5))
+    for number in range(1, 6):
+        batch = source.next(DEADLINE_SECS)
+        assert tf.is_tensor(batch.sample.env.reward)
+        assert batch.sample.weight.numpy().tolist() == [number] * 3
+        assert batch.policy_version.tolist() == [number] * 3
+        assert batch.handle == number
+    assert source.next(0.01) is None  # None in time.
+    source.close()
+
+
+def test_batches_are_ready_before_they_are_asked_for():
+    experience = Numbered(end=2)
+    source = Source(experience)
+    source.next(DEADLINE_SECS)
+    assert experience.reached_end.wait(DEADLINE_SECS)  # The second batch waits without having been asked for.
+    source.close()
+
+
+def test_errors_are_passed_on_after_the_batches_before_them():
+    source = Source(Numbered(end=1, error=ZeroDivisionError("of the experience")))
+    assert source.next(DEADLINE_SECS).handle == 1
+    with pytest.raises(ZeroDivisionError, match="of the experience"):
+        source.next(DEADLINE_SECS)
+    source.close()
+
+
+def test_closed_experience_ends_the_wait():
+    experience = Numbered(end=0)
+    source = Source(experience)
+    experience.close()
+    with pytest.raises(ClosedError):
+        source.next(DEADLINE_SECS)
+    source.close()
+
+
+@pytest.mark.parametrize("end", [0, 1, 2, 100])
+def test_close_ends_the_thread_wherever_it_waits(end):
+    experience = Numbered(end)
+    source = Source(experience)
+    closer = threading.Thread(target=source.close, daemon=True)
+    closer.start()
+    closer.join(DEADLINE_SECS)
+    assert not closer.is_alive()
+    assert not source._thread.is_alive()

@@ -1,0 +1,238 @@
+"""Alignment: whatever comes in whatever order, every unroll says who answered what, from which state."""
+
+import time
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
+from seed_rl.experience.config import FifoConfig
+from seed_rl.inference.core import InferenceCore, InferenceFigures
+from seed_rl.inference.env_table import EnvTable
+from seed_rl.inference.service import Request
+from seed_rl.inference.slots import Lease
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.wire.codec import ActionCodec, StepCodec
+
+SPEC = EnvironmentSpec(
+    {"env": ArraySpec((), "int32"), "step": ArraySpec((), "int32")},
+    ArraySpec((), "int32", (0,), (10**8,)),
+)
+
+
+class Witness(Agent):
+    """State: steps acted so far, the last step seen. Action: says which environment and step it answers."""
+
+    def __init__(self, length, burn_in):
+        super().__init__(name="witness")
+        self.unroll, self.experience = UnrollConfig(length, burn_in), FifoConfig()
+
+    @property
+    def learned_variables(self):
+        return []
+
+    def initial_state(self, batch_size):
+        return {"acted": tf.zeros([batch_size], tf.int64), "saw": tf.fill([batch_size], -1)}
+
+    def act(self, prev_action, env, state, env_ids):
+        seen = env.observation
+        state = {"acted": state["acted"] + 1, "saw": seen["step"]}
+        info = {"acted": state["acted"], "env_ids": env_ids, "prev_action": prev_action}
+        return AgentOutput(action(seen["env"], seen["step"]), info), state
+
+    def loss(self, sample) -> LossOutput:
+        raise NotImplementedError
+
+
+def action(env, step):
+    return env * 10_000 + step + 1
+
+
+class World:
+    """Groups of environments that number their steps, in front of a core."""
+
+    def __init__(self, groups, length, burn_in):
+        """Args: groups, their sizes; environment ids follow one another."""
+        self.num_envs = sum(groups)
+        self.version = 0
+        self.core = InferenceCore(
+            Witness(length, burn_in), SPEC, self.num_envs, lambda unrolls: None, lambda: self.version
+        )
+        ends = np.cumsum(groups)
+        self._groups = [
+            np.arange(end - size, end, dtype=np.int32) for size, end in zip(groups, ends, strict=True)
+        ]
+        self._leases = [self._lease(group, 1, is_new_run=True) for group in range(len(groups))]
+        self._first = [True] * len(groups)
+        self.next_step = np.zeros(self.num_envs, np.int32)
+        self.unrolls = [[] for _ in range(self.num_envs)]
+
+    def rejoin(self, group, is_new_run):
+        """The group's stream begins anew; a new run begins a new count of steps, at the next thousand."""
+        self._leases[group] = self._lease(group, 2, is_new_run)
+        self._first[group] = True
+        ids = self._groups[group]
+        if is_new_run:
+            self.next_step[ids] = (self.next_step[ids] // 1000 + 1) * 1000
+
+    def step(self, *groups):
+        """One batch of these groups, in this order."""
+        answers, unrolls = self.core.process([self._request(group) for group in groups])
+        for group, answer in zip(groups, answers, strict=True):
+            ids = self._groups[group]
+            actions = ActionCodec(SPEC.action).decode(answer)
+            np.testing.assert_array_equal(actions, action(ids, self.next_step[ids]))
+            self.next_step[ids] += 1
+            self._first[group] = False
+        self.version += 1
+        for unroll in unrolls:
+            self.unrolls[unroll.env.observation["env"][0]].append(unroll)
+
+    def _lease(self, group, run_id, is_new_run):
+        ids = self._groups[group]
+        return Lease(group, run_id, int(ids[0]), len(ids), is_new_run, is_restart=False)
+
+    def _request(self, group):
+        ids = self._groups[group]
+        zeros = np.zeros(len(ids))
+        observation = {"env": ids, "step": self.next_step[ids]}
+        env = EnvOutput(
+            zeros.astype(np.float32), self.next_step[ids] % 1000 == 0, zeros.astype(bool), observation
+        )
+        records = StepCodec(SPEC).encode(env)
+        return Request(self._leases[group], records, self._first[group], time.monotonic(), None)
+
+
+def random_batches(world, num_groups, num_batches, seed=0):
+    """Batches whose members and order change all the time; some groups are much slower than others."""
+    rng = np.random.default_rng(seed)
+    for _ in range(num_batches):
+        chosen = np.flatnonzero(rng.random(num_groups) < np.linspace(1.0, 0.3, num_groups))
+        if len(chosen):
+            world.step(*rng.permutation(chosen))
+
+
+def assert_aligned(unroll, stored_steps):
+    env, step = unroll.env.observation["env"], unroll.env.observation["step"]
+    assert len(step) == stored_steps
+    np.testing.assert_array_equal(env, env[0])
+    np.testing.assert_array_equal(step, step[0] + np.arange(stored_steps))
+    np.testing.assert_array_equal(unroll.agent.info["env_ids"], env)
+    # agent[t] answers env[t]; prev_action[t] produced env[t], and is what the agent was shown.
+    np.testing.assert_array_equal(unroll.agent.action, action(env, step))
+    np.testing.assert_array_equal(unroll.prev_action[1:], unroll.agent.action[:-1])
+    np.testing.assert_array_equal(unroll.prev_action, unroll.agent.info["prev_action"])
+    is_start = step[0] % 1000 == 0
+    assert unroll.prev_action[0] == (0 if is_start else action(env[0], step[0] - 1))
+    # The state is that before the FIRST step.
+    assert unroll.initial_state["acted"] == unroll.agent.info["acted"][0] - 1
+    assert unroll.initial_state["saw"] == (-1 if is_start else step[0] - 1)
+
+
+SIZES = [(5, 0), (1, 0), (5, 2), (4, 4), (3, 7), (1, 3)]
+
+
+@pytest.mark.parametrize(("length", "burn_in"), SIZES)
+def test_unrolls_are_aligned(length, burn_in):
+    groups = [2, 1, 3, 1]
+    world, stored = World(groups, length, burn_in), burn_in + length + 1
+    random_batches(world, len(groups), 60)
+    for env, unrolls in enumerate(world.unrolls):
+        assert unrolls
+        for unroll in unrolls:
+            assert_aligned(unroll, stored)
+        # Staggered once; then one every `length` steps, each beginning burn_in + 1 before the last one's end.
+        firsts = [unroll.env.observation["step"][0] for unroll in unrolls]
+        offset = env * length // world.num_envs
+        assert firsts == list(range(offset, world.next_step[env] - stored + 1, length))
+        if len(unrolls) > 1:
+            overlap = unrolls[0].env.observation["step"][-burn_in - 1 :]
+            np.testing.assert_array_equal(unrolls[1].env.observation["step"][: burn_in + 1], overlap)
+
+
+@pytest.mark.parametrize(("length", "burn_in"), SIZES)
+def test_policy_version_is_that_of_the_first_step(length, burn_in):
+    world = World([1], length, burn_in)  # One environment: the version goes up by one with each step.
+    for _ in range(30):
+        world.step(0)
+    assert world.unrolls[0]
+    for unroll in world.unrolls[0]:
+        assert unroll.policy_version == unroll.env.observation["step"][0]
+
+
+@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
+def test_new_actor_starts_clean_and_voids_only_its_own_unrolls(length, burn_in):
+    world, stored = World([1, 1], length, burn_in), burn_in + length + 1
+    for _ in range(stored + length + 1):
+        world.step(0, 1)
+    world.rejoin(0, is_new_run=True)
+    for _ in range(3 * stored):
+        world.step(1, 0)
+    for unroll in world.unrolls[0] + world.unrolls[1]:
+        assert_aligned(unroll, stored)  # No unroll holds steps of both actors.
+    after = [u for u in world.unrolls[0] if u.env.observation["step"][0] >= 1000]
+    assert after[0].env.observation["step"][0] == 1000  # And none of its steps is left out.
+    assert after[0].initial_state["acted"] == 0
+    firsts = [unroll.env.observation["step"][0] for unroll in world.unrolls[1]]
+    assert firsts == list(range(length // 2, world.next_step[1] - stored + 1, length))
+
+
+@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
+def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in):
+    world, stored = World([1, 1], length, burn_in), burn_in + length + 1
+    for _ in range(stored + 1):
+        world.step(0, 1)
+    before = len(world.unrolls[0])
+    world.rejoin(0, is_new_run=False)
+    back = world.next_step[0]
+    for _ in range(2 * stored):
+        world.step(0, 1)
+    for unroll in world.unrolls[0] + world.unrolls[1]:
+        assert_aligned(unroll, stored)
+    first = world.unrolls[0][before]
+    assert first.env.observation["step"][0] == back
+    assert first.initial_state["acted"] == back  # The episode goes on.
+
+
+def test_reset_during_the_staggered_start_drops_its_steps_once():
+    world = World([1] * 4, 8, 0)
+    for _ in range(3):
+        world.step(0, 1, 2, 3)
+    world.rejoin(3, is_new_run=True)  # Leaves out 6 steps in all, of which 3 are over.
+    for _ in range(20):
+        world.step(0, 1, 2, 3)
+    assert world.unrolls[3][0].env.observation["step"][0] == 1000 + 3
+
+
+def test_table_resets_only_the_rows_it_is_told():
+    table = EnvTable(Witness(2, 0), SPEC, 3)
+    ids, nobody = np.arange(3, dtype=np.int32), np.zeros(0, np.int32)
+    zeros = np.zeros(3, np.float32)
+    env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + 5})
+    records = StepCodec(SPEC).encode(env)
+    table.act(ids, records, nobody)
+    table.reset(np.int32([1]))
+    prev_action, _, states = table.act(ids, records, ids)
+    assert prev_action.tolist() == [action(0, 5), 0, action(2, 7)]
+    assert states["acted"].tolist() == [1, 0, 1]
+    assert states["saw"].tolist() == [5, -1, 7]
+
+
+def test_agent_steps_are_counted():
+    world = World([2, 1], 4, 0)
+    world.step(0, 1)
+    world.step(0)
+    assert world.core.agent_steps == 5
+
+
+def test_figures_are_of_the_period():
+    figures = InferenceFigures()
+    assert figures.take() == {}
+    figures.add([0.001, 0.003], 4)
+    figures.add([0.002], 2)
+    taken = figures.take()
+    assert taken["inference_latency_p50_ms"] == pytest.approx(2.0)
+    assert taken["inference_latency_p99_ms"] == pytest.approx(2.98)
+    assert taken["inference_batch_size"] == 3.0
+    assert figures.take() == {}

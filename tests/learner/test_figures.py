@@ -1,0 +1,67 @@
+import pytest
+
+from seed_rl.inference.slots import Lease
+from seed_rl.learner.figures import RunFigures
+from seed_rl.wire.generated import inference_pb2 as pb
+
+
+def figures(repeats=4, env_frames=0, seconds=0.0, episodes=0):
+    return RunFigures(repeats, env_frames, seconds, episodes)
+
+
+def episode(number, agent_steps=10):
+    return pb.Episode(env=0, episode_return=number, agent_steps=agent_steps)
+
+
+def lease(is_restart):
+    return Lease(0, 1, 0, 1, is_new_run=True, is_restart=is_restart)
+
+
+def test_no_returns_before_the_first_episode():
+    taken = figures().take(0, 0)
+    assert "mean_return" not in taken
+    assert (taken["episodes"], taken["actor_restarts"], taken["env_frames"]) == (0, 0, 0)
+    assert taken["learner_memory_mib"] > 1
+
+
+def test_means_are_over_the_last_hundred_episodes():
+    found = figures()
+    found.on_episodes(episode(1000, 1000) for _ in range(50))
+    found.on_episodes(episode(n, 2 * n) for n in range(100))
+    taken = found.take(0, 0)
+    assert taken["mean_return"] == pytest.approx(49.5)
+    assert taken["mean_episode_agent_steps"] == pytest.approx(99)
+    assert taken["episodes"] == 150
+    assert found.take(0, 0)["mean_return"] == pytest.approx(49.5)  # The window outlives the period.
+
+
+def test_frames_are_agent_steps_times_repeats():
+    found = figures(repeats=4)
+    assert found.env_frames(25) == 100
+    taken = found.take(25, updates=3)
+    assert (taken["env_frames"], taken["agent_steps"], taken["updates"]) == (100, 25, 3)
+
+
+def test_a_resumed_run_goes_on_counting():
+    found = figures(repeats=4, env_frames=1000, seconds=3600.0, episodes=20)
+    found.on_episodes([episode(1)])
+    taken = found.take(5, updates=7)
+    assert (taken["env_frames"], taken["agent_steps"], taken["episodes"]) == (1020, 255, 21)
+    assert 3600 <= taken["seconds"] < 3700
+
+
+def test_speed_is_of_the_period_and_of_this_process(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("seed_rl.learner.figures.time.monotonic", lambda: now[0])
+    found = figures(repeats=4, env_frames=1_000_000)
+    now[0] += 10
+    assert found.take(250, 0)["frames_per_second"] == pytest.approx(100.0)
+    now[0] += 5
+    assert found.take(750, 0)["frames_per_second"] == pytest.approx(400.0)
+
+
+def test_restarts_are_counted():
+    found = figures()
+    for is_restart in (False, True, False, True):
+        found.on_lease(lease(is_restart))
+    assert found.take(0, 0)["actor_restarts"] == 2

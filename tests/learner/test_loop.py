@@ -1,0 +1,192 @@
+"""The learner serves any agent: here a bandit of a few lines, with real actors in threads."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.loop import Actor
+from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
+from seed_rl.environments.catch import SUITE, CatchConfig
+from seed_rl.environments.specs import environment_spec
+from seed_rl.experience.config import FifoConfig
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.loop import Learner
+from seed_rl.types import AgentOutput
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+DEADLINE_SECS = 60.0
+NUM_ACTORS, ENVS_PER_ACTOR = 2, 2
+ENVIRONMENT = CatchConfig(rows=4, columns=3, num_action_repeats=2)
+
+
+class Bandit(Agent):
+    """Draws from one distribution whatever it sees; REINFORCE. Its loss can go bad on demand."""
+
+    def __init__(self, spoilt_from=10**9):
+        super().__init__(name="bandit")
+        self.unroll, self.experience = UnrollConfig(length=3), FifoConfig(capacity=4)
+        self.logits = tf.Variable(tf.zeros([3]))
+        self.updates_seen = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self._spoilt_from = spoilt_from
+
+    @property
+    def learned_variables(self):
+        return [self.logits]
+
+    def initial_state(self, batch_size):
+        return ()
+
+    def act(self, prev_action, env, state, env_ids):
+        finite = tf.where(tf.math.is_finite(self.logits), self.logits, 0.0)  # A spoilt one plays on.
+        logits = tf.repeat(finite[tf.newaxis], tf.shape(env_ids)[0], axis=0)
+        return AgentOutput(tf.random.categorical(logits, 1, tf.int32)[:, 0], {}), state
+
+    def loss(self, sample):
+        log_prob = tf.gather(tf.nn.log_softmax(self.logits), sample.agent.action[:-1])
+        loss = -tf.reduce_mean(log_prob * sample.env.reward[1:], axis=0)
+        spoilt = tf.where(self.updates_seen >= self._spoilt_from, np.float32(np.nan), 1.0)
+        return LossOutput(loss * spoilt, None, {"bandit_figure": tf.reduce_max(self.logits)})
+
+    def after_update(self, iteration):
+        self.updates_seen.assign_add(1)
+
+
+class Players:
+    """Actors in threads, as they would be in processes."""
+
+    def __init__(self, address):
+        self.errors = []
+        self._threads = [threading.Thread(target=self._play, args=(address, i)) for i in range(NUM_ACTORS)]
+        for thread in self._threads:
+            thread.daemon = True
+            thread.start()
+
+    def finished(self):
+        for thread in self._threads:
+            thread.join(DEADLINE_SECS)
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def _play(self, address, task):
+        config = ActorConfig(
+            address, task, ENVS_PER_ACTOR, num_env_groups=2, connect_timeout_secs=DEADLINE_SECS
+        )
+        actor = Actor(config, "catch", SUITE, ENVIRONMENT)
+        try:
+            actor.run()
+        except Exception as error:
+            self.errors.append(error)
+        finally:
+            actor.close()
+
+
+@pytest.fixture
+def logdir(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+def learner(logdir, total, agent=None, **settings):
+    spec = environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
+    identity = EnvironmentIdentity("catch", ENVIRONMENT.to_dict(), spec)
+    config = LearnerConfig(
+        batch_size=2,
+        learning_rate=0.01,
+        server_address=f"unix:{logdir.parent}/socket",
+        num_envs=NUM_ACTORS * ENVS_PER_ACTOR,
+        logdir=str(logdir),
+        total_environment_frames=total,
+        **{"log_period_secs": 0.1, **settings},
+    )
+    return Learner(config, identity, agent or Bandit())
+
+
+def metrics(logdir):
+    return [json.loads(line) for line in (logdir / "metrics.jsonl").read_text().splitlines()]
+
+
+def never():
+    return False
+
+
+def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
+    address, agent = f"unix:{logdir.parent}/socket", Bandit()
+    players = Players(address)
+    assert learner(logdir, 400, agent).run(never)
+    assert players.finished()  # Actors exit with the end of training.
+    assert players.errors == []
+    updates = int(agent.updates_seen.numpy())
+    assert updates > 0
+    assert (agent.logits.numpy() != 0).any()
+    assert (logdir / "saved_model" / "saved_model.pb").exists()
+    first = metrics(logdir)[-1]
+    assert first["env_frames"] >= 400
+    assert first["agent_steps"] == first["env_frames"] // 2
+    assert first["updates"] == updates
+    assert first["episodes"] > 0
+    assert {
+        "mean_return",
+        "bandit_figure",
+        "queue_depth",
+        "policy_lag_updates",
+        "inference_batch_size",
+    } <= set(first)
+    assert "Training is complete: " in capsys.readouterr().out
+
+    resumed = Bandit()
+    second = learner(logdir, 800, resumed)
+    assert second.resumed_from
+    np.testing.assert_array_equal(resumed.logits.numpy(), agent.logits.numpy())
+    players = Players(address)
+    assert second.run(never)
+    assert players.finished()
+    assert players.errors == []
+    last = metrics(logdir)[-1]
+    assert last["env_frames"] >= 800
+    assert last["updates"] == resumed.updates_seen.numpy() > updates
+    assert last["episodes"] > first["episodes"]
+    assert last["seconds"] > first["seconds"]
+    assert "Going on from " in capsys.readouterr().out
+
+
+def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
+    """The actors outlive the first learner and join the second in the middle of their episodes."""
+    players, first = Players(f"unix:{logdir.parent}/socket"), Bandit()
+    assert not learner(logdir, 10**6, first).run(lambda: first.updates_seen.numpy() >= 5)
+    assert not (logdir / "saved_model").exists()
+    stopped_at = metrics(logdir)[-1]["env_frames"]
+    assert players.errors == []
+    second = Bandit()
+    following = learner(logdir, stopped_at + 400, second)
+    assert second.updates_seen.numpy() == first.updates_seen.numpy()
+    assert following.run(never)
+    assert players.finished()
+    assert players.errors == []
+    assert second.updates_seen.numpy() > first.updates_seen.numpy()
+
+
+def test_a_spoilt_network_is_never_saved(logdir):
+    players = Players(f"unix:{logdir.parent}/socket")
+    spoilt = Bandit(spoilt_from=6)
+    # Saves after every update and writes no figures: a bad network must be noticed before it is saved.
+    failing = learner(logdir, 10**6, spoilt, save_checkpoint_secs=1e-9, log_period_secs=1e9)
+    with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
+        failing.run(never)
+    assert not np.isfinite(spoilt.logits.numpy()).all()
+    assert players.errors == []
+    agent = Bandit()
+    following = learner(logdir, 1000, agent)
+    assert 0 < agent.updates_seen.numpy() <= 6
+    assert np.isfinite(agent.logits.numpy()).all()
+    assert following.run(never)
+    assert players.finished()
+    assert players.errors == []
+
+
+def test_nothing_is_written_before_run(logdir):
+    learner(logdir, 100)
+    assert list(logdir.iterdir()) == []

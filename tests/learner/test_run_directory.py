@@ -1,0 +1,98 @@
+import json
+
+import pytest
+
+from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.environments.catch import CatchConfig
+from seed_rl.learner import run_directory
+
+
+def identity(environment="catch", agent="vtrace", rows=10, **settings):
+    return run_directory.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig(**settings))
+
+
+@pytest.fixture
+def logdir(tmp_path):
+    """The directory of a run, with something in it."""
+    path = tmp_path / "runs" / "first"
+    run_directory.record(str(path), identity(), {"learner": {"num_envs": 4}})
+    (path / "metrics.jsonl").write_text("precious")
+    return path
+
+
+def contents(path):
+    return {str(p.relative_to(path)): p.read_bytes() for p in path.rglob("*") if p.is_file()}
+
+
+def refused(logdir, mine):
+    before = contents(logdir)
+    with pytest.raises(ValueError) as caught:
+        run_directory.check(str(logdir), mine)
+    assert contents(logdir) == before
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_new_and_empty_directories_are_fine(tmp_path):
+    run_directory.check(str(tmp_path / "new"), identity())
+    assert not (tmp_path / "new").exists()
+    run_directory.check(str(tmp_path), identity())
+
+
+def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir):
+    run_directory.check(str(logdir), identity())
+    run_directory.check(str(logdir), identity(discounting=0.5, unroll_length=7))
+
+
+def test_record_says_settings_and_versions_and_touches_nothing_else(logdir):
+    before = contents(logdir)
+    run_directory.record(str(logdir), identity(), {"learner": {"num_envs": 8}})
+    after = contents(logdir)
+    record = json.loads(after.pop("run.json"))
+    assert record["identity"] == identity()
+    assert record["settings"] == {"learner": {"num_envs": 8}}
+    assert {"seed_rl", "python", "tensorflow"} <= set(record["versions"])
+    before.pop("run.json")
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("mine", "words"),
+    [
+        (identity(environment="atari"), "environment name: catch there, atari now"),
+        (identity(rows=9), "environment settings rows: 10 there, 9 now"),
+        (identity(agent="r2d2"), "agent name: vtrace there, r2d2 now"),
+        (identity(lstm_size=0), "agent network lstm_size: 256 there, 0 now"),
+        (identity(mlp_sizes="8"), "agent network mlp_sizes: 64,64 there, 8 now"),
+    ],
+)
+def test_another_run_is_refused_with_the_difference(logdir, mine, words):
+    sentence = refused(logdir, mine)
+    assert f"--logdir={logdir} belongs to another run ({words}); use another --logdir" in sentence
+
+
+def test_a_file_is_refused(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("precious")
+    with pytest.raises(ValueError, match=f"--logdir={path} is a file; name a directory"):
+        run_directory.check(str(path), identity())
+    with pytest.raises(ValueError, match=f"--logdir={path} cannot be written"):
+        run_directory.record(str(path), identity(), {})
+    assert path.read_text() == "precious"
+
+
+def test_a_run_without_its_record_is_refused(logdir):
+    (logdir / "run.json").unlink()
+    assert "holds a run without run.json; use another" in refused(logdir, identity())
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"3", b"{}", b"\xff\xfe\x00"])
+def test_a_record_that_cannot_be_read_is_refused(logdir, text):
+    (logdir / "run.json").write_bytes(text)
+    assert "run.json cannot be read" in refused(logdir, identity())
+
+
+def test_a_record_that_is_a_directory_is_refused(logdir):
+    (logdir / "run.json").unlink()
+    (logdir / "run.json").mkdir()
+    assert "run.json cannot be read" in refused(logdir, identity())

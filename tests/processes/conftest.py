@@ -1,0 +1,212 @@
+"""Real learner, actor and launcher processes on unix sockets in temporary directories with short paths."""
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_SECS = 120.0
+
+# Small enough to start and train fast, and the same wherever a run is gone on with.
+SMALL = (
+    "--environment=catch",
+    "--agent=vtrace",
+    "--lstm_size=0",
+    "--unroll_length=10",
+    "--batch_size=4",
+    "--intra_op_threads=1",
+    "--log_period_secs=0.25",
+)
+
+
+def wait_until(condition, what, seconds=DEADLINE_SECS):
+    """Polls until `condition()` is true and returns what it gave; `what` says what was missing."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what() if callable(what) else what}"
+        time.sleep(0.05)
+    return found
+
+
+class Process:
+    """`python -m seed_rl.MODULE`, or `python -c CODE`, with its output in a file."""
+
+    def __init__(self, output: Path, module: str, args, code: str | None = None):
+        self._output = output
+        self.name = module
+        start = ["-c", code] if code else ["-m", f"seed_rl.{module}"]
+        with open(output, "wb") as file:
+            self._popen = subprocess.Popen(
+                [sys.executable, *start, *map(str, args)],
+                cwd=output.parent,
+                env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def output(self) -> str:
+        return self._output.read_text(errors="replace")
+
+    @property
+    def last_line(self) -> str:
+        return (self.output.strip().splitlines() or [""])[-1]
+
+    @property
+    def running(self) -> bool:
+        return self._popen.poll() is None
+
+    def children(self) -> list[psutil.Process]:
+        return psutil.Process(self._popen.pid).children(recursive=True) if self.running else []
+
+    def child(self, argument: str) -> psutil.Process:
+        """The living child process with this argument on its command line."""
+        return wait_until(
+            lambda: next((p for p in self.children() if argument in _command_line(p)), None),
+            lambda: f"a child with {argument}; the output is: {self.output}",
+        )
+
+    def wait_for(self, text: str) -> None:
+        """Waits until the output has `text`."""
+        wait_until(
+            lambda: text in self.output or not self.running,
+            lambda: f"{text!r} in: {self.output}",
+        )
+        assert text in self.output
+
+    def signal(self, number: int) -> None:
+        self._popen.send_signal(number)
+
+    def end(self, seconds: float = DEADLINE_SECS) -> int:
+        """Waits for the process to end by itself; returns its exit code."""
+        ended = f"{self.name} to end; its output is: "
+        wait_until(lambda: not self.running, lambda: ended + self.output, seconds)
+        return self._popen.returncode
+
+    def kill(self) -> None:
+        """Ends it and all of its children, whatever state they are in."""
+        for process in self.children():
+            try:
+                process.kill()
+            except psutil.NoSuchProcess:
+                continue
+        if self.running:
+            self._popen.kill()
+        self._popen.wait()
+
+
+def _command_line(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+class House:
+    """A temporary directory, the processes started in it, and what its run directory says."""
+
+    wait_until = staticmethod(wait_until)
+    small = SMALL
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.address = f"unix:{path}/s"
+        self.logdir = path / "run"
+        self._processes: list[Process] = []
+
+    def start(self, module: str, *args, code: str | None = None) -> Process:
+        output = self.path / f"{len(self._processes)}_{module}.txt"
+        self._processes.append(Process(output, module, args, code))
+        return self._processes[-1]
+
+    def learner(self, *args, logdir=None) -> Process:
+        """A learner of the small settings; later arguments win."""
+        logdir = self.logdir if logdir is None else logdir
+        return self.start(
+            "learner_main",
+            *SMALL,
+            f"--server_address={self.address}",
+            f"--logdir={logdir}",
+            "--num_envs=16",
+            *args,
+        )
+
+    def actor(self, task: int, *args) -> Process:
+        """An actor of four environments of catch; later arguments win."""
+        return self.start("actor_main", *self.actor_args(task), *args)
+
+    def actor_args(self, task: int) -> list[str]:
+        return [
+            "--environment=catch",
+            f"--server_address={self.address}",
+            f"--task={task}",
+            "--env_batch_size=4",
+        ]
+
+    def metrics(self) -> list[dict]:
+        """The complete lines of metrics.jsonl."""
+        path = self.logdir / "metrics.jsonl"
+        text = path.read_text() if path.exists() else ""
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+    def wait_for_metrics(self, condition, learner: Process, after: int = 0) -> dict:
+        """The first line of metrics, not counting the first `after`, that fulfils `condition`."""
+
+        def look():
+            assert learner.running or any(map(condition, self.metrics()[after:])), learner.output
+            return next(filter(condition, self.metrics()[after:]), None)
+
+        return wait_until(look, lambda: f"a line of metrics; the last is {self.metrics()[-1:]}")
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def open_house():
+    """Makes houses (temporary directories with processes) that are closed at the end of the session."""
+    houses = []
+
+    def open_one() -> House:
+        houses.append(House(Path(tempfile.mkdtemp(prefix="sr_", dir="/tmp"))))
+        return houses[-1]
+
+    yield open_one
+    for house in houses:
+        house.close()
+
+
+@pytest.fixture
+def house(open_house):
+    """A house of the test's own."""
+    found = open_house()
+    yield found
+    found.close()
+
+
+FinishedRun = collections.namedtuple("FinishedRun", "house exit_code output")
+
+
+@pytest.fixture(scope="session")
+def finished_run(open_house):
+    """A complete run of catch by the launcher on its preset, with fewer frames."""
+    house = open_house()
+    run = house.start(
+        "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=120000"
+    )
+    try:
+        return FinishedRun(house, run.end(seconds=280), run.output)
+    finally:
+        run.kill()

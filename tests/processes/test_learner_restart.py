@@ -1,0 +1,49 @@
+"""A learner that stops or dies and is started again: the same actors come back, and the run goes on."""
+
+import signal
+
+
+def test_actors_outlive_learners_and_end_with_the_training(house):
+    learner = house.learner("--save_checkpoint_secs=1")
+    actors = [house.actor(task) for task in range(4)]
+    house.wait_for_metrics(lambda line: line["updates"] > 5, learner)
+
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 0
+    assert learner.last_line.startswith("Stopped with a checkpoint: ")
+    stopped = house.metrics()
+    assert f": {stopped[-1]['env_frames']:,} frames in " in learner.last_line
+    assert all(actor.running for actor in actors)
+
+    learner = house.learner("--save_checkpoint_secs=1")
+    first = house.wait_for_metrics(lambda line: True, learner, after=len(stopped))
+    assert "Going on from " in learner.output
+    for name in ("env_frames", "agent_steps", "updates", "episodes", "seconds"):
+        assert first[name] >= stopped[-1][name], name
+    house.wait_for_metrics(
+        lambda line: line["env_frames"] > first["env_frames"] and line["updates"] > first["updates"],
+        learner,
+        after=len(stopped),
+    )
+
+    saved = set(house.logdir.glob("checkpoints/*.index"))
+    house.wait_until(
+        lambda: set(house.logdir.glob("checkpoints/*.index")) - saved and len(house.metrics()) > len(stopped),
+        "a checkpoint by time",
+    )
+    learner.signal(signal.SIGKILL)
+    assert learner.end() == -signal.SIGKILL
+    killed = house.metrics()
+    assert all(actor.running for actor in actors)
+
+    learner = house.learner(f"--total_environment_frames={killed[-1]['env_frames'] + 2000}")
+    assert learner.end() == 0
+    assert "Going on from " in learner.output
+    assert learner.last_line.startswith("Training is complete: ")
+    # What came after the last checkpoint is lost, and nothing else.
+    assert stopped[-1]["env_frames"] <= house.metrics()[len(killed)]["env_frames"]
+    assert house.metrics()[-1]["env_frames"] >= killed[-1]["env_frames"] + 2000
+    assert (house.logdir / "saved_model").is_dir()
+    for actor in actors:
+        assert actor.end() == 0
+        assert "Traceback" not in actor.output

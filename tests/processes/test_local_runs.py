@@ -1,0 +1,87 @@
+"""Whole runs by the launcher: they learn, stop, go on, mend their actors, and leave nothing running."""
+
+import json
+import re
+import signal
+
+import psutil
+
+LAST_LINE = r"Training is complete: [\d,]+ frames in [\d.]+ minutes, [\d,]+ frames/s, mean return (-?[\d.]+)"
+
+
+def local_run(house, *args):
+    return house.start(
+        "local_main", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}", *args
+    )
+
+
+def gone(house, processes):
+    house.wait_until(
+        lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes),
+        f"the end of {processes}",
+        seconds=5,
+    )
+
+
+def test_catch_is_learnt(finished_run):
+    house, exit_code, output = finished_run
+    assert exit_code == 0, output
+    last_line = re.fullmatch(LAST_LINE, output.strip().splitlines()[-1])
+    assert last_line, output
+    assert float(last_line[1]) >= 0.95
+    assert house.metrics()[-1]["mean_return"] >= 0.95
+    assert house.metrics()[-1]["env_frames"] >= 120_000
+    assert (house.logdir / "saved_model" / "saved_model.pb").is_file()
+    for task in range(2):
+        assert "Traceback" not in (house.logdir / f"actor_{task}.log").read_text()
+
+
+def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
+    run = local_run(house)
+    learner = run.child("seed_rl.learner_main")
+    house.wait_for_metrics(lambda line: line["updates"] > 5, run)
+
+    actor = run.child("--task=1")
+    actor.kill()
+    run.wait_for("actor 1 was ended by SIGKILL")
+    assert "restart 1" in run.output
+    house.wait_for_metrics(lambda line: line["actor_restarts"] == 1, run)
+
+    processes = [learner, actor, *run.children()]
+    run.signal(signal.SIGINT)
+    assert run.end() == 0
+    gone(house, processes)
+    assert "Stopped with a checkpoint: " in run.output
+    assert run.last_line == "seed_rl: stopped; the same command goes on from here."
+    assert "Traceback" not in run.output
+    stopped = house.metrics()
+
+    run = local_run(house, f"--total_environment_frames={stopped[-1]['env_frames'] + 2000}")
+    house.wait_until(run.children, "processes")
+    processes = run.children()
+    assert run.end() == 0
+    gone(house, processes)
+    assert "Going on from " in run.output
+    assert re.fullmatch(LAST_LINE, run.last_line), run.output
+    assert house.metrics()[len(stopped)]["env_frames"] >= stopped[-1]["env_frames"]
+    assert (house.logdir / "saved_model").is_dir()
+
+
+def test_a_learner_that_dies_ends_the_run(house):
+    run = local_run(house)
+    learner = run.child("seed_rl.learner_main")
+    house.wait_for_metrics(lambda line: line["updates"] > 0, run)
+    processes = run.children()
+    learner.kill()
+    assert run.end() == 128 + signal.SIGKILL
+    assert run.last_line == "seed_rl: the learner was ended by SIGKILL."
+    gone(house, processes)
+
+
+def test_a_learner_that_fails_at_its_start_has_the_last_word(house):
+    house.logdir.mkdir()
+    (house.logdir / "metrics.jsonl").write_text(json.dumps({}) + "\n")
+    run = local_run(house)
+    assert run.end() == 2
+    sentence = f"seed_rl: error: --logdir={house.logdir} holds a run without run.json"
+    assert run.last_line.startswith(sentence)

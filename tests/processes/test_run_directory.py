@@ -1,0 +1,69 @@
+"""A run directory belongs to one run: what does not fit is refused and changes nothing."""
+
+import hashlib
+import json
+import shutil
+
+import pytest
+
+
+def contents(directory):
+    """Every file with its time of change and its hash."""
+    return {
+        path.relative_to(directory): (
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None,
+        )
+        for path in [directory, *directory.rglob("*")]
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--rows=12"], "environment settings rows: 10 there, 12 now"),
+        (["--environment=gym", "--game=CartPole-v1"], "environment name: catch there, gym now"),
+        (["--lstm_size=32"], "agent network lstm_size: 0 there, 32 now"),
+        (["--mlp_sizes=32"], "agent network mlp_sizes: 64,64 there, 32 now"),
+    ],
+    ids=lambda value: "".join(value) if isinstance(value, list) else "",
+)
+def test_the_directory_of_another_run_is_refused_and_left_alone(house, finished_run, args, words):
+    logdir = finished_run.house.logdir
+    before = contents(logdir)
+    learner = house.learner(*args, logdir=logdir)
+    assert learner.end() == 2
+    assert words in learner.last_line
+    assert learner.last_line.endswith("use another --logdir, or the flags of that run.")
+    assert contents(logdir) == before
+
+
+def test_the_directory_of_another_agent_is_refused(house, finished_run):
+    house.logdir.mkdir()
+    record = json.loads((finished_run.house.logdir / "run.json").read_text())
+    record["identity"]["agent"]["name"] = "another"
+    (house.logdir / "run.json").write_text(json.dumps(record))
+    before = contents(house.logdir)
+    learner = house.learner()
+    assert learner.end() == 2
+    assert "agent name: another there, vtrace now" in learner.last_line
+    assert contents(house.logdir) == before
+
+
+def test_checkpoints_without_a_record_are_refused(house, finished_run):
+    shutil.copytree(finished_run.house.logdir / "checkpoints", house.logdir / "checkpoints")
+    before = contents(house.logdir)
+    learner = house.learner()
+    assert learner.end() == 2
+    assert "holds a run without run.json" in learner.last_line
+    assert contents(house.logdir) == before
+
+
+def test_a_first_checkpoint_of_another_network_is_refused(house, finished_run):
+    before = contents(finished_run.house.logdir)
+    learner = house.learner("--mlp_sizes=32,32", f"--init_checkpoint={finished_run.house.logdir}")
+    assert learner.end() == 2
+    assert learner.last_line.startswith("seed_rl: error: The checkpoint ")
+    assert "is of another network" in learner.last_line
+    assert contents(finished_run.house.logdir) == before
+    assert not house.logdir.exists()

@@ -1,0 +1,163 @@
+import os
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.agents.vtrace import VTraceAgent
+from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+
+# An image that goes through a CNN and a vector that goes through an MLP: every kind of layer, lists included.
+SPEC = EnvironmentSpec(
+    {"image": ArraySpec((16, 16, 1), "uint8"), "vector": ArraySpec((3,), "float32")},
+    ArraySpec((), "int32", (0,), (3,)),
+)
+B, T = 2, 2
+
+
+class Run:
+    """Agent, trainer and checkpointer of one process."""
+
+    def __init__(self, logdir, seed=0, keep=3, **settings):
+        tf.keras.utils.set_random_seed(seed)
+        config = VTraceConfig(
+            **{"unroll_length": T, "torso": "resnet", "mlp_sizes": "6,5", "lstm_size": 7, **settings}
+        )
+        self.agent = VTraceAgent(config, SPEC)
+        self.trainer = Trainer(self.agent, TrainerConfig(learning_rate=0.01))
+        self.checkpointer = Checkpointer(str(logdir), self.agent, self.trainer, keep, 1.0)
+
+    def train(self, seed=0):
+        rng = np.random.default_rng(seed)
+        steps = T + 1
+
+        def random(*shape):
+            return tf.constant(rng.normal(size=shape), tf.float32)
+
+        observation = {
+            "image": tf.constant(rng.integers(0, 255, (steps, B, 16, 16, 1)), tf.uint8),
+            "vector": random(steps, B, 3),
+        }
+        false = tf.zeros([steps, B], tf.bool)
+        actions = tf.constant(rng.integers(0, 4, (steps, B)), tf.int32)
+        info = {"policy_parameters": random(steps, B, 4), "baseline": random(steps, B)}
+        env = EnvOutput(random(steps, B), false, false, observation)
+        state = self.agent.initial_state(B)
+        self.trainer.update(Sample(actions, env, AgentOutput(actions, info), state, tf.ones([B])), 0.0)
+
+    def values(self):
+        """Every variable there is, by what holds it; found without the checkpoint's own tracking."""
+        found = {f"agent {i}": v.numpy() for i, v in enumerate(self.agent.learned_variables)}
+        found |= {f"optimizer {i}": v.numpy() for i, v in enumerate(self.trainer.optimizer.variables)}
+        found |= {v.name: v.numpy() for v in self.checkpointer.progress.variables}
+        return found | {"iteration": self.trainer.iteration.numpy()}
+
+
+def assert_same_values(got, want):
+    assert list(got) == list(want)
+    for name in want:
+        np.testing.assert_array_equal(got[name], want[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A run with a checkpoint of three updates; tests only read it."""
+    logdir = tmp_path_factory.mktemp("trained")
+    run = Run(logdir)
+    for seed in range(3):
+        run.train(seed)
+    progress = run.checkpointer.progress
+    for number, variable in enumerate(progress.variables):
+        variable.assign(tf.cast(1234 + number, variable.dtype))
+    run.path = run.checkpointer.save()
+    run.logdir = logdir
+    return run
+
+
+def files(directory):
+    return {name: os.path.getmtime(os.path.join(directory, name)) for name in os.listdir(directory)}
+
+
+def test_every_variable_comes_back(trained):
+    fresh = Run(trained.logdir, seed=99)
+    kernels = [name for name, value in trained.values().items() if "agent" in name and value.ndim > 1]
+    before, want = fresh.values(), trained.values()
+    assert all((before[name] != want[name]).any() for name in kernels)
+    assert fresh.checkpointer.restore() == trained.path
+    assert_same_values(fresh.values(), want)
+    assert fresh.trainer.updates == 3
+
+
+def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
+    stayed = Run(tmp_path)
+    stayed.train(0)
+    stayed.checkpointer.save()
+    resumed = Run(tmp_path, seed=5)
+    resumed.checkpointer.restore()
+    for run in (stayed, resumed):
+        run.train(1)
+    for name, value in stayed.values().items():
+        np.testing.assert_allclose(resumed.values()[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
+
+
+def test_nothing_to_restore_changes_nothing(tmp_path):
+    run = Run(tmp_path)
+    before = run.values()
+    assert run.checkpointer.restore() is None
+    assert_same_values(run.values(), before)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("settings", [{"lstm_size": 8}, {"lstm_size": 0}, {"mlp_sizes": "6"}])
+def test_other_network_is_refused_and_no_file_touched(trained, settings):
+    directory = os.path.join(trained.logdir, "checkpoints")
+    before = files(directory)
+    with pytest.raises(
+        ValueError, match=r"ckpt-3 is of another network or optimizer; use the flags"
+    ) as caught:
+        Run(trained.logdir, **settings).checkpointer.restore()
+    assert "\n" not in str(caught.value)
+    assert files(directory) == before
+
+
+@pytest.mark.parametrize("what", ["run directory", "directory of checkpoints", "path prefix"])
+def test_initialise_takes_the_network_only(trained, tmp_path, what):
+    names = {
+        "run directory": str(trained.logdir),
+        "directory of checkpoints": os.path.dirname(trained.path),
+        "path prefix": trained.path,
+    }
+    fresh = Run(tmp_path, seed=7)
+    fresh.checkpointer.initialise_from(names[what])
+    got, want = fresh.values(), trained.values()
+    for name, value in want.items():
+        if name.startswith("agent"):
+            np.testing.assert_array_equal(got[name], value, err_msg=name)
+    assert fresh.trainer.updates == got["iteration"] == 0
+    assert all(v.numpy() == 0 for v in fresh.checkpointer.progress.variables)
+    assert got["optimizer 0"] == 0  # Its own count of updates.
+
+
+@pytest.mark.parametrize("name", ["missing", "."])
+def test_initialise_from_nothing_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match=r"--init_checkpoint=.* holds no checkpoint; name one"):
+        Run(tmp_path).checkpointer.initialise_from(str(tmp_path / name))
+
+
+def test_initialise_from_another_network_is_refused(trained, tmp_path):
+    with pytest.raises(ValueError, match="is of another network"):
+        Run(tmp_path, lstm_size=8).checkpointer.initialise_from(trained.path)
+
+
+def test_only_the_last_checkpoints_are_kept(tmp_path):
+    run = Run(tmp_path, keep=2)
+    for number in range(4):
+        run.trainer.updates = number
+        run.checkpointer.save()
+    indices = sorted(name for name in os.listdir(tmp_path / "checkpoints") if name.endswith(".index"))
+    assert indices == ["ckpt-2.index", "ckpt-3.index"]
+    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("ckpt-3")

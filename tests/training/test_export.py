@@ -1,0 +1,79 @@
+"""The exported policy, loaded in a process that cannot import this package."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import pytest
+import tensorflow as tf
+
+from seed_rl.agents.vtrace import VTraceAgent
+from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.training.export import export_policy
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+
+SPEC = EnvironmentSpec(ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), (2,)))
+
+LOADER = """
+import collections, json, sys
+
+class Refuse:
+    def find_spec(self, name, *_):
+        if name.split(".")[0] == "seed_rl":
+            raise ImportError(name)
+
+sys.meta_path.insert(0, Refuse())
+import tensorflow as tf
+
+policy = tf.saved_model.load(sys.argv[1])
+EnvOutput = collections.namedtuple("EnvOutput", "reward done truncated observation")
+B = 64
+state = policy.initial_state(tf.constant(B))
+env = EnvOutput(tf.zeros([B]), tf.ones([B], tf.bool), tf.zeros([B], tf.bool), tf.ones([B, 4]))
+output, state = policy.act(tf.zeros([B], tf.int32), env, state, tf.range(B))
+again, state = policy.act(output.action, env, state, tf.range(B))
+found = {
+    "action": output.action.numpy().tolist(),
+    "parameters": output.info["policy_parameters"][0].numpy().tolist(),
+    "state": [x.shape.as_list() for x in tf.nest.flatten(state)],
+    "imported": any(name.split(".")[0] == "seed_rl" for name in sys.modules),
+}
+print(json.dumps(found))
+"""
+
+
+def agent(seed=0):
+    keras.utils.set_random_seed(seed)
+    return VTraceAgent(VTraceConfig(mlp_sizes="6,5", lstm_size=7), SPEC)
+
+
+def parameters(act):
+    """Of the policy, for the observation that LOADER uses."""
+    env = EnvOutput(tf.zeros([1]), tf.ones([1], tf.bool), tf.zeros([1], tf.bool), tf.ones([1, 4]))
+    return act(tf.zeros([1], tf.int32), env)["policy_parameters"][0].numpy().tolist()
+
+
+def of_agent(agent):
+    return parameters(lambda a, env: agent.act(a, env, agent.initial_state(1), tf.range(1))[0].info)
+
+
+def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_path):
+    directory = tmp_path / "saved_model"
+    first, second = agent(1), agent(2)
+    export_policy(first, SPEC, str(directory))
+    export_policy(second, SPEC, str(directory))
+    assert os.listdir(tmp_path) == ["saved_model"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-I", "-c", LOADER, str(directory)]
+    done = subprocess.run(command, env=env, cwd=tmp_path, timeout=240, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert not found["imported"]
+    assert found["parameters"] == pytest.approx(of_agent(second), abs=1e-5)
+    assert found["parameters"] != pytest.approx(of_agent(first), abs=1e-3)
+    assert found["state"] == [[64, 7], [64, 7]]
+    # Sampled, as Agent.act does: 64 equal observations get different actions.
+    assert len(found["action"]) == 64
+    assert {0, 1, 2} >= set(found["action"]) != {found["action"][0]}

@@ -1,0 +1,41 @@
+from seed_rl.training.progress import ProgressDisplay
+
+FIGURES = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
+
+
+def shown(capsys):
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_period_is_a_line_in_a_file(capsys):
+    ProgressDisplay(100_000, 0).show(FIGURES | {"mean_return": -0.5})
+    assert shown(capsys) == [
+        "25,000 of 100,000 frames (25.0%), 1,500 frames/s, 1,234 updates, mean return -0.50, 0:00:50 left"
+    ]
+
+
+def test_before_the_first_episode_and_without_speed(capsys):
+    ProgressDisplay(100_000, 0).show(FIGURES | {"frames_per_second": 0.0})
+    assert shown(capsys) == [
+        "25,000 of 100,000 frames (25.0%), 0 frames/s, 1,234 updates, no episode finished yet, unknown left"
+    ]
+
+
+def test_last_line_says_what_ended(capsys):
+    display = ProgressDisplay(100_000, 0)
+    display.say("Going on from ckpt-3.")
+    display.finish(FIGURES | {"mean_return": 0.25}, "Training is complete")
+    assert shown(capsys) == [
+        "Going on from ckpt-3.",
+        "Training is complete: 25,000 frames in 2.0 minutes, 208 frames/s, mean return 0.25",
+    ]
+
+
+def test_a_terminal_gets_a_bar(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    display = ProgressDisplay(100_000, 20_000)
+    display.show(FIGURES)
+    display.finish(FIGURES, "Stopped with a checkpoint")
+    out = capsys.readouterr().out
+    assert "25.0k/100k" in out.replace(" frames", "")
+    assert out.splitlines()[-1].startswith("Stopped with a checkpoint: 25,000 frames")

@@ -1,0 +1,113 @@
+import numpy as np
+import pytest
+
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
+from seed_rl.wire.codec import ActionCodec, StepCodec
+
+ACTION = ArraySpec((), "int32", (0,), (3,))
+OBSERVATIONS = {
+    "bare image": ArraySpec((4, 3, 2), "uint8"),
+    "bare scalar": ArraySpec((), "float64"),
+    "dict": {
+        "velocity": ArraySpec((3,), "float32"),
+        "camera": {"right": ArraySpec((2, 2), "uint8"), "left": ArraySpec((2, 2), "int16")},
+        "alive": ArraySpec((), "bool"),
+        "clock": ArraySpec((1,), "int64"),
+        "nothing": ArraySpec((0,), "float32"),
+    },
+}
+
+
+def codec_of(observation):
+    return StepCodec(EnvironmentSpec(observation, ACTION))
+
+
+def random_step(observation, num_envs, seed=0):
+    rng = np.random.default_rng(seed)
+    leaves = [
+        rng.integers(0, 2 if leaf.dtype == "bool" else 100, (num_envs, *leaf.shape)).astype(leaf.dtype)
+        for _, leaf in flatten_spec(observation)
+    ]
+    done, truncated = rng.integers(0, 2, (2, num_envs)).astype(bool)
+    reward = rng.normal(size=num_envs).astype(np.float32)
+    return EnvOutput(reward, done, truncated, pack_like(observation, leaves))
+
+
+def assert_same(observation, got, want):
+    got_leaves = [*got[:3], *flatten_like(observation, got.observation)]
+    want_leaves = [*want[:3], *flatten_like(observation, want.observation)]
+    for a, b in zip(got_leaves, want_leaves, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("observation", OBSERVATIONS.values(), ids=OBSERVATIONS)
+@pytest.mark.parametrize("num_envs", [1, 5])
+def test_steps_come_back_as_they_went(observation, num_envs):
+    codec, step = codec_of(observation), random_step(observation, num_envs)
+    data = codec.encode(step)
+    assert len(data) == num_envs * codec.record_bytes
+    codec.check(data, num_envs)
+    assert_same(observation, codec.decode(data), step)
+
+
+def test_joined_messages_decode_to_the_joined_batch():
+    observation = OBSERVATIONS["dict"]
+    codec = codec_of(observation)
+    steps = [random_step(observation, n, seed=n) for n in (1, 3, 2)]
+    joined = codec.decode(b"".join(map(codec.encode, steps)))
+    np.testing.assert_array_equal(joined.reward, np.concatenate([s.reward for s in steps]))
+    lefts = [s.observation["camera"]["left"] for s in steps]
+    np.testing.assert_array_equal(joined.observation["camera"]["left"], np.concatenate(lefts))
+
+
+def test_record_is_as_the_protocol_says():
+    spec = {"b": ArraySpec((2,), "int16"), "a": ArraySpec((), "uint8")}
+    step = EnvOutput(
+        np.float32([1.5]), np.array([True]), np.array([False]), {"b": np.int16([[1, 2]]), "a": np.uint8([7])}
+    )
+    # float32 1.5, done, truncated, then the arrays by sorted name; little endian and no padding.
+    assert codec_of(spec).encode(step) == b"\x00\x00\xc0\x3f\x01\x00\x07\x01\x00\x02\x00"
+
+
+@pytest.mark.parametrize("change", [lambda data: data[:-1], lambda data: data + b"\0", lambda data: b""])
+def test_wrong_number_of_bytes_is_refused(change):
+    codec = codec_of(OBSERVATIONS["bare image"])
+    data = change(codec.encode(random_step(OBSERVATIONS["bare image"], 2)))
+    with pytest.raises(ValueError, match=rf"2 environments must be 60 bytes \(30 each\), not {len(data)}\."):
+        codec.check(data, 2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_rewards_that_are_not_finite_are_refused(bad):
+    codec = codec_of(OBSERVATIONS["bare image"])
+    step = random_step(OBSERVATIONS["bare image"], 3)
+    step.reward[1] = bad
+    with pytest.raises(ValueError, match="The reward of environment 1 of the message is NaN or infinite"):
+        codec.check(codec.encode(step), 3)
+
+
+def test_observations_that_are_not_finite_are_refused():
+    codec, step = codec_of(OBSERVATIONS["dict"]), random_step(OBSERVATIONS["dict"], 3)
+    step.observation["velocity"][2, 1] = np.nan
+    with pytest.raises(ValueError, match="The observation of environment 2 of the message is NaN"):
+        codec.check(codec.encode(step), 3)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [ACTION, ArraySpec((2,), "int64", (0, 0), (3, 4)), ArraySpec((3,), "float32", (-1,) * 3, (1,) * 3)],
+    ids=["discrete", "multi-discrete", "box"],
+)
+def test_actions_come_back_as_they_went(spec):
+    codec = ActionCodec(spec)
+    actions = np.arange(4 * spec.size).reshape(4, *spec.shape).astype(spec.dtype)
+    data = codec.encode(actions)
+    assert len(data) == 4 * codec.action_bytes
+    decoded = codec.decode(data)
+    assert decoded.dtype == actions.dtype
+    np.testing.assert_array_equal(decoded, actions)
+
+
+def test_big_endian_input_is_sent_little_endian():
+    assert ActionCodec(ACTION).encode(np.array([1], ">i4")) == b"\x01\0\0\0"

@@ -1,0 +1,54 @@
+"""The committed stubs are those of protos/inference.proto."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pb2
+
+from seed_rl.wire.generated import inference_pb2
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory):
+    """A directory with freshly generated stubs."""
+    pytest.importorskip("grpc_tools", reason="grpcio-tools (extra dev) generates the stubs")
+    out = tmp_path_factory.mktemp("generated")
+    env = {**os.environ, "OUT": str(out), "PYTHON": sys.executable}
+    done = subprocess.run(
+        ["bash", str(ROOT / "tools/generate_stubs.sh")], env=env, timeout=120, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def test_messages_match(generated):
+    code = (generated / "inference_pb2.py").read_text()
+    literal = re.search(r"AddSerializedFile\((b'.*?')\)\n", code, re.DOTALL)
+    fresh = descriptor_pb2.FileDescriptorProto.FromString(eval(literal.group(1)))
+    committed = descriptor_pb2.FileDescriptorProto.FromString(inference_pb2.DESCRIPTOR.serialized_pb)
+    assert committed == fresh, "Run tools/generate_stubs.sh."
+
+
+def test_services_match(generated):
+    def definitions(path):
+        """Its classes and functions; the checks of versions around them are the generator's own."""
+        kinds = (ast.ClassDef, ast.FunctionDef)
+        body = ast.parse(path.read_text()).body
+        return [ast.unparse(node) for node in body if isinstance(node, kinds)]
+
+    committed = ROOT / "seed_rl/wire/generated/inference_pb2_grpc.py"
+    assert len(definitions(committed)) == 4
+    assert definitions(committed) == definitions(generated / committed.name), "Run tools/generate_stubs.sh."
+
+
+def test_stubs_need_no_newer_protobuf_than_tensorflow_allows():
+    header = (ROOT / "seed_rl/wire/generated/inference_pb2.py").read_text()
+    version = re.search(r"Protobuf Python Version: (\d+)\.(\d+)", header)
+    assert tuple(map(int, version.groups())) <= (6, 31)

@@ -1,0 +1,65 @@
+import pytest
+
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import EnvironmentIdentity, differences
+
+ACTION = ArraySpec((), "int32", (0,), (2,))
+OBSERVATION = {"image": ArraySpec((10, 5), "uint8"), "inventory": ArraySpec((3,), "float32")}
+
+
+def message(kind=pb.Description, name="catch", settings=None, observation=None, action=ACTION):
+    spec = EnvironmentSpec(observation or OBSERVATION, action)
+    identity = EnvironmentIdentity(name, settings or {"rows": 10, "game": "Pong"}, spec)
+    found = kind()
+    identity.describe_into(found)
+    return found
+
+
+def test_equal_environments_do_not_differ():
+    assert differences(message(), message(pb.Hello)) == []
+
+
+def test_bounds_of_actions_survive_the_message():
+    assert list(message().action.maximum) == [2.0]
+    assert [leaf.name for leaf in message().observation] == ["image", "inventory"]
+
+
+@pytest.mark.parametrize(
+    ("theirs", "sentence"),
+    [
+        ({"name": "atari"}, "environment: catch here, atari there"),
+        (
+            {"settings": {"rows": 10, "game": "Breakout"}},
+            'setting game: "Pong" here, "Breakout" there',
+        ),
+        ({"settings": {"game": "Pong"}}, "setting rows: 10 here, none there"),
+        (
+            {"settings": {"rows": 10, "game": "Pong", "noop": True}},
+            "setting noop: none here, true there",
+        ),
+        (
+            {"observation": OBSERVATION | {"image": ArraySpec((9, 5), "uint8")}},
+            "observation image: uint8[10, 5] here, uint8[9, 5] there",
+        ),
+        (
+            {"observation": OBSERVATION | {"image": ArraySpec((10, 5), "float32")}},
+            "observation image: uint8[10, 5] here, float32[10, 5] there",
+        ),
+        (
+            {"observation": {"image": OBSERVATION["image"]}},
+            "observation inventory: float32[3] here, none there",
+        ),
+        (
+            {"action": ArraySpec((), "int32", (0,), (5,))},
+            "action: int32[], 0 to 2 here, int32[], 0 to 5 there",
+        ),
+    ],
+)
+def test_says_what_differs(theirs, sentence):
+    assert differences(message(), message(pb.Hello, **theirs)) == [sentence]
+
+
+def test_says_everything_that_differs():
+    theirs = message(settings={"rows": 9, "game": "Pong"}, action=ArraySpec((2,), "float32"))
+    assert [text.split(":")[0] for text in differences(message(), theirs)] == ["setting rows", "action"]
