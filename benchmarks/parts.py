@@ -79,7 +79,8 @@ class _Environments(NamedTuple):
 
 
 def _environment_rate(line: CommandLine, seconds: float) -> float:
-    local, actor = line.read(LocalConfig), line.read(ActorConfig, server_address="", env_batch_size=1)
+    local = line.read(LocalConfig)
+    actor = line.read(ActorConfig, server_address="", env_batch_size=local.env_batch_size)
     context = multiprocessing.get_context("spawn")
     barrier, rates = context.Barrier(local.num_actors), context.SimpleQueue()
     processes = []

@@ -48,9 +48,9 @@ class ServingConfig(Options):
     warm_up_secs: float = option(0.5, "Seconds before each measurement, with all streams busy.", at_least=0)
     rounds: int = option(3, "Rounds of echo and serving in turn.", at_least=1)
     actors: int = option(2, "Client processes.", at_least=1)
-    streams: int = option(4, "Streams (environment groups) of each client process.", at_least=1)
+    streams: int = option(16, "Streams (environment groups) of each client process.", at_least=1)
     batch_messages: int = option(
-        4,
+        16,
         "Messages in a full inference batch; half of all streams lets clients and inference overlap.",
         at_least=1,
     )

@@ -42,6 +42,4 @@ def test_a_logdir_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "file").touch()
     done = local_main(tmp_path, "catch", "vtrace", "--logdir=file")
     assert done.returncode == 2
-    assert done.stderr.splitlines()[-1] == (
-        "seed_rl: error: --logdir=file cannot be made a directory (File exists)."
-    )
+    assert done.stderr.splitlines()[-1] == ("seed_rl: error: --logdir=file is a file; name a directory.")

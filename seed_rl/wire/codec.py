@@ -45,8 +45,8 @@ class StepCodec:
     def decode(self, data: bytes) -> EnvOutput:
         """The inverse of `encode`. The arrays are read-only strided views of `data`; nothing is copied."""
         records = np.frombuffer(data, self.record)
-        header = (records[name] for name, _ in _HEADER)
-        return EnvOutput(*header, pack_like(self._observation, [records[field] for field in self._fields]))
+        observation = pack_like(self._observation, [records[field] for field in self._fields])
+        return EnvOutput(records["reward"], records["done"], records["truncated"], observation)
 
     def check(self, data: bytes, num_envs: int) -> None:
         """Refuses what must not reach the learner.
