@@ -49,7 +49,6 @@ RUN_FLAGS = (
     "--num_env_groups=2",
     "--inference_batch_size=32",
     "--batch_size=32",
-    "--intra_op_threads=1",
     "--total_environment_frames=1000000000",
     "--log_period_secs=2",
 )
