@@ -25,14 +25,14 @@ class EnvTable(tf.Module):
         """
         super().__init__(name="env_table")
         self._agent, self._spec = agent, spec
-        self._record_bytes = StepCodec(spec).record_bytes
+        self._layout = StepCodec(spec).record
         self._initial_state = agent.initial_state(1)
         self._states = tf.nest.map_structure(
             lambda x: tf.Variable(x, trainable=False), agent.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
         ids = tf.TensorSpec([None], tf.int32)
-        records = tf.TensorSpec([None, self._record_bytes], tf.uint8)
+        records = tf.TensorSpec([None, self._layout.itemsize], tf.uint8)
         # A concrete function with few arguments: finding the trace and converting arguments would otherwise
         # take longer than a small network's inference.
         self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(ids, records, ids)
@@ -51,7 +51,7 @@ class EnvTable(tf.Module):
           The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, and the wanted states
           `[K, ...]`, all NumPy.
         """
-        raw = np.frombuffer(records, np.uint8).reshape(len(env_ids), self._record_bytes)
+        raw = np.frombuffer(records, np.uint8).reshape(len(env_ids), self._layout.itemsize)
         outputs = self._act(tf.constant(env_ids), tf.constant(raw), tf.constant(starting))
         return optree.tree_map(lambda x: x.numpy(), outputs)
 
@@ -65,7 +65,7 @@ class EnvTable(tf.Module):
         self._write(self._prev_action, env_ids, zeros)
 
     def _traced_act(self, env_ids: tf.Tensor, records: tf.Tensor, starting: tf.Tensor) -> Any:
-        env = decode_records(records, self._spec)
+        env = decode_records(records, self._layout, self._spec)
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)

@@ -3,29 +3,27 @@
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_spec, pack_like
-from seed_rl.wire.codec import StepCodec
+from seed_rl.types import EnvironmentSpec, EnvOutput, pack_like
 
 
-def decode_records(records: tf.Tensor, spec: EnvironmentSpec) -> EnvOutput:
+def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) -> EnvOutput:
     """The same as `StepCodec.decode`, in TensorFlow.
 
     Args:
       records: uint8 `[B, record_bytes]`.
+      layout: of a record, `StepCodec.record`.
       spec: of the environments.
 
     Returns:
       `[B, ...]`.
     """
-    layout = StepCodec(spec).record
     assert layout.names is not None and layout.fields is not None
     arrays = []
     for name in layout.names:
         dtype, offset = layout.fields[name][:2]
         arrays.append(_decode(records[:, offset : offset + dtype.itemsize], dtype))
-    header, leaves = arrays[:3], arrays[3:]
-    assert len(leaves) == len(flatten_spec(spec.observation))
-    return EnvOutput(*header, pack_like(spec.observation, leaves))
+    reward, done, truncated, *leaves = arrays
+    return EnvOutput(reward, done, truncated, pack_like(spec.observation, leaves))
 
 
 def _decode(raw: tf.Tensor, dtype: np.dtype) -> tf.Tensor:
