@@ -10,17 +10,12 @@ from benchmarks.null_suite import NullConfig, RoundTrips, null_suite
 from seed_rl.environments.specs import environment_spec
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from seed_rl.wire.protocol import KEEPALIVE_OPTIONS
+from seed_rl.wire.protocol import channel_options
 
 METHOD = "/benchmarks.Echo/Echo"
 
 # As in seed_rl.wire.client and seed_rl.inference.server, but for the limits of messages.
-CHANNEL_OPTIONS = [
-    *KEEPALIVE_OPTIONS,
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),
-]
+CHANNEL_OPTIONS = [*channel_options(-1), ("grpc.use_local_subchannel_pool", 1)]
 
 
 def null_spec(size: str) -> EnvironmentSpec:

@@ -13,7 +13,7 @@ from seed_rl.inference.service import InferenceService, Request
 from seed_rl.inference.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import add_InferenceServicer_to_server
-from seed_rl.wire.protocol import KEEPALIVE_OPTIONS, EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentIdentity, channel_options
 
 _GRACE_SECS = 3.0
 
@@ -59,12 +59,7 @@ class InferenceServer:
             service = InferenceService(
                 identity, num_envs, max_envs_per_message, batcher, on_lease, on_episodes
             )
-            options = [
-                *KEEPALIVE_OPTIONS,
-                ("grpc.max_receive_message_length", service.max_message_bytes),
-                ("grpc.max_send_message_length", service.max_message_bytes),
-                ("grpc.so_reuseport", 0),
-            ]
+            options = [*channel_options(service.max_message_bytes), ("grpc.so_reuseport", 0)]
             server = grpc.aio.server(options=options, compression=grpc.Compression.NoCompression)
             add_InferenceServicer_to_server(service, server)
             self.port = server.add_insecure_port(address)

@@ -11,9 +11,9 @@ from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import (
-    KEEPALIVE_OPTIONS,
     PROTOCOL_VERSION,
     EnvironmentIdentity,
+    channel_options,
     differences,
     max_message_bytes,
 )
@@ -89,9 +89,7 @@ class Connection:
         self._action_codec = ActionCodec(identity.spec.action)
         limit = max_message_bytes(self._step_codec.record_bytes, num_envs_per_message)
         options = [
-            *KEEPALIVE_OPTIONS,
-            ("grpc.max_send_message_length", limit),
-            ("grpc.max_receive_message_length", limit),
+            *channel_options(limit),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 5_000),

@@ -14,7 +14,7 @@ PROTOCOL_VERSION = 1
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
 # A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer.
-KEEPALIVE_OPTIONS = [
+_KEEPALIVE_OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -40,6 +40,15 @@ class EnvironmentIdentity:
             spec_message(name, leaf) for name, leaf in flatten_spec(self.spec.observation)
         )
         message.action.CopyFrom(spec_message("", self.spec.action))
+
+
+def channel_options(max_bytes: int) -> list[tuple[str, int]]:
+    """Options of gRPC that both ends have: keepalive, and the largest message (-1: any size)."""
+    return [
+        *_KEEPALIVE_OPTIONS,
+        ("grpc.max_send_message_length", max_bytes),
+        ("grpc.max_receive_message_length", max_bytes),
+    ]
 
 
 def max_message_bytes(record_bytes: int, num_envs: int) -> int:
