@@ -82,6 +82,9 @@ class Agent(tf.Module, abc.ABC):
     def loss(self, sample: Sample) -> LossOutput:
         """The loss of a training batch `[S, B, ...]`."""
 
+    def observe(self, sample: Sample) -> None:
+        """Called in the training graph before a batch's loss, for running statistics; nothing by default."""
+
     def initial_priority(self, sample: Sample) -> tf.Tensor:
         """Priorities `[B]` of unrolls as they enter replay; ones by default."""
         return tf.ones_like(sample.weight)

@@ -73,6 +73,10 @@ class VTraceAgent(Agent):
         info = {name: array[0] for name, array in output._asdict().items()}
         return AgentOutput(choose(info["policy_parameters"]), info), state
 
+    def observe(self, sample: Sample) -> None:
+        """Keeps the running statistics of observations."""
+        self._network.observe(sample.env)
+
     def loss(self, sample: Sample) -> LossOutput:
         """Policy gradient, baseline, entropy and KL terms of unrolls `[T + 1, B, ...]`; see `Agent.loss`."""
         config, distribution = self._config, self._distribution

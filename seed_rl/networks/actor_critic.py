@@ -60,6 +60,10 @@ class ActorCritic(keras.layers.Layer):
             state["core"] = self._core.initial_state(batch_size)
         return state or ()
 
+    def observe(self, env: EnvOutput) -> None:
+        """Adds observations to the running statistics, if the settings ask for them."""
+        self._encoder.observe(env.observation)
+
     def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[ActorCriticOutput, Nest]:
         """Runs the network over time; the state is reset before each step where `env.done` is set.
 

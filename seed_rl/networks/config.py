@@ -26,6 +26,11 @@ class NetworkConfig(Options):
         "Frames that uint8 images are stacked over, in agent steps: 1, 2, 4 or 8. The paper stacks 4 on "
         "Atari (Table 9). Frames are sent and stored once and stacked on the learner.",
     )
+    normalize_observations: bool = option(
+        False,
+        "Whether observations are brought to mean 0 and variance 1 by running statistics (images: a mean per "
+        "pixel, one variance). The paper does not: uint8 counts as fractions of 255, and the rest as it is.",
+    )
     use_last_action_and_reward: bool = option(
         True, "Whether the last action, and the last reward clipped to [-1, 1], are inputs of the network."
     )

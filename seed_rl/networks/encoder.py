@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from seed_rl.networks import stacking, torsos
 from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.scaling import RunningScale
 from seed_rl.networks.tracking import track_each
 from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec
 
@@ -41,11 +42,21 @@ class Encoder(keras.layers.Layer):
         self._observation_spec = observation_spec
         self._names = tuple(name or "observation" for name, _ in leaves)
         self._stacks = tuple(_frame_stack(config, spec) for spec in specs)
+        shapes = [s.shape if s else spec.shape for s, spec in zip(self._stacks, specs, strict=True)]
+        self._scales: list[RunningScale | None] = [None] * len(specs)
+        if config.normalize_observations:
+            self._scales = [_running_scale(config, spec) for spec in specs]
         made = (
-            torsos.make_torso(config.torso, spec, stack.shape if stack else spec.shape, config.mlp_units)
-            for spec, stack in zip(specs, self._stacks, strict=True)
+            torsos.make_torso(config.torso, spec, shape, config.mlp_units, scale)
+            for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
         )
         self._torsos = track_each(self, made, "torso")
+
+    def observe(self, observation: Nest) -> None:
+        """Adds observations, nest of `[..., *shape]`, to the running statistics, where there are any."""
+        for scale, array in zip(self._scales, flatten_like(self._observation_spec, observation), strict=True):
+            if scale:
+                scale.update(array)
 
     def initial_state(self, batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
         """The state before the first step; empty when nothing is stacked."""
@@ -72,6 +83,14 @@ def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack 
     if not torsos.is_image(spec):
         return None
     return stacking.FrameStack(config.frame_stack if stacking.is_stackable(spec) else 1, spec)
+
+
+def _running_scale(config: NetworkConfig, spec: ArraySpec) -> RunningScale | None:
+    """For all but what becomes one-hot vectors."""
+    if torsos.is_one_hot(spec):
+        return None
+    num_frames = config.frame_stack if stacking.is_stackable(spec) else 1
+    return RunningScale(spec, num_frames, one_scale=torsos.is_image(spec))
 
 
 def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:

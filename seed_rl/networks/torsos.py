@@ -9,8 +9,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.scaling import FixedScale, RunningScale
 from seed_rl.networks.tracking import track_each
 from seed_rl.types import ArraySpec
+
+Scale = FixedScale | RunningScale
 
 # `auto` takes a convolutional torso for images of at least this height and width: the Nature CNN's smallest.
 MIN_IMAGE_SIZE = 36
@@ -20,7 +23,8 @@ _CONVOLUTIONS = {
     "shallow": (((16, 8, 4), (32, 4, 2)), 256),
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
 }
-_PIXEL_SCALE = 1.0 / 255.0
+# Scaled vectors are limited to this, for components that hardly ever change.
+_MAX_ABS_SCALED = 10.0
 
 
 def is_image(spec: ArraySpec) -> bool:
@@ -28,7 +32,14 @@ def is_image(spec: ArraySpec) -> bool:
     return len(spec.shape) == 3 or (len(spec.shape) == 2 and spec.dtype == "uint8")
 
 
-def make_torso(name: str, spec: ArraySpec, shape: tuple[int, ...], mlp_units: Sequence[int]) -> Any:
+def is_one_hot(spec: ArraySpec) -> bool:
+    """True for bounded integers, whose values the MLP turns into one-hot vectors."""
+    return spec.is_discrete and spec.maximum is not None
+
+
+def make_torso(
+    name: str, spec: ArraySpec, shape: tuple[int, ...], mlp_units: Sequence[int], scale: Scale | None = None
+) -> Any:
     """The torso for one array of an observation.
 
     Args:
@@ -36,65 +47,73 @@ def make_torso(name: str, spec: ArraySpec, shape: tuple[int, ...], mlp_units: Se
       spec: of the array as the environment gives it.
       shape: of the array as the torso sees it, after frame stacking.
       mlp_units: hidden layers of the MLP.
+      scale: of the inputs; None: fixed.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
     """
+    scale = scale or FixedScale(spec)
     if not is_image(spec):
-        return MLP(spec, mlp_units)
+        return MLP(spec, mlp_units, scale)
     height, width, _ = shape
     if name == "auto":
         name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
     if name == "mlp":
-        return MLP(spec, mlp_units)
+        return MLP(spec, mlp_units, scale)
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
             f"--torso={name} needs images of at least {smallest}x{smallest}, and this environment's are "
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
-    return resnet(spec) if name == "resnet" else cnn(spec, *_CONVOLUTIONS[name])
+    return resnet(scale) if name == "resnet" else cnn(scale, *_CONVOLUTIONS[name])
 
 
 class MLP(keras.layers.Layer):
     """Flattens, then fully connected layers with ReLU.
 
-    Bounded integers become one-hot vectors, uint8 values are divided by 255, and anything else is cast.
+    Bounded integers become one-hot vectors; anything else is scaled.
     """
 
-    def __init__(self, spec: ArraySpec, units: Sequence[int]):
+    def __init__(self, spec: ArraySpec, units: Sequence[int], scale: Scale):
         super().__init__()
-        self._spec = spec
+        self._spec, self._scale = spec, scale
         self._dense = Chain([_dense(n) for n in units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """From `[N, *shape]` to `[N, F]`."""
         flat = tf.reshape(inputs, [tf.shape(inputs)[0], inputs.shape[1:].num_elements()])
-        if self._spec.is_discrete and self._spec.maximum is not None:
+        if is_one_hot(self._spec):
             one_hot = tf.one_hot(tf.cast(flat, tf.int32), max(self._spec.num_values))
             features = tf.reshape(one_hot, [tf.shape(flat)[0], one_hot.shape[1:].num_elements()])
         else:
-            scale = _PIXEL_SCALE if self._spec.dtype == "uint8" else 1.0
-            features = tf.cast(flat, tf.float32) * scale
+            features = self._scaled(tf.cast(flat, tf.float32))
         return self._dense(features)
 
+    def _scaled(self, flat: tf.Tensor) -> tf.Tensor:
+        shift, scale = self._scale.affine()
+        if shift is None:
+            return flat * scale
+        scaled = (flat - tf.reshape(shift, [-1])) * tf.reshape(scale, [-1])
+        return tf.clip_by_value(scaled, -_MAX_ABS_SCALED, _MAX_ABS_SCALED)
 
-def cnn(spec: ArraySpec, convolutions: Sequence[tuple[int, int, int]], units: int) -> Any:
+
+def cnn(scale: Scale, convolutions: Sequence[tuple[int, int, int]], units: int) -> Any:
     """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
 
     The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left) and that of Mnih et al., 2015.
     """
     (filters, size, stride), *rest = convolutions
-    first = PixelConv2D(spec, filters, size, stride, activation="relu", kernel_initializer=_he())
+    first = PixelConv2D(scale, filters, size, stride, activation="relu", kernel_initializer=_he())
     others = [keras.layers.Conv2D(f, k, s, activation="relu", kernel_initializer=_he()) for f, k, s in rest]
     return Chain([first, *others, keras.layers.Flatten(), _dense(units)])
 
 
-def resnet(spec: ArraySpec, sections: Sequence[int] = (16, 32, 32), blocks: int = 2) -> Any:
+def resnet(scale: Scale, sections: Sequence[int] = (16, 32, 32), blocks: int = 2) -> Any:
     """The deep network of IMPALA (2018, figure 3, right), 15 convolutions: `[N, H, W, C]` to `[N, 256]`."""
     chain: list[Any] = []
     for i, filters in enumerate(sections):
-        chain.append(PixelConv2D(spec, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
+        chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
         chain += [ResidualBlock(filters) for _ in range(blocks)]
     return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256)])
@@ -113,20 +132,26 @@ class ResidualBlock(keras.layers.Layer):
 
 
 class PixelConv2D(keras.layers.Conv2D):
-    """A convolution of raw images. uint8 pixels count as fractions of 255.
+    """A convolution of raw images, scaled.
 
-    The kernel is scaled instead of the images, which are many times larger.
+    A convolution is linear: the kernel is scaled and the convolution of the shift is subtracted, instead of
+    doing either to the images, which are many times larger.
     """
 
-    def __init__(self, spec: ArraySpec, *args: Any, **kwargs: Any):
+    def __init__(self, scale: Scale, *args: Any, **kwargs: Any):
         super().__init__(*args, **kwargs)
-        self._scale = _PIXEL_SCALE if spec.dtype == "uint8" else 1.0
+        self._scale = scale
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """From `[N, H, W, C]` of any dtype to float32 `[N, H', W', filters]`."""
-        images, kernel = tf.cast(inputs, tf.float32), self.kernel * self._scale
-        outputs = tf.nn.conv2d(images, kernel, self.strides, self.padding.upper())
+        shift, scale = self._scale.affine()
+        outputs = self._convolve(tf.cast(inputs, tf.float32), self.kernel * scale)
+        if shift is not None:
+            outputs -= self._convolve(shift[tf.newaxis], self.kernel * scale)
         return self.activation(tf.nn.bias_add(outputs, self.bias))
+
+    def _convolve(self, images: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
+        return tf.nn.conv2d(images, kernel, self.strides, self.padding.upper())
 
 
 class Chain(keras.layers.Layer):

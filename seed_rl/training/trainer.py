@@ -63,6 +63,7 @@ class Trainer:
     @tf.function(autograph=False)
     def _update(self, sample: Sample, learning_rate: tf.Tensor) -> UpdateOutput:
         variables = self._agent.learned_variables
+        self._agent.observe(sample)
         with tf.GradientTape() as tape:
             output = self._agent.loss(sample)
             loss = tf.reduce_mean(output.loss * sample.weight)

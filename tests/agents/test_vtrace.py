@@ -227,6 +227,18 @@ def test_sampled_actions_vary():
     assert set(output.action.numpy()) == {0, 1, 2, 3}
 
 
+def test_observed_statistics_scale_what_the_policy_sees():
+    agent, rng = make(normalize_observations=True), np.random.default_rng(0)
+    shake(agent)
+    state = agent.initial_state(B)
+    sample, _ = play(agent, DISCRETE, random_env(rng), state)
+    agent.observe(sample)
+    moved = agent.loss(sample).metrics["kl_old_new"]
+    assert moved > 0.01
+    sample, _ = play(agent, DISCRETE, random_env(rng), state)
+    np.testing.assert_allclose(agent.loss(sample).metrics["kl_old_new"], 0, atol=1e-5)
+
+
 @pytest.mark.parametrize("lstm_size,target_entropy", [(8, None), (0, 1.0)])
 def test_a_checkpoint_holds_every_learned_variable(tmp_path, lstm_size, target_entropy):
     options = {"lstm_size": lstm_size, "target_entropy": target_entropy}

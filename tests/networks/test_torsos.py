@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.networks.scaling import FixedScale
 from seed_rl.networks.torsos import MLP, PixelConv2D, cnn, make_torso, resnet
 from seed_rl.types import ArraySpec
 
@@ -12,6 +13,10 @@ def features(name, spec, shape=None):
     shape = shape or spec.shape
     torso = make_torso(name, spec, shape, (7, 5))
     return torso, torso(tf.zeros([2, *shape], spec.dtype))
+
+
+def mlp(spec):
+    return MLP(spec, (), FixedScale(spec))
 
 
 def shapes(torso):
@@ -73,20 +78,20 @@ def test_smallest_images(name, smallest):
 def test_mlp_divides_bytes_and_casts_the_rest():
     for dtype, scale in [("uint8", 1 / 255), ("int64", 1.0), ("float32", 1.0), ("float64", 1.0)]:
         values = np.arange(6).reshape(1, 2, 3).astype(dtype)
-        output = MLP(ArraySpec((2, 3), dtype), ())(tf.constant(values))
+        output = mlp(ArraySpec((2, 3), dtype))(tf.constant(values))
         np.testing.assert_allclose(output, values.reshape(1, 6) * scale, rtol=1e-6)
 
 
 def test_mlp_makes_bounded_integers_one_hot():
-    one = MLP(ArraySpec((), "int32", (0,), (3,)), ())(tf.constant([2, 0]))
+    one = mlp(ArraySpec((), "int32", (0,), (3,)))(tf.constant([2, 0]))
     np.testing.assert_array_equal(one, [[0, 0, 1, 0], [1, 0, 0, 0]])
-    two = MLP(ArraySpec((2,), "int8", (0, 0), (1, 2)), ())(tf.constant([[1, 2]], tf.int8))
+    two = mlp(ArraySpec((2,), "int8", (0, 0), (1, 2)))(tf.constant([[1, 2]], tf.int8))
     np.testing.assert_array_equal(two, [[0, 1, 0, 0, 0, 1]])
 
 
 def test_pixels_count_as_fractions():
     images = np.random.default_rng(0).integers(0, 256, (2, 9, 8, 3)).astype(np.uint8)
-    conv = PixelConv2D(ArraySpec((9, 8, 3), "uint8"), 4, 3, 2, padding="same", activation="relu")
+    conv = PixelConv2D(FixedScale(ArraySpec((9, 8, 3), "uint8")), 4, 3, 2, padding="same", activation="relu")
     output = conv(images)
     conv.bias.assign([0.1, -0.1, 0.2, -0.2])
     expected = tf.nn.conv2d(images / np.float32(255), conv.kernel, 2, "SAME") + conv.bias
@@ -97,13 +102,13 @@ def test_pixels_count_as_fractions():
 def test_floating_point_images_keep_their_scale():
     spec = ArraySpec((9, 8, 3), "float32")
     image = tf.random.normal([1, 9, 8, 3])
-    conv = PixelConv2D(spec, 4, 3)
+    conv = PixelConv2D(FixedScale(spec), 4, 3)
     np.testing.assert_allclose(conv(image), tf.nn.conv2d(image, conv.kernel, 1, "VALID"), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [resnet, lambda spec: cnn(spec, ((4, 3, 1),), 6)])
+@pytest.mark.parametrize("make", [resnet, lambda scale: cnn(scale, ((4, 3, 1),), 6)])
 def test_every_variable_gets_a_gradient(make):
-    torso = make(ArraySpec((16, 16, 2), "uint8"))
+    torso = make(FixedScale(ArraySpec((16, 16, 2), "uint8")))
     images = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 2)).astype(np.uint8)
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(tf.square(torso(images)))

@@ -19,6 +19,7 @@ class Slope(Agent):
         super().__init__(name="slope")
         self.unroll, self.experience = UnrollConfig(1), FifoConfig()
         self.weights = tf.Variable([1.0, 1.0])
+        self.observed = tf.Variable(0.0, trainable=False)
         self.seen = tf.Variable(0, dtype=tf.int64, trainable=False)
 
     @property
@@ -30,6 +31,9 @@ class Slope(Agent):
 
     def act(self, prev_action, env, state, env_ids):
         raise NotImplementedError
+
+    def observe(self, sample):
+        self.observed.assign_add(tf.reduce_sum(sample.env.reward))
 
     def loss(self, sample):
         loss = tf.reduce_mean(sample.env.reward, axis=0) * tf.reduce_sum(self.weights)
@@ -79,6 +83,7 @@ def test_updates_are_counted_and_told():
     for _ in range(3):
         output = found.update(sample(1.0), 0.0)
     assert (found.updates, found.iteration.numpy(), agent.seen.numpy()) == (3, 3, 3)
+    assert agent.observed.numpy() == 3 * 2 * B
     assert output.priority.shape == (B,)
     assert {"my_figure", "loss", "gradient_norm", "learning_rate"} <= set(output.metrics)
 

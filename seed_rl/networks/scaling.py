@@ -1,0 +1,79 @@
+"""What raw observations are brought to before the first layer: a fixed scale, or running statistics."""
+
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from seed_rl.types import ArraySpec
+
+
+class Affine(NamedTuple):
+    """Inputs `x` count as `(x - shift) * scale`. shift: None where it is 0, else like one input."""
+
+    shift: tf.Tensor | None
+    scale: Any
+
+
+class FixedScale:
+    """uint8 counts as fractions of 255; anything else is left as it is."""
+
+    def __init__(self, spec: ArraySpec):
+        self._affine = Affine(None, 1.0 / 255.0 if spec.dtype == "uint8" else 1.0)
+
+    def affine(self) -> Affine:
+        """The same at any time."""
+        return self._affine
+
+
+class RunningScale(keras.layers.Layer):
+    """Mean 0 and variance 1 by the statistics of all observations that were trained on.
+
+    Each component of a vector is scaled by itself. The pixels of an image have their own means, which takes
+    the background away, but one scale: dividing by its own deviation would blow up a pixel that hardly ever
+    changes. Until the first observation this is the fixed scale.
+    """
+
+    def __init__(self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False):
+        """Starts without statistics.
+
+        Args:
+          spec: of the observation.
+          num_frames: the torso's input has this many frames one after the other for each channel.
+          one_scale: whether all components share the scale, as the pixels of an image.
+        """
+        super().__init__()
+        self._fixed = FixedScale(spec).affine().scale
+        self._num_frames, self._one_scale = num_frames, one_scale
+
+        def weight(shape: tuple[int, ...], dtype: str) -> Any:
+            return self.add_weight(shape=shape, dtype=dtype, initializer="zeros", trainable=False)
+
+        self.count = weight((), "float64")
+        self.mean = weight(spec.shape, "float32")
+        self.variance = weight(spec.shape, "float32")
+        self.built = True
+
+    def update(self, observations: tf.Tensor) -> None:
+        """Adds observations `[..., *spec.shape]` (Chan et al., 1979: the statistics of two sets joined)."""
+        shape = self.mean.shape
+        batch = tf.reshape(tf.cast(observations, tf.float32), [-1, *shape])
+        mean, variance = tf.nn.moments(batch, 0)
+        new = tf.cast(tf.shape(batch)[0], tf.float64)
+        count = self.count + new
+        share = tf.cast(new / count, tf.float32)
+        delta = mean - self.mean
+        joined = (1.0 - share) * (self.variance + share * tf.square(delta)) + share * variance
+        self.mean.assign(self.mean + share * delta)
+        self.variance.assign(joined)
+        self.count.assign(count)
+
+    def affine(self) -> Affine:
+        """By the statistics so far; `shift` is `[*shape of the torso's input]`."""
+        variance = tf.reduce_mean(self.variance) if self._one_scale else tf.convert_to_tensor(self.variance)
+        scale = tf.where(variance > 0.0, tf.math.rsqrt(tf.maximum(variance, 1e-12)), self._fixed)
+        shift = tf.convert_to_tensor(self.mean)
+        if self._one_scale:
+            shift = tf.expand_dims(shift, -1) if shift.shape.rank == 2 else shift
+            shift = tf.repeat(shift, self._num_frames, -1)
+        return Affine(shift, scale)
