@@ -144,13 +144,13 @@ class InferenceService(InferenceServicer):
             message = await context.read()
             if message is grpc.aio.EOF:
                 return
-            self._check_step(message, lease, is_first)
+            records = self._checked_records(message, lease, is_first)
             if message.step.episodes:
                 self._on_episodes(list(message.step.episodes))
             answer = loop.create_future()
             if self._ended is None:
                 self._waiting.add(answer)
-                request = Request(lease, message.step.records, is_first, time.monotonic(), answer)
+                request = Request(lease, records, is_first, time.monotonic(), answer)
                 self._batcher.submit(client, request, lease.num_envs)
                 try:
                     actions = await answer
@@ -164,18 +164,21 @@ class InferenceService(InferenceServicer):
                 raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
             return
 
-    def _check_step(self, message: pb.ActRequest, lease: Lease, is_first: bool) -> None:
+    def _checked_records(self, message: pb.ActRequest, lease: Lease, is_first: bool) -> bytes:
+        """The records of a step; each look at a message's bytes would copy them, so there is one."""
         invalid = grpc.StatusCode.INVALID_ARGUMENT
         if message.WhichOneof("kind") != "step":
             raise _Refused(invalid, "After the hello every message must be a step.")
+        records = message.step.records
         try:
-            self._codec.check(message.step.records, lease.num_envs)
+            self._codec.check(records, lease.num_envs)
         except ValueError as error:
             raise _Refused(invalid, str(error)) from None
-        if is_first and lease.is_restart:  # An actor that outlived an earlier learner may be in mid-episode.
-            records = np.frombuffer(message.step.records, self._codec.record)
-            if not records["done"].all():
-                raise _Refused(invalid, "The first step of a new actor must be a reset: set done.")
+        # An actor that outlived an earlier learner may be in mid-episode.
+        must_be_reset = is_first and lease.is_restart
+        if must_be_reset and not np.frombuffer(records, self._codec.record)["done"].all():
+            raise _Refused(invalid, "The first step of a new actor must be a reset: set done.")
+        return records
 
     async def _introduce(self, message: Any) -> Lease:
         """Checks a hello and leases the environments that it asks for."""

@@ -57,8 +57,10 @@ class Stream:
 
     def send(self, output: EnvOutput, episodes: list[pb.Episode]) -> None:
         """Sends one agent step `[N, ...]` of the group."""
-        step = pb.Step(records=self._step_codec.encode(output), episodes=episodes)
-        self._requests.put(pb.ActRequest(step=step))
+        request = pb.ActRequest()  # Filled in place: a Step given to the constructor would be copied.
+        request.step.records = self._step_codec.encode(output)
+        request.step.episodes.extend(episodes)
+        self._requests.put(request)
 
     def receive(self) -> np.ndarray | None:
         """Waits for the actions `[N, ...]`; None: training has ended.

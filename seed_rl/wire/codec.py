@@ -52,7 +52,8 @@ class StepCodec:
         """Refuses what must not reach the learner.
 
         Raises:
-          ValueError: one sentence; the number of bytes is wrong, or a reward or an observation is not finite.
+          ValueError: one sentence; the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are
+            both 1, or a reward or an observation is not finite.
         """
         if len(data) != num_envs * self.record_bytes:
             raise ValueError(
@@ -60,6 +61,9 @@ class StepCodec:
                 f"({self.record_bytes} each), not {len(data)}."
             )
         records = np.frombuffer(data, self.record)
+        done, truncated = (records[flag].view(np.uint8) for flag in ("done", "truncated"))
+        if ((done | truncated) > 1).any() or (done & truncated).any():
+            raise ValueError("Each of done and truncated must be 0 or 1, and at most one of them 1.")
         for field in ("reward", *self._float_fields):
             finite = np.isfinite(records[field])
             if not finite.all():

@@ -28,9 +28,9 @@ def random_step(observation, num_envs, seed=0):
         rng.integers(0, 2 if leaf.dtype == "bool" else 100, (num_envs, *leaf.shape)).astype(leaf.dtype)
         for _, leaf in flatten_spec(observation)
     ]
-    done, truncated = rng.integers(0, 2, (2, num_envs)).astype(bool)
+    ends = rng.integers(0, 3, num_envs)
     reward = rng.normal(size=num_envs).astype(np.float32)
-    return EnvOutput(reward, done, truncated, pack_like(observation, leaves))
+    return EnvOutput(reward, ends == 1, ends == 2, pack_like(observation, leaves))
 
 
 def assert_same(observation, got, want):
@@ -85,6 +85,16 @@ def test_rewards_that_are_not_finite_are_refused(bad):
     step.reward[1] = bad
     with pytest.raises(ValueError, match="The reward of environment 1 of the message is NaN or infinite"):
         codec.check(codec.encode(step), 3)
+
+
+@pytest.mark.parametrize("done,truncated", [(1, 1), (2, 0), (0, 2), (1, 255), (255, 1)])
+def test_flags_other_than_one_of_two_are_refused(done, truncated):
+    codec = codec_of(OBSERVATIONS["bare image"])
+    step = random_step(OBSERVATIONS["bare image"], 3)
+    data = bytearray(codec.encode(step))
+    data[codec.record_bytes + 4 : codec.record_bytes + 6] = done, truncated
+    with pytest.raises(ValueError, match="done and truncated must be 0 or 1, and at most one of them 1"):
+        codec.check(bytes(data), 3)
 
 
 def test_observations_that_are_not_finite_are_refused():
