@@ -3,8 +3,8 @@
 The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, feed-forward and with an LSTM
 of 256 units, T = 20, frames stacked over 4 agent steps. An agent step costs the machine a step of an
 environment, an observation's inference and its share of an update; with the rates of benchmarks.parts, taken
-before and after the run, the ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal: at
-least 0.85 of it.
+before and after the run, the ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal:
+at least 0.85 of it.
 
 Flags of local_main may be added (as --name=value) and win over the defaults.
 """

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops.n_step import n_step_targets
+
+T, B, GAMMA = 9, 50, 0.9
+
+
+def slow(rewards, discounts, values, cut, n):
+    """Walks each sum forward, transition by transition."""
+    targets = np.zeros((T, B))
+    for b in range(B):
+        for t in range(T):
+            total, factor, step = 0.0, 1.0, t
+            while step < min(t + n, T) and not cut[step, b]:
+                total += factor * rewards[step, b]
+                factor *= discounts[step, b]
+                step += 1
+            targets[t, b] = total + factor * values[step, b]
+    return targets
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, T, T + 3])
+def test_against_numpy_with_episode_ends_anywhere(n):
+    rng = np.random.default_rng(n)
+    rewards, values = rng.normal(size=(T, B)), rng.normal(size=(T + 1, B))
+    discounts = np.where(rng.random((T, B)) < 0.2, 0.0, GAMMA)
+    cut = rng.random((T, B)) < 0.15
+    arrays = [tf.constant(x, tf.float32) for x in (rewards, discounts, values)]
+    found = n_step_targets(*arrays, tf.constant(cut), n)
+    np.testing.assert_allclose(found, slow(rewards, discounts, values, cut, n), rtol=1e-5, atol=1e-5)
+
+
+def test_by_hand():
+    """Three transitions of reward 1, 2, 4 and values 10, 20, 30, 40; two steps and a discount of a half."""
+    rewards = tf.constant([[1.0], [2.0], [4.0]])
+    values = tf.constant([[10.0], [20.0], [30.0], [40.0]])
+    half, never = tf.fill([3, 1], 0.5), tf.fill([3, 1], False)
+    found = n_step_targets(rewards, half, values, never, 2)
+    np.testing.assert_allclose(found[:, 0], [1 + 1 + 7.5, 2 + 2 + 10, 4 + 20])
+    ended = tf.constant([[0.5], [0.0], [0.5]])
+    np.testing.assert_allclose(n_step_targets(rewards, ended, values, never, 2)[:, 0], [2, 2, 24])
+    cut = tf.constant([[False], [True], [False]])
+    np.testing.assert_allclose(n_step_targets(rewards, half, values, cut, 2)[:, 0], [1 + 10, 20, 24])
+
+
+def test_no_transition_is_no_target():
+    with pytest.raises(ValueError, match="n >= 1"):
+        n_step_targets(tf.zeros([1, 1]), tf.zeros([1, 1]), tf.zeros([2, 1]), tf.fill([1, 1], False), 0)
