@@ -4,6 +4,9 @@ A step travels as one packed record per environment (protos/inference.proto, mes
 structured dtype describes that record, so messages of many actors are joined into a batch by joining bytes.
 """
 
+import math
+import struct
+
 import numpy as np
 
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
@@ -29,6 +32,8 @@ class StepCodec:
         ]
         self.record = np.dtype(_HEADER + fields)
         self.record_bytes = self.record.itemsize
+        # By itself: for the few environments of a message Python is several times faster than NumPy.
+        self._header = struct.Struct(f"<fBB{self.record_bytes - 6}x")
         self._fields = [name for name, *_ in fields]
         self._float_fields = [f for f in self._fields if self.record[f].base.kind == "f"]
 
@@ -60,18 +65,23 @@ class StepCodec:
                 f"A step of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
                 f"({self.record_bytes} each), not {len(data)}."
             )
-        records = np.frombuffer(data, self.record)
-        done, truncated = (records[flag].view(np.uint8) for flag in ("done", "truncated"))
-        if ((done | truncated) > 1).any() or (done & truncated).any():
-            raise ValueError("Each of done and truncated must be 0 or 1, and at most one of them 1.")
-        for field in ("reward", *self._float_fields):
-            finite = np.isfinite(records[field])
-            if not finite.all():
-                env = int(np.argmin(finite.reshape(num_envs, -1).all(axis=1)))
-                raise ValueError(
-                    f"The {field.split(':')[0]} of environment {env} of the message is NaN or infinite; "
-                    "mend the environment."
-                )
+        for env, (reward, done, truncated) in enumerate(self._header.iter_unpack(data)):
+            if not math.isfinite(reward):
+                raise _not_finite("reward", env)
+            if done + truncated > 1:
+                raise ValueError("Each of done and truncated must be 0 or 1, and at most one of them 1.")
+        if self._float_fields:
+            records = np.frombuffer(data, self.record)
+            for field in self._float_fields:
+                finite = np.isfinite(records[field])
+                if not finite.all():
+                    raise _not_finite("observation", int(np.argmin(finite.reshape(num_envs, -1).all(axis=1))))
+
+
+def _not_finite(what: str, env: int) -> ValueError:
+    return ValueError(
+        f"The {what} of environment {env} of the message is NaN or infinite; mend the environment."
+    )
 
 
 class ActionCodec:
