@@ -10,6 +10,7 @@ _MODULES = {
     "atari": "seed_rl.environments.atari",
     "catch": "seed_rl.environments.catch",
     "gym": "seed_rl.environments.classic",
+    "recall": "seed_rl.environments.recall",
 }
 
 

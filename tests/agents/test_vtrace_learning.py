@@ -1,4 +1,4 @@
-"""The agent learns Catch in one process: no server, no queue, no trainer of the project."""
+"""The agent learns small games in one process: no server, no queue, no trainer of the project."""
 
 import keras
 import numpy as np
@@ -8,17 +8,19 @@ import tensorflow as tf
 from seed_rl.agents.vtrace import VTraceAgent
 from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.environments.catch import Catch
+from seed_rl.environments.recall import Recall
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 
 B = 16
-SPEC = EnvironmentSpec(ArraySpec((10, 5), "float32"), ArraySpec((), "int32", (0,), (2,)))
+CATCH = EnvironmentSpec(ArraySpec((10, 5), "float32"), ArraySpec((), "int32", (0,), (2,)))
+RECALL = EnvironmentSpec(ArraySpec((3,), "float32"), ArraySpec((), "int32", (0,), (1,)))
 
 
 class Games:
-    """B games of Catch; counts the returns of finished episodes."""
+    """B games with rewards only at their ends; counts the returns of finished episodes."""
 
-    def __init__(self, seed):
-        self._games = [Catch(10, 5, seed + i) for i in range(B)]
+    def __init__(self, make):
+        self._games = [make(seed) for seed in range(B)]
         self.returns = []
 
     def reset(self):
@@ -42,10 +44,10 @@ class Games:
         return EnvOutput(*map(tf.constant, arrays))
 
 
-def learn(agent, num_updates, learning_rate):
+def learn(agent, make, num_updates, learning_rate):
     """Mean return of the last 200 episodes."""
     optimizer = keras.optimizers.Adam(learning_rate)
-    games, env_ids = Games(seed=0), tf.range(B)
+    games, env_ids = Games(make), tf.range(B)
     act = tf.function(agent.act)
 
     @tf.function
@@ -78,6 +80,21 @@ def learn(agent, num_updates, learning_rate):
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     config = VTraceConfig(unroll_length=20, lstm_size=lstm_size, mlp_sizes="64", entropy_cost=0.01)
-    mean_return = learn(VTraceAgent(config, SPEC), num_updates=200, learning_rate=1e-2)
+    mean_return = learn(VTraceAgent(config, CATCH), lambda seed: Catch(10, 5, seed), 200, 1e-2)
     # A random policy gets about -0.6.
     assert mean_return > 0.8
+
+
+@pytest.mark.parametrize("lstm_size,solved", [(32, True), (0, False)])
+def test_recalls_what_it_saw_only_with_a_memory(lstm_size, solved):
+    keras.utils.set_random_seed(0)
+    config = VTraceConfig(
+        unroll_length=20,
+        lstm_size=lstm_size,
+        mlp_sizes="32",
+        entropy_cost=0.01,
+        use_last_action_and_reward=False,
+    )
+    mean_return = learn(VTraceAgent(config, RECALL), lambda seed: Recall(4, 2, seed), 200, 1e-2)
+    # Chance is a half; 200 episodes of chance reach 0.65 about once in 50,000 times.
+    assert mean_return >= 0.95 if solved else mean_return < 0.65

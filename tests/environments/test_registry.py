@@ -22,9 +22,11 @@ def test_names():
 
 
 def test_unknown_name_lists_the_valid_ones_and_the_nearest():
-    with pytest.raises(ValueError, match=r"^--environment=Attari .*atari, catch, gym.*\(nearest: atari\)\.$"):
+    with pytest.raises(
+        ValueError, match=r"^--environment=Attari .*atari, catch, gym, recall.*\(nearest: atari\)\.$"
+    ):
         registry.suite("Attari")
-    with pytest.raises(ValueError, match=r"gym\.$"):
+    with pytest.raises(ValueError, match=r"recall\.$"):
         registry.suite("xyzzy")
 
 
