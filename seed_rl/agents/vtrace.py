@@ -49,7 +49,7 @@ class VTraceAgent(Agent):
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """The network's; an empty tuple where it has none."""
-        return self._network.initial_state(batch_size)
+        return self._network.trunk.initial_state(batch_size)
 
     def act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
@@ -75,7 +75,7 @@ class VTraceAgent(Agent):
 
     def observe(self, sample: Sample) -> None:
         """Keeps the running statistics of observations."""
-        self._network.observe(sample.env)
+        self._network.trunk.observe(sample.env)
 
     def loss(self, sample: Sample) -> LossOutput:
         """Policy gradient, baseline, entropy and KL terms of unrolls `[T + 1, B, ...]`; see `Agent.loss`."""

@@ -5,10 +5,9 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
-from seed_rl.networks import recurrent
 from seed_rl.networks.config import NetworkConfig
-from seed_rl.networks.encoder import Encoder
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+from seed_rl.networks.trunk import Trunk
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 
 class ActorCriticOutput(NamedTuple):
@@ -19,11 +18,7 @@ class ActorCriticOutput(NamedTuple):
 
 
 class ActorCritic(keras.layers.Layer):
-    """Encoder, last action and reward, LSTM (or none), and two linear heads (IMPALA, 2018, figure 3).
-
-    The state is a dict with `core` (the LSTM's) and `frames` (frame stacking's), each only where there is
-    one; an empty tuple where there is neither.
-    """
+    """The trunk, whose state is this network's, and two linear heads (IMPALA, 2018, figure 3)."""
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
         """Makes the network with all of its variables.
@@ -32,71 +27,16 @@ class ActorCritic(keras.layers.Layer):
           ValueError: the settings do not fit the observation (see `Encoder`).
         """
         super().__init__()
-        self._env_spec = env_spec
-        self._use_last_action_and_reward = config.use_last_action_and_reward
-        self._encoder = Encoder(config, env_spec.observation)
-        self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
+        self.trunk = Trunk(config, env_spec)
         # A small policy head starts near the uniform policy.
         small = keras.initializers.Orthogonal(0.01)
         self._policy_head = keras.layers.Dense(num_policy_parameters, kernel_initializer=small)
         self._baseline_head = keras.layers.Dense(1, kernel_initializer="orthogonal")
-        self._make_variables()
-
-    def _make_variables(self) -> None:
-        """Keras layers make their variables when they are first called."""
-        leaves = flatten_spec(self._env_spec.observation)
-        observation = pack_like(self._env_spec.observation, [tf.constant(s.zeros(1, 1)) for _, s in leaves])
-        done = tf.ones([1, 1], tf.bool)
-        env = EnvOutput(tf.zeros([1, 1]), done, tf.zeros([1, 1], tf.bool), observation)
-        self.unroll(tf.constant(self._env_spec.action.zeros(1, 1)), env, self.initial_state(1))
+        self.unroll(*self.trunk.example())
         self.built = True
 
-    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """The state before the first step: nest of `[B, ...]`."""
-        state = {}
-        if frames := self._encoder.initial_state(batch_size):
-            state["frames"] = frames
-        if self._core:
-            state["core"] = self._core.initial_state(batch_size)
-        return state or ()
-
-    def observe(self, env: EnvOutput) -> None:
-        """Adds observations to the running statistics, if the settings ask for them."""
-        self._encoder.observe(env.observation)
-
     def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[ActorCriticOutput, Nest]:
-        """Runs the network over time; the state is reset before each step where `env.done` is set.
-
-        Args:
-          prev_action: `[T, B, ...]`, what produced `env`; T must be known when this is traced.
-          env: `[T, B, ...]`.
-          state: the state before the first step, nest of `[B, ...]`.
-
-        Returns:
-          The outputs at each step, and the state after the last.
-        """
-        state = state or {}
-        features, frames = self._encoder.encode(env.observation, env.done, state.get("frames", {}))
-        next_state: dict[str, Nest] = {"frames": frames} if frames else {}
-        if self._use_last_action_and_reward:
-            last = last_action_and_reward(self._env_spec.action, prev_action, env)
-            features = tf.concat([features, last], -1)
-        if self._core:
-            features, next_state["core"] = recurrent.unroll(self._core, features, env.done, state["core"])
+        """The outputs at each step, and the state after the last; see `Trunk.unroll`."""
+        features, state = self.trunk.unroll(prev_action, env, state)
         baseline = tf.squeeze(self._baseline_head(features), -1)
-        return ActorCriticOutput(self._policy_head(features), baseline), next_state or ()
-
-
-def last_action_and_reward(action_spec: ArraySpec, prev_action: tf.Tensor, env: EnvOutput) -> tf.Tensor:
-    """Features float32 `[T, B, A + 1]`: the last action, then the last reward clipped to [-1, 1].
-
-    Integer actions become one-hot vectors; a Box is flattened. All are zeros at an episode's first step.
-    """
-    if action_spec.is_discrete:
-        actions = prev_action[..., tf.newaxis] if action_spec.shape == () else prev_action
-        columns = zip(tf.unstack(actions, axis=-1), action_spec.num_values, strict=True)
-        action = tf.concat([tf.one_hot(column, n) for column, n in columns], -1)
-    else:
-        action = tf.reshape(prev_action, [prev_action.shape[0], -1, action_spec.size])
-    reward = tf.clip_by_value(env.reward, -1.0, 1.0)[..., tf.newaxis]
-    return tf.where(env.done[..., tf.newaxis], 0.0, tf.concat([action, reward], -1))
+        return ActorCriticOutput(self._policy_head(features), baseline), state

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.actor_critic import ActorCritic, last_action_and_reward
+from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_spec, pack_like
 
@@ -47,7 +47,7 @@ VARIANTS = [
 def test_an_unroll_equals_single_steps(spec, options):
     net = network(spec, **options)
     prev_action, env = random_unroll(spec)
-    state = net.initial_state(B)
+    state = net.trunk.initial_state(B)
     whole, last = net.unroll(prev_action, env, state)
     assert whole.policy_parameters.shape == (T, B, P)
     assert whole.baseline.shape == (T, B)
@@ -72,38 +72,16 @@ def test_nothing_passes_an_episode_end(spec, options):
     # At an episode's first step neither the action nor the reward before it is an input either.
     joined_action = tf.tensor_scatter_nd_update(joined_action, [[3]], other_action[3:4])
     joined = joined._replace(reward=tf.tensor_scatter_nd_update(joined.reward, [[3]], other.reward[3:4]))
-    expected, _ = net.unroll(prev_action, env, net.initial_state(B))
-    output, _ = net.unroll(joined_action, joined, net.initial_state(B))
+    expected, _ = net.unroll(prev_action, env, net.trunk.initial_state(B))
+    output, _ = net.unroll(joined_action, joined, net.trunk.initial_state(B))
     np.testing.assert_allclose(output.policy_parameters[3:], expected.policy_parameters[3:], atol=1e-6)
     assert np.abs(output.policy_parameters[:3] - expected.policy_parameters[:3]).max() > 1e-6
-
-
-def test_state_is_only_what_is_needed():
-    assert network(lstm_size=0).initial_state(2) == ()
-    assert sorted(network().initial_state(2)) == ["core"]
-    assert sorted(network(FRAME, frame_stack=4, lstm_size=0).initial_state(2)) == ["frames"]
-    assert sorted(network(FRAME, frame_stack=4).initial_state(2)) == ["core", "frames"]
-    assert list(network(DICT, frame_stack=2).initial_state(2)["frames"]) == ["image"]
-
-
-def test_last_action_and_reward():
-    env = EnvOutput(tf.constant([[0.5, -7.0, 3.0]]), tf.constant([[False, False, True]]), None, None)
-    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env)
-    np.testing.assert_array_equal(output, [[[0, 1, 0, 0, 0.5], [0, 0, 0, 1, -1], [0, 0, 0, 0, 0]]])
-
-
-def test_last_action_of_multi_discrete_and_box():
-    env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
-    multi = last_action_and_reward(ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env)
-    np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
-    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env)
-    np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])
 
 
 def test_starts_near_the_uniform_policy():
     prev_action, env = random_unroll(VECTOR)
     net = network(lstm_size=256)
-    logits = net.unroll(prev_action, env, net.initial_state(B))[0].policy_parameters
+    logits = net.unroll(prev_action, env, net.trunk.initial_state(B))[0].policy_parameters
     assert np.abs(logits).max() < 0.1
 
 

@@ -1,0 +1,86 @@
+"""The trunk that every agent's network stands on: observations, last action and reward in, features out."""
+
+import keras
+import tensorflow as tf
+
+from seed_rl.networks import recurrent
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.encoder import Encoder
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+
+
+class Trunk(keras.layers.Layer):
+    """Encoder, last action and reward, and an LSTM or none (IMPALA, 2018, figure 3, without the heads).
+
+    The state is a dict with `core` (the LSTM's) and `frames` (frame stacking's), each only where there is
+    one; an empty tuple where there is neither.
+    """
+
+    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec):
+        """Makes the trunk; `unroll` makes its variables when it is first called (see `example`).
+
+        Raises:
+          ValueError: the settings do not fit the observation (see `Encoder`).
+        """
+        super().__init__()
+        self._env_spec = env_spec
+        self._use_last_action_and_reward = config.use_last_action_and_reward
+        self._encoder = Encoder(config, env_spec.observation)
+        self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
+
+    def example(self) -> tuple[tf.Tensor, EnvOutput, Nest]:
+        """Arguments of `unroll` for T = B = 1, for networks to make their variables with."""
+        leaves = flatten_spec(self._env_spec.observation)
+        observation = pack_like(self._env_spec.observation, [tf.constant(s.zeros(1, 1)) for _, s in leaves])
+        done = tf.ones([1, 1], tf.bool)
+        env = EnvOutput(tf.zeros([1, 1]), done, tf.zeros([1, 1], tf.bool), observation)
+        return tf.constant(self._env_spec.action.zeros(1, 1)), env, self.initial_state(1)
+
+    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
+        """The state before the first step: nest of `[B, ...]`."""
+        state = {}
+        if frames := self._encoder.initial_state(batch_size):
+            state["frames"] = frames
+        if self._core:
+            state["core"] = self._core.initial_state(batch_size)
+        return state or ()
+
+    def observe(self, env: EnvOutput) -> None:
+        """Adds observations to the running statistics, if the settings ask for them."""
+        self._encoder.observe(env.observation)
+
+    def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
+        """Runs over time; the state is reset before each step where `env.done` is set.
+
+        Args:
+          prev_action: `[T, B, ...]`, what produced `env`; T must be known when this is traced.
+          env: `[T, B, ...]`.
+          state: the state before the first step, nest of `[B, ...]`.
+
+        Returns:
+          Features float32 `[T, B, F]`, and the state after the last step.
+        """
+        state = state or {}
+        features, frames = self._encoder.encode(env.observation, env.done, state.get("frames", {}))
+        next_state: dict[str, Nest] = {"frames": frames} if frames else {}
+        if self._use_last_action_and_reward:
+            last = last_action_and_reward(self._env_spec.action, prev_action, env)
+            features = tf.concat([features, last], -1)
+        if self._core:
+            features, next_state["core"] = recurrent.unroll(self._core, features, env.done, state["core"])
+        return features, next_state or ()
+
+
+def last_action_and_reward(action_spec: ArraySpec, prev_action: tf.Tensor, env: EnvOutput) -> tf.Tensor:
+    """Features float32 `[T, B, A + 1]`: the last action, then the last reward clipped to [-1, 1].
+
+    Integer actions become one-hot vectors; a Box is flattened. All are zeros at an episode's first step.
+    """
+    if action_spec.is_discrete:
+        actions = prev_action[..., tf.newaxis] if action_spec.shape == () else prev_action
+        columns = zip(tf.unstack(actions, axis=-1), action_spec.num_values, strict=True)
+        action = tf.concat([tf.one_hot(column, n) for column, n in columns], -1)
+    else:
+        action = tf.reshape(prev_action, [prev_action.shape[0], -1, action_spec.size])
+    reward = tf.clip_by_value(env.reward, -1.0, 1.0)[..., tf.newaxis]
+    return tf.where(env.done[..., tf.newaxis], 0.0, tf.concat([action, reward], -1))

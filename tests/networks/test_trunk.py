@@ -1,0 +1,39 @@
+"""The trunk's state and extra inputs; tests/networks/test_actor_critic.py runs it over time."""
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.trunk import Trunk, last_action_and_reward
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+
+ACTION = ArraySpec((), "int32", (0,), (3,))
+VECTOR = ArraySpec((5,), "float32")
+FRAME = ArraySpec((10, 9), "uint8")
+DICT = {"image": ArraySpec((36, 36), "uint8"), "v": VECTOR}
+
+
+def trunk(spec=VECTOR, **options):
+    return Trunk(NetworkConfig(**{"lstm_size": 8} | options), EnvironmentSpec(spec, ACTION))
+
+
+def test_state_is_only_what_is_needed():
+    assert trunk(lstm_size=0).initial_state(2) == ()
+    assert sorted(trunk().initial_state(2)) == ["core"]
+    assert sorted(trunk(FRAME, frame_stack=4, lstm_size=0).initial_state(2)) == ["frames"]
+    assert sorted(trunk(FRAME, frame_stack=4).initial_state(2)) == ["core", "frames"]
+    assert list(trunk(DICT, frame_stack=2).initial_state(2)["frames"]) == ["image"]
+
+
+def test_last_action_and_reward():
+    env = EnvOutput(tf.constant([[0.5, -7.0, 3.0]]), tf.constant([[False, False, True]]), None, None)
+    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env)
+    np.testing.assert_array_equal(output, [[[0, 1, 0, 0, 0.5], [0, 0, 0, 1, -1], [0, 0, 0, 0, 0]]])
+
+
+def test_last_action_of_multi_discrete_and_box():
+    env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
+    multi = last_action_and_reward(ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env)
+    np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
+    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env)
+    np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])
