@@ -1,0 +1,47 @@
+"""The dueling Q-network of R2D2: observations, last action and reward in; a value for each action out."""
+
+import keras
+import tensorflow as tf
+
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.trunk import Trunk
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
+
+
+class DuelingNetwork(keras.layers.Layer):
+    """The trunk, whose state is this network's, and two streams of one hidden layer each.
+
+    `Q(x, a) = V(x) + A(x, a) - mean over b of A(x, b)` (Wang et al., 2016, equation 9; R2D2: Kapturowski et
+    al., 2019, section 2.3).
+    """
+
+    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_actions: int, units: int = 512):
+        """Makes the network with all of its variables.
+
+        Args:
+          config: the trunk's settings.
+          env_spec: what the network sees.
+          num_actions: A.
+          units: of each stream's hidden layer.
+
+        Raises:
+          ValueError: the settings do not fit the observation (see `Encoder`).
+        """
+        super().__init__()
+        self.trunk = Trunk(config, env_spec)
+        self._value_hidden, self._value = _stream(units, 1)
+        self._advantage_hidden, self._advantage = _stream(units, num_actions)
+        self.unroll(*self.trunk.example())
+        self.built = True
+
+    def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
+        """Q-values float32 `[T, B, A]` at each step, and the state after the last; see `Trunk.unroll`."""
+        features, state = self.trunk.unroll(prev_action, env, state)
+        value = self._value(self._value_hidden(features))
+        advantage = self._advantage(self._advantage_hidden(features))
+        return value + advantage - tf.reduce_mean(advantage, -1, keepdims=True), state
+
+
+def _stream(units: int, outputs: int) -> tuple[keras.layers.Dense, keras.layers.Dense]:
+    hidden = keras.layers.Dense(units, activation="relu", kernel_initializer="he_normal")
+    return hidden, keras.layers.Dense(outputs)
