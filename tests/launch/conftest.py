@@ -15,8 +15,9 @@ DEADLINE = 30.0
 
 # A process that supervises the children it is told of, as seed_rl.local_main does.
 _SUPERVISE = """
-import json, sys
+import json, signal, sys
 from pathlib import Path
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # As in a terminal, even where the tests run under nohup.
 from seed_rl.launch.child import Child
 from seed_rl.launch.supervisor import Supervisor, Timing
 learner, actors, logdir, timing = json.loads(sys.argv[1])
