@@ -94,7 +94,7 @@ class Connection:
             *channel_options(limit),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.initial_reconnect_backoff_ms", 200),
-            ("grpc.max_reconnect_backoff_ms", 5_000),
+            ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
         ]
         self._channel = grpc.insecure_channel(address, options, grpc.Compression.NoCompression)
         self._stub = InferenceStub(self._channel)

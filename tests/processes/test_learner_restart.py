@@ -36,13 +36,13 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
     killed = house.metrics()
     assert all(actor.running for actor in actors)
 
-    learner = house.learner(f"--total_environment_frames={killed[-1]['env_frames'] + 2000}")
+    learner = house.learner(f"--total_environment_frames={killed[-1]['env_frames'] + 8000}")
     assert learner.end() == 0
     assert "Going on from " in learner.output
     assert learner.last_line.startswith("Training is complete: ")
     # What came after the last checkpoint is lost, and nothing else.
     assert stopped[-1]["env_frames"] <= house.metrics()[len(killed)]["env_frames"]
-    assert house.metrics()[-1]["env_frames"] >= killed[-1]["env_frames"] + 2000
+    assert house.metrics()[-1]["env_frames"] >= killed[-1]["env_frames"] + 8000
     assert (house.logdir / "saved_model").is_dir()
     for actor in actors:
         assert actor.end() == 0
