@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import (
-    ONE_THREAD,
     LocalRun,
     finish,
     medians,
@@ -30,6 +29,7 @@ from benchmarks.harness import (
     running,
 )
 from seed_rl.flags.errors import run_main
+from seed_rl.launch.child import ONE_THREAD
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import parse_local
 from seed_rl.options import Options, option

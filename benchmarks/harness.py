@@ -20,9 +20,6 @@ from seed_rl.launch.child import Child
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# As the launcher gives to actors: one thread in the math libraries of an environment.
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-
 _POLL_SECS = 0.1
 
 

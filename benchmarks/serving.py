@@ -20,7 +20,6 @@ import numpy as np
 
 from benchmarks.echo import EchoServer, message_sizes
 from benchmarks.harness import (
-    ONE_THREAD,
     CpuUse,
     finish,
     medians,
@@ -33,6 +32,7 @@ from benchmarks.harness import (
 )
 from benchmarks.null_suite import SIZES
 from seed_rl.flags.errors import run_main
+from seed_rl.launch.child import ONE_THREAD
 from seed_rl.options import Options, option
 
 GOAL = 0.70

@@ -7,7 +7,7 @@ import contextlib
 from pathlib import Path
 
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
-from seed_rl.launch.child import Child
+from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.supervisor import Supervisor, say
@@ -22,8 +22,7 @@ Without arguments it trains Pong with V-trace on the preset for a small machine.
 with a checkpoint; the same command again goes on from there. Flags win over the preset.
 """
 
-# The math libraries of an environment get one thread: an actor is one of many processes.
-_ACTOR_ENV = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+_ACTOR_ENV = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
 
 
 def main(argv: list[str]) -> int:

@@ -82,15 +82,19 @@ def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack 
     """For images: even a single frame may need its channel dimension."""
     if not torsos.is_image(spec):
         return None
-    return stacking.FrameStack(config.frame_stack if stacking.is_stackable(spec) else 1, spec)
+    return stacking.FrameStack(_num_frames(config, spec), spec)
 
 
 def _running_scale(config: NetworkConfig, spec: ArraySpec) -> RunningScale | None:
     """For all but what becomes one-hot vectors."""
     if torsos.is_one_hot(spec):
         return None
-    num_frames = config.frame_stack if stacking.is_stackable(spec) else 1
-    return RunningScale(spec, num_frames, one_scale=torsos.is_image(spec))
+    return RunningScale(spec, _num_frames(config, spec), one_scale=torsos.is_image(spec))
+
+
+def _num_frames(config: NetworkConfig, spec: ArraySpec) -> int:
+    """Frames that the torso of this array sees at once."""
+    return config.frame_stack if stacking.is_stackable(spec) else 1
 
 
 def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:

@@ -12,6 +12,7 @@ import numpy as np
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _HEADER = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
+_HEADER_FORMAT = "<fBB"  # The same for `struct`.
 
 
 class StepCodec:
@@ -33,7 +34,9 @@ class StepCodec:
         self.record = np.dtype(_HEADER + fields)
         self.record_bytes = self.record.itemsize
         # By itself: for the few environments of a message Python is several times faster than NumPy.
-        self._header = struct.Struct(f"<fBB{self.record_bytes - 6}x")
+        self._header = struct.Struct(
+            f"{_HEADER_FORMAT}{self.record_bytes - struct.calcsize(_HEADER_FORMAT)}x"
+        )
         self._fields = [name for name, *_ in fields]
         self._float_fields = [f for f in self._fields if self.record[f].base.kind == "f"]
 
