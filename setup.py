@@ -21,6 +21,7 @@ LEARNER = [
     "tensorboard>=2.20,<3",
     "tensorflow>=2.21,<2.22",
     "tqdm>=4.66,<5",
+    "zstandard>=0.23,<1",
 ]
 ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
 PLOT = ["matplotlib>=3.8,<4"]

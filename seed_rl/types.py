@@ -124,7 +124,9 @@ class Unroll(NamedTuple):
     """A stored stretch of one environment's experience: arrays `[S, ...]`, see "Time alignment" above.
 
     `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version` is
-    the number of updates that the policy had seen at the first step.
+    the number of updates that the policy had seen at the first step. `env_id` is the environment, and
+    `first_step` counts from the start of its stream: an unroll whose first step is T after another's of the
+    same stream shares `burn_in + 1` steps with it.
     """
 
     prev_action: Any
@@ -132,6 +134,8 @@ class Unroll(NamedTuple):
     agent: AgentOutput
     initial_state: Nest
     policy_version: int
+    env_id: int = 0
+    first_step: int = 0
 
 
 class Sample(NamedTuple):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.config import FifoConfig, ReplayConfig
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
 
 
@@ -29,7 +29,7 @@ class UnrollConfig:
 class LossOutput(NamedTuple):
     """What `Agent.loss` returns.
 
-    loss: float32 `[B]`, per unroll and averaged over time; the trainer weighs it and averages over B.
+    loss: float32 `[B]`, per unroll; the trainer weighs it and averages over B.
     priority: float32 `[B]` or None where experience is a queue.
     metrics: scalars by plain name, for the logs.
     """
@@ -47,11 +47,14 @@ class Agent(tf.Module, abc.ABC):
 
     Attributes:
       unroll: how experience is cut.
-      experience: where unrolls go (FifoConfig; replay for off-policy agents).
+      experience: where unrolls go: through a queue, or to replay.
+      num_eval_envs: environments, those with the highest ids, that only evaluate: they are never trained on,
+        and their returns are reported apart.
     """
 
     unroll: UnrollConfig
-    experience: FifoConfig
+    experience: FifoConfig | ReplayConfig
+    num_eval_envs: int = 0
 
     @property
     @abc.abstractmethod
@@ -85,9 +88,18 @@ class Agent(tf.Module, abc.ABC):
     def observe(self, sample: Sample) -> None:
         """Called in the training graph before a batch's loss, for running statistics; nothing by default."""
 
-    def initial_priority(self, sample: Sample) -> tf.Tensor:
-        """Priorities `[B]` of unrolls as they enter replay; ones by default."""
-        return tf.ones_like(sample.weight)
+    def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
+        """Priorities of unrolls as they enter replay; ones by default.
+
+        Args:
+          env: `[S, B]`, with an empty tuple for its observation: what counts is what the agent made of it.
+          agent: `[S, B, ...]`, as `act` answered, with all of its info. B may be unknown when this is traced.
+
+        Returns:
+          Priorities float32 `[B]`, at least 0.
+        """
+        del agent
+        return tf.ones_like(env.reward[0])
 
     def after_update(self, iteration: tf.Tensor) -> None:
         """Called in the training graph after update `iteration` (int64, from 1); nothing by default."""

@@ -46,6 +46,16 @@ class Experience(abc.ABC):
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:  # noqa: B027 (a default)
         """Priorities `[B]` of a batch after it was trained on; by default nothing."""
 
+    def save(self, path: str) -> None:  # noqa: B027 (a default)
+        """Writes the contents to a file, where the settings ask for it; by default nothing."""
+
+    def restore(self, path: str) -> None:  # noqa: B027 (a default)
+        """Takes the contents that `save` wrote, where there are any; by default nothing.
+
+        Raises:
+          ValueError: the file cannot be used; one sentence.
+        """
+
     @abc.abstractmethod
     def figures(self) -> dict[str, float]:
         """Figures for the logs by plain name, such as the queue's depth."""

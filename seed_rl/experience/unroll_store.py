@@ -114,11 +114,11 @@ class UnrollStore:
         head = self._head(first)
         steps = optree.tree_map(lambda ring: ring[env_ids[:, np.newaxis], order], self._rings)
         states = optree.tree_map(lambda kept: kept[env_ids, head], self._states)
-        versions = self._versions[env_ids, head].tolist()
+        origins = zip(self._versions[env_ids, head].tolist(), env_ids.tolist(), first.tolist(), strict=True)
         # Leaf by leaf over all unrolls: mapping a function over every unroll's nest takes four times as long.
         leaves, structure = optree.tree_flatten((steps, states))
         unrolls = []
-        for version, *parts in zip(versions, *leaves, strict=True):
+        for origin, *parts in zip(origins, *leaves, strict=True):
             (prev_action, env, agent), state = optree.tree_unflatten(structure, parts)
-            unrolls.append(Unroll(prev_action, env, agent, state, version))
+            unrolls.append(Unroll(prev_action, env, agent, state, *origin))
         return unrolls

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+import optree
 
 from seed_rl.agents.base import Agent
 from seed_rl.experience.unroll_store import UnrollStore
@@ -60,7 +61,7 @@ class InferenceCore:
         Args:
           agent: acts.
           spec: of the environments.
-          num_envs: of the run.
+          num_envs: of the run; the last `agent.num_eval_envs` of them leave no experience.
           insert: takes finished unrolls; may block (back-pressure).
           policy_version: the number of updates so far.
         """
@@ -68,7 +69,10 @@ class InferenceCore:
         self.agent_steps = 0
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = EnvTable(agent, spec, num_envs)
-        self._store = UnrollStore(num_envs, agent.unroll.length, agent.unroll.burn_in, stagger=True)
+        self._num_training_envs = num_envs - agent.num_eval_envs
+        self._store = UnrollStore(
+            self._num_training_envs, agent.unroll.length, agent.unroll.burn_in, stagger=True
+        )
         self._insert, self._policy_version = insert, policy_version
         self._lock = threading.Lock()
 
@@ -99,19 +103,24 @@ class InferenceCore:
         env_ids = np.concatenate([request.lease.env_ids for request in requests])
         records = b"".join(request.records for request in requests)
         version = self._policy_version()
+        training = np.flatnonzero(env_ids < self._num_training_envs).astype(np.int32)
+        training_ids = env_ids[training]
         with self._lock:
-            starting = self._store.starting(env_ids)
-        prev_action, output, states = self._table.act(env_ids, records, starting)
-        env = self._steps.decode(records)
+            starting = self._store.starting(training_ids)
+        prev_action, output, states = self._table.act(env_ids, records, training[starting])
+        step = (prev_action, self._steps.decode(records), output)
+        if len(training) < len(env_ids):
+            step = optree.tree_map(lambda x: x[training], step)
         with self._lock:
-            unrolls = self._store.append(env_ids, prev_action, env, output, starting, states, version)
-            self.agent_steps += len(env_ids)
+            unrolls = self._store.append(training_ids, *step, starting, states, version)
+            self.agent_steps += len(training)
         ends = np.cumsum([request.lease.num_envs for request in requests])
         return [self._actions.encode(a) for a in np.split(output.action, ends[:-1])], unrolls
 
     def _begin(self, request: Request) -> None:
         """A stream begins: its unfinished unrolls are void; a new actor's environments start clean."""
+        env_ids = request.lease.env_ids
         with self._lock:
-            self._store.reset(request.lease.env_ids)
+            self._store.reset(env_ids[env_ids < self._num_training_envs])
         if request.lease.is_new_run:
             self._table.reset(request.lease.env_ids)

@@ -11,13 +11,22 @@ import psutil
 
 from seed_rl.inference.slots import Lease
 
+# Episodes that mean returns are taken over. Evaluation environments are few, and theirs are to be recent.
 _WINDOW = 100
+_EVALUATION_WINDOW = 20
 
 
 class RunFigures:
     """Counts episodes and restarts as they are reported (any thread), and makes the figures of a period."""
 
-    def __init__(self, num_action_repeats: int, env_frames: int, seconds: float, episodes: int):
+    def __init__(
+        self,
+        num_action_repeats: int,
+        env_frames: int,
+        seconds: float,
+        episodes: int,
+        num_training_envs: int,
+    ):
         """Starts counting.
 
         Args:
@@ -25,13 +34,16 @@ class RunFigures:
           env_frames: of the run so far, more than 0 when it is resumed.
           seconds: of the run so far.
           episodes: of the run so far.
+          num_training_envs: environments from this id on evaluate.
         """
         self._repeats = num_action_repeats
         self._frames_before = env_frames
         self._started = time.monotonic() - seconds
         self._last = (time.monotonic(), env_frames)
         self._lock = threading.Lock()
+        self._num_training_envs = num_training_envs
         self._recent: collections.deque[tuple[float, int]] = collections.deque(maxlen=_WINDOW)
+        self._evaluations: collections.deque[float] = collections.deque(maxlen=_EVALUATION_WINDOW)
         self._process = psutil.Process()
         self.episodes = episodes
         self.actor_restarts = 0
@@ -53,6 +65,9 @@ class RunFigures:
         """Actors reported finished episodes (messages)."""
         with self._lock:
             for episode in episodes:
+                if episode.env >= self._num_training_envs:
+                    self._evaluations.append(episode.episode_return)
+                    continue
                 self._recent.append((episode.episode_return, episode.agent_steps))
                 self.episodes += 1
 
@@ -77,9 +92,11 @@ class RunFigures:
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
         with self._lock:
-            recent = list(self._recent)
+            recent, evaluations = list(self._recent), list(self._evaluations)
         if recent:
             returns, lengths = np.array(recent).T
             figures["mean_return"] = float(returns.mean())
             figures["mean_episode_agent_steps"] = float(lengths.mean())
+        if evaluations:
+            figures["mean_evaluation_return"] = float(np.mean(evaluations))
         return figures

@@ -24,6 +24,7 @@ from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.export import export_policy
+from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.metrics import MetricsWriter
 from seed_rl.training.progress import ProgressDisplay
 from seed_rl.training.trainer import Trainer, UpdateOutput
@@ -118,8 +119,18 @@ class Learner:
             int(progress.env_frames.numpy()),
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
+            config.num_envs - agent.num_eval_envs,
         )
-        self._experience = make_experience(agent.experience, config.batch_size)
+        self._experience = make_experience(
+            agent.experience,
+            config.batch_size,
+            agent.unroll.length,
+            agent.unroll.burn_in,
+            InitialPriorities(agent),
+            config.seed,
+        )
+        if self.resumed_from:
+            self._experience.restore(self._checkpointer.experience_path)
         self._core = InferenceCore(
             agent,
             identity.spec,
@@ -204,6 +215,7 @@ class Learner:
     def _update(self, batch: DeviceBatch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
         if output.priority is not None:
+            _require_finite(output)
             self._experience.update_priorities(batch.handle, output.priority.numpy())
         return output
 
@@ -227,6 +239,7 @@ class Learner:
         progress.episodes.assign(self._figures.episodes)
         progress.seconds.assign(self._figures.seconds)
         self._checkpointer.save()
+        self._experience.save(self._checkpointer.experience_path)
 
 
 def _require_finite(output: UpdateOutput | None) -> None:

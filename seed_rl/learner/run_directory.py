@@ -14,7 +14,7 @@ from seed_rl.networks.config import NetworkConfig
 from seed_rl.options import Options
 
 _RECORD = "run.json"
-_PACKAGES = ("tensorflow", "keras", "numpy", "grpcio", "protobuf", "gymnasium", "ale-py")
+_PACKAGES = ("tensorflow", "keras", "numpy", "grpcio", "protobuf", "gymnasium", "ale-py", "zstandard")
 
 
 def identity(

@@ -43,6 +43,11 @@ class Checkpointer:
         )
         self._manager: tf.train.CheckpointManager | None = None
 
+    @property
+    def experience_path(self) -> str:
+        """The file beside the checkpoints for what replay holds; there is one, of the last checkpoint."""
+        return os.path.join(self._directory, "replay.bin")
+
     def restore(self) -> str | None:
         """Goes on from the run's last checkpoint; returns its path, None if there is none.
 

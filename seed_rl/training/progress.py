@@ -75,4 +75,7 @@ def _words(figures: Mapping[str, Any]) -> str:
 def _return(figures: Mapping[str, Any]) -> str:
     if "mean_return" not in figures:
         return "no episode finished yet"
-    return f"mean return {figures['mean_return']:.2f}"
+    words = f"mean return {figures['mean_return']:.2f}"
+    if "mean_evaluation_return" in figures:
+        words += f", in evaluation {figures['mean_evaluation_return']:.2f}"
+    return words

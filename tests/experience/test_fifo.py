@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 
@@ -8,8 +6,8 @@ from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import Fifo, stack
 from seed_rl.experience.make import make_experience
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
+from tests.experience.threads import Thread
 
-DEADLINE_SECS = 20.0
 S = 3
 
 
@@ -22,25 +20,6 @@ def unroll(number):
 
 def numbers(batch):
     return batch.policy_version.tolist()
-
-
-class Thread(threading.Thread):
-    """Runs a function and keeps what it raised."""
-
-    def __init__(self, function, *args):
-        super().__init__(daemon=True)
-        self.error, self._function, self._args = None, function, args
-        self.start()
-
-    def run(self):
-        try:
-            self._function(*self._args)
-        except Exception as error:
-            self.error = error
-
-    def finished(self):
-        self.join(DEADLINE_SECS)
-        return not self.is_alive()
 
 
 def test_stack_is_time_major():
@@ -118,11 +97,11 @@ def test_close_wakes_everybody_now_and_later():
 
 def test_capacity_below_a_batch_is_refused():
     with pytest.raises(ValueError, match="--queue_capacity=3 is less than --batch_size=4"):
-        make_experience(FifoConfig(capacity=3), batch_size=4)
+        make_experience(FifoConfig(capacity=3), 4, 2, 0, None, seed=0)
 
 
 def test_capacity_is_one_batch_unless_given():
-    fifo = make_experience(FifoConfig(), batch_size=2)
+    fifo = make_experience(FifoConfig(), 2, 2, 0, None, seed=0)
     thread = Thread(fifo.insert, [unroll(n) for n in range(3)])
     thread.join(0.05)
     assert thread.is_alive()

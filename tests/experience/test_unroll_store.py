@@ -28,6 +28,7 @@ def test_unrolls_overlap_by_burn_in_and_one(length, burn_in):
             np.testing.assert_array_equal(unroll.env.reward, first + np.arange(stored))
             np.testing.assert_array_equal(unroll.env.observation["image"][:, 1], unroll.env.reward + 0.5)
             assert (unroll.initial_state[0], unroll.policy_version) == (-first, first)
+            assert (unroll.env_id, unroll.first_step) == (0, first)
             firsts.append(first)
     assert firsts == list(range(0, 3 * stored + 1, length))[: len(firsts)]
     assert firsts[-1] > 3 * stored - length
@@ -55,5 +56,6 @@ def test_reset_drops_the_unfinished_unroll_of_that_environment_only():
     for step in range(2):
         append(store, [0, 1], [step, step])
     store.reset(np.array([1]))
-    got = [u.env.reward.tolist() for step in range(2, 6) for u in append(store, [1, 0], [100 + step, step])]
-    assert got == [[0, 1, 2, 3], [102, 103, 104, 105]]
+    got = [u for step in range(2, 6) for u in append(store, [1, 0], [100 + step, step])]
+    assert [u.env.reward.tolist() for u in got] == [[0, 1, 2, 3], [102, 103, 104, 105]]
+    assert [(u.env_id, u.first_step) for u in got] == [(0, 0), (1, 0)]

@@ -24,9 +24,10 @@ SPEC = EnvironmentSpec(
 class Witness(Agent):
     """State: steps acted so far, the last step seen. Action: says which environment and step it answers."""
 
-    def __init__(self, length, burn_in):
+    def __init__(self, length, burn_in, num_eval_envs=0):
         super().__init__(name="witness")
         self.unroll, self.experience = UnrollConfig(length, burn_in), FifoConfig()
+        self.num_eval_envs = num_eval_envs
 
     @property
     def learned_variables(self):
@@ -52,12 +53,16 @@ def action(env, step):
 class World:
     """Groups of environments that number their steps, in front of a core."""
 
-    def __init__(self, groups, length, burn_in):
+    def __init__(self, groups, length, burn_in, num_eval_envs=0):
         """Args: groups, their sizes; environment ids follow one another."""
         self.num_envs = sum(groups)
         self.version = 0
         self.core = InferenceCore(
-            Witness(length, burn_in), SPEC, self.num_envs, lambda unrolls: None, lambda: self.version
+            Witness(length, burn_in, num_eval_envs),
+            SPEC,
+            self.num_envs,
+            lambda unrolls: None,
+            lambda: self.version,
         )
         ends = np.cumsum(groups)
         self._groups = [
@@ -193,6 +198,27 @@ def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in)
     first = world.unrolls[0][before]
     assert first.env.observation["step"][0] == back
     assert first.initial_state["acted"] == back  # The episode goes on.
+
+
+@pytest.mark.parametrize(("length", "burn_in"), [(5, 0), (4, 2)])
+def test_evaluation_environments_act_and_leave_no_experience(length, burn_in):
+    groups = [2, 2, 1]  # The last three environments evaluate: half of the second group, and the third.
+    world, stored = World(groups, length, burn_in, num_eval_envs=3), burn_in + length + 1
+    random_batches(world, len(groups), 60)
+    world.rejoin(1, is_new_run=True)
+    world.rejoin(2, is_new_run=True)
+    random_batches(world, len(groups), 60, seed=1)
+    assert [bool(unrolls) for unrolls in world.unrolls] == [True, True, False, False, False]
+    for unroll in world.unrolls[0] + world.unrolls[1]:
+        assert_aligned(unroll, stored)
+
+
+def test_evaluation_is_no_training_step():
+    world = World([2, 1], 4, 0, num_eval_envs=1)
+    for _ in range(3):
+        world.step(0, 1)
+        world.step(1)
+    assert world.core.agent_steps == 6
 
 
 def test_reset_during_the_staggered_start_drops_its_steps_once():

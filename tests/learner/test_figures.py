@@ -6,11 +6,11 @@ from seed_rl.wire.generated import inference_pb2 as pb
 
 
 def figures(repeats=4, env_frames=0, seconds=0.0, episodes=0):
-    return RunFigures(repeats, env_frames, seconds, episodes)
+    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs=2)
 
 
-def episode(number, agent_steps=10):
-    return pb.Episode(env=0, episode_return=number, agent_steps=agent_steps)
+def episode(number, agent_steps=10, env=0):
+    return pb.Episode(env=env, episode_return=number, agent_steps=agent_steps)
 
 
 def lease(is_restart):
@@ -33,6 +33,17 @@ def test_means_are_over_the_last_hundred_episodes():
     assert taken["mean_episode_agent_steps"] == pytest.approx(99)
     assert taken["episodes"] == 150
     assert found.take(0, 0)["mean_return"] == pytest.approx(49.5)  # The window outlives the period.
+
+
+def test_evaluation_is_reported_apart_and_by_its_last_twenty_episodes():
+    found = figures()
+    found.on_episodes([episode(1, env=1), episode(3, env=0)])
+    assert "mean_evaluation_return" not in found.take(0, 0)
+    found.on_episodes([episode(1000, env=3)])
+    found.on_episodes(episode(n, env=2 + n % 2) for n in range(20))
+    taken = found.take(0, 0)
+    assert taken["mean_evaluation_return"] == pytest.approx(9.5)
+    assert (taken["mean_return"], taken["episodes"]) == (2, 2)
 
 
 def test_frames_are_agent_steps_times_repeats():

@@ -12,7 +12,7 @@ from seed_rl.actor.loop import Actor
 from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
 from seed_rl.environments.catch import SUITE, CatchConfig
 from seed_rl.environments.specs import environment_spec
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.config import FifoConfig, ReplayConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.types import AgentOutput
@@ -53,6 +53,25 @@ class Bandit(Agent):
 
     def after_update(self, iteration):
         self.updates_seen.assign_add(1)
+
+
+class Replayer(Bandit):
+    """The same from replay; finds every unroll a thousand times as important as it first seemed."""
+
+    def __init__(self, spoilt_from=10**9):
+        super().__init__(spoilt_from)
+        self.experience = ReplayConfig(
+            capacity=50,
+            min_size=5,
+            replay_ratio=1.0,
+            priority_exponent=1.0,
+            importance_sampling_exponent=0.5,
+        )
+        self.num_eval_envs = 1
+
+    def loss(self, sample):
+        output = super().loss(sample)
+        return output._replace(priority=1000.0 * tf.ones_like(output.loss) + 0.0 * output.loss)
 
 
 class Players:
@@ -169,16 +188,32 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
     assert second.updates_seen.numpy() > first.updates_seen.numpy()
 
 
-def test_a_spoilt_network_is_never_saved(logdir):
+def test_a_replay_agent_takes_the_place_of_a_queue_agent(logdir):
+    players, agent = Players(f"unix:{logdir.parent}/socket"), Replayer()
+    training = learner(logdir, 1200, agent)
+    assert training.run(never)
+    assert players.finished()
+    assert players.errors == []
+    assert agent.updates_seen.numpy() > 10
+    last = metrics(logdir)[-1]
+    assert last["replay_size"] == 50
+    assert last["replay_ratio"] == pytest.approx(1, rel=0.1)
+    assert {"mean_return", "mean_evaluation_return"} <= last.keys()
+    priorities = training._experience._tree.get(np.arange(50))
+    assert set(priorities) == {1.0, 1000.0}  # As they came in, and after they were trained on.
+
+
+@pytest.mark.parametrize("agent_class", [Bandit, Replayer])
+def test_a_spoilt_network_is_never_saved(logdir, agent_class):
     players = Players(f"unix:{logdir.parent}/socket")
-    spoilt = Bandit(spoilt_from=6)
+    spoilt = agent_class(spoilt_from=6)
     # Saves after every update and writes no figures: a bad network must be noticed before it is saved.
     failing = learner(logdir, 10**6, spoilt, save_checkpoint_secs=1e-9, log_period_secs=1e9)
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
         failing.run(never)
     assert not np.isfinite(spoilt.logits.numpy()).all()
     assert players.errors == []
-    agent = Bandit()
+    agent = agent_class()
     following = learner(logdir, 1000, agent)
     assert 0 < agent.updates_seen.numpy() <= 6
     assert np.isfinite(agent.logits.numpy()).all()

@@ -21,6 +21,11 @@ def test_before_the_first_episode_and_without_speed(capsys):
     ]
 
 
+def test_evaluation_has_a_return_of_its_own(capsys):
+    ProgressDisplay(100_000, 0).show(FIGURES | {"mean_return": -0.5, "mean_evaluation_return": 2.25})
+    assert ", mean return -0.50, in evaluation 2.25, " in shown(capsys)[0]
+
+
 def test_last_line_says_what_ended(capsys):
     display = ProgressDisplay(100_000, 0)
     display.say("Going on from ckpt-3.")

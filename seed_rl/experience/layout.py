@@ -1,0 +1,123 @@
+"""How unrolls lie in replay: as compressed blobs, shared where unrolls overlap, so that a step is kept once.
+
+An unroll has `S = burn_in + T + 1` steps and shares its first `burn_in + 1` with the unroll before it. It is
+cut into a prefix of `burn_in + 1` steps, a head, and a tail of `burn_in + 1` steps; its tail is the prefix of
+the unroll after it.
+"""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import optree
+
+from seed_rl.experience.compression import Compressor
+from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
+
+Blob: TypeAlias = bytes | memoryview
+
+
+class Packed(NamedTuple):
+    """An unroll in blobs; `prefix` may be the very object that is another unroll's `tail`."""
+
+    prefix: Blob
+    head: Blob
+    tail: Blob
+    state: Blob
+    policy_version: int
+
+
+class _Leaf(NamedTuple):
+    """One array of a step, or of a recurrent state."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class Layout:
+    """Packs unrolls that are all like a first one, and unpacks them into batches. Thread-safe."""
+
+    def __init__(self, example: Unroll, burn_in: int, stored_info: Sequence[str], compressor: Compressor):
+        """Takes the structure, shapes and dtypes of `example`.
+
+        Raises:
+          ValueError: the unroll shares more steps with the one before it than it has new ones.
+        """
+        self._stored_info, self._compressor = tuple(stored_info), compressor
+        steps, self._structure = optree.tree_flatten(self._steps(example))
+        state, self._state_structure = optree.tree_flatten(example.initial_state)
+        self._leaves = [_Leaf(x.shape[1:], x.dtype) for x in steps]
+        self._state_leaves = [_Leaf(np.shape(x), np.asarray(x).dtype) for x in state]
+        self.num_steps = len(steps[0])
+        shared = burn_in + 1
+        if self.num_steps < 2 * shared:
+            raise ValueError(
+                f"A burn-in of {burn_in} agent steps is too long for unrolls of {self.num_steps} steps; it "
+                "must be less than the unroll length."
+            )
+        bounds = (0, shared, self.num_steps - shared, self.num_steps)
+        self._prefix, self._head, self._tail = (slice(*ends) for ends in itertools.pairwise(bounds))
+
+    def describe(self) -> dict[str, Any]:
+        """What tells two layouts apart, as JSON can hold it."""
+        return {
+            "cuts": [self._prefix.stop, self._head.stop, self._tail.stop],
+            "steps": [[list(leaf.shape), leaf.dtype.str] for leaf in self._leaves],
+            "states": [[list(leaf.shape), leaf.dtype.str] for leaf in self._state_leaves],
+        }
+
+    def pack(self, unroll: Unroll, prefix: Blob | None) -> Packed:
+        """Compresses an unroll.
+
+        Args:
+          unroll: steps `[S, ...]`.
+          prefix: the tail of the unroll before it, where there is one that it continues.
+        """
+        steps = optree.tree_leaves(self._steps(unroll))
+        return Packed(
+            self._pack_steps(steps, self._prefix) if prefix is None else prefix,
+            self._pack_steps(steps, self._head),
+            self._pack_steps(steps, self._tail),
+            self._join(optree.tree_leaves(unroll.initial_state)),
+            unroll.policy_version,
+        )
+
+    def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> Sample:
+        """A time-major batch `[S, B, ...]` with the importance weights `[B]`."""
+        size = len(packed)
+        steps = [np.empty((self.num_steps, size, *leaf.shape), leaf.dtype) for leaf in self._leaves]
+        states = [np.empty((size, *leaf.shape), leaf.dtype) for leaf in self._state_leaves]
+        for index, unroll in enumerate(packed):
+            blobs = (unroll.prefix, unroll.head, unroll.tail)
+            for part, blob in zip((self._prefix, self._head, self._tail), blobs, strict=True):
+                parts = self._split(blob, self._leaves, part.stop - part.start)
+                for array, values in zip(steps, parts, strict=True):
+                    array[part, index] = values
+            for array, values in zip(states, self._split(unroll.state, self._state_leaves, 1), strict=True):
+                array[index] = values[0]
+        prev_action, env, agent = optree.tree_unflatten(self._structure, steps)
+        state = optree.tree_unflatten(self._state_structure, states)
+        return Sample(prev_action, env, agent, state, weight)
+
+    def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput]:
+        """What is kept of the steps."""
+        info = {name: unroll.agent.info[name] for name in self._stored_info}
+        return unroll.prev_action, unroll.env, unroll.agent._replace(info=info)
+
+    def _pack_steps(self, leaves: Sequence[np.ndarray], part: slice) -> bytes:
+        return self._join([leaf[part] for leaf in leaves])
+
+    def _join(self, arrays: Sequence[Any]) -> bytes:
+        """The first array's bytes, then the second's, and so on, compressed together."""
+        return self._compressor.compress(b"".join(np.asarray(array).tobytes() for array in arrays))
+
+    def _split(self, blob: Blob, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
+        raw, start = self._compressor.decompress(blob), 0
+        for leaf in leaves:
+            yield np.ndarray((count, *leaf.shape), leaf.dtype, raw, start)
+            start += count * leaf.nbytes

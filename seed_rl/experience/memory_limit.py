@@ -1,0 +1,39 @@
+"""How much memory replay may take on this machine."""
+
+from pathlib import Path
+
+import psutil
+
+_SHARE = 0.5
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process may take: the machine's, or its container's where that is less."""
+    limits = [psutil.virtual_memory().total]
+    for path in map(Path, _CGROUP_LIMITS):
+        try:
+            limits.append(int(path.read_text()))
+        except (OSError, ValueError):  # Not in a container, or "max".
+            continue
+    return min(limits)
+
+
+def replay_limit(max_bytes: int | None, memory: int) -> int:
+    """The limit in bytes: `max_bytes`, or half of the memory.
+
+    Args:
+      max_bytes: what was asked for.
+      memory: bytes that the process may take.
+
+    Raises:
+      ValueError: that is more than there is.
+    """
+    if max_bytes is None:
+        return int(_SHARE * memory)
+    if max_bytes > memory:
+        raise ValueError(
+            f"--replay_max_bytes={max_bytes} ({max_bytes / 2**30:.1f} GiB) is more than this machine's "
+            f"memory ({memory / 2**30:.1f} GiB); lower it, and leave some for everything else."
+        )
+    return max_bytes

@@ -1,0 +1,274 @@
+"""Prioritized replay on the learner (Schaul et al., 2016; of sequences: Kapturowski et al., "R2D2", 2019)."""
+
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seed_rl.experience import replay_file
+from seed_rl.experience.arena import Arena
+from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.compression import make_compressor
+from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.layout import Blob, Layout, Packed
+from seed_rl.experience.memory_limit import machine_memory, replay_limit
+from seed_rl.experience.rate_limiter import RateLimiter
+from seed_rl.experience.sum_tree import SumTree
+from seed_rl.types import Unroll
+
+# So that whatever came in can be drawn.
+_LOWEST_PRIORITY = 1e-6
+
+# What an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, places in lists, the
+# view of the blob, and what the allocator adds.
+_ENTRY_OVERHEAD_BYTES = 256
+_BLOB_OVERHEAD_BYTES = 208
+
+# Of the memory that blobs lie in; the limit in bytes makes it smaller.
+_SEGMENT_BYTES = 8 * 2**20
+_LEAST_SEGMENTS = 32
+
+
+class _Last(NamedTuple):
+    """The last unroll of an environment: its number, and its first step in the environment's stream."""
+
+    serial: int
+    first_step: int
+
+
+class Replay(Experience):
+    """The last unrolls, at most `capacity` of them and in at most `max_bytes`.
+
+    Unrolls are numbered as they come in; number n lies at index `n % capacity`. The oldest go first, so
+    the numbers that are there are always a range, and an update of priorities knows which unrolls have gone.
+    """
+
+    def __init__(
+        self,
+        config: ReplayConfig,
+        batch_size: int,
+        length: int,
+        burn_in: int,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ):
+        """Prepares an empty replay.
+
+        Args:
+          config: settings.
+          batch_size: B, unrolls in a batch.
+          length: T, agent steps from the beginning of an unroll to that of the next.
+          burn_in: agent steps; consecutive unrolls share one more than that.
+          initial_priorities: gives unrolls that come in their priorities `[K]`.
+          seed: of the draws.
+
+        Raises:
+          ValueError: the replay would be larger than the machine's memory, or no such compression.
+        """
+        self._config, self._batch_size = config, batch_size
+        self._length, self._burn_in = length, burn_in
+        self._initial_priorities = initial_priorities
+        self._max_bytes = replay_limit(config.max_bytes, machine_memory())
+        self._compressor = make_compressor(config.compression)
+        self._layout: Layout | None = None
+        self._restored_layout: dict[str, Any] | None = None
+        segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
+        self._arena = Arena(segment_bytes)
+        self._tree = SumTree(config.capacity)
+        self._limiter = RateLimiter(config.replay_ratio, batch_size, config.min_size)
+        self._random = np.random.default_rng(seed)
+        self._entries: list[Packed | None] = [None] * config.capacity
+        self._is_continued = np.zeros(config.capacity, bool)  # Whether the tail is another's prefix.
+        self._last: dict[int, _Last] = {}
+        self._oldest = self._next = 0  # Numbers of the oldest unroll that is there, and of the next to come.
+        # The newest and the oldest segment are only partly in use.
+        tables = self._tree.nbytes + sys.getsizeof(self._entries) + self._is_continued.nbytes
+        self._bytes = tables + 2 * segment_bytes
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        """Unrolls that are there."""
+        return self._next - self._oldest
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of everything that is kept, in bytes."""
+        return self._bytes
+
+    def insert(self, unrolls: list[Unroll]) -> None:
+        """Takes unrolls, one by one as the replay ratio allows.
+
+        Raises:
+          ClosedError: closed meanwhile.
+          ValueError: the memory limit is reached before the minimum size, or unrolls unlike those restored.
+        """
+        priorities = self._initial_priorities(unrolls)
+        layout = self._require_layout(unrolls[0])
+        for unroll, priority in zip(unrolls, priorities, strict=True):
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
+                if self._closed:
+                    raise ClosedError
+                before = self._unroll_before(unroll)
+                prefix = None if before is None else self._entry(before).tail
+            packed = layout.pack(unroll, prefix)  # Compresses outside of the lock.
+            with self._changed:
+                self._last[unroll.env_id] = _Last(self._next, unroll.first_step)
+                blobs = [blob if blob is prefix else self._arena.put(blob) for blob in packed[:4]]
+                self._add(Packed(*blobs, packed.policy_version), self._scaled(priority), before)
+                self._limiter.inserted(len(self))
+                self._changed.notify_all()
+
+    def sample(self) -> Batch:
+        """Draws a batch in proportion to priority^alpha (Schaul et al., 2016, equation 1).
+
+        Its weights are (N P)^-beta over the largest of them (section 3.4). An unroll may come twice.
+
+        Raises:
+          ClosedError: closed meanwhile.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
+            if self._closed:
+                raise ClosedError
+            indices = self._tree.sample(self._batch_size, self._random)
+            probabilities = self._tree.get(indices) / self._tree.total
+            serials = self._oldest + (indices - self._oldest) % self._config.capacity
+            packed = [self._entry(serial) for serial in serials]
+            self._limiter.sampled()
+            self._changed.notify_all()
+        weights = importance_weights(probabilities, self._config.importance_sampling_exponent)
+        assert self._layout is not None
+        sample = self._layout.unpack(packed, weights)  # Decompresses outside of the lock.
+        versions = np.array([entry.policy_version for entry in packed], np.int64)
+        return Batch(sample, versions, serials)
+
+    def update_priorities(self, handle: np.ndarray, priorities: np.ndarray) -> None:
+        """Sets the priorities `[B]` of a batch's unrolls, but for those that have gone meanwhile."""
+        with self._changed:
+            there = handle >= self._oldest
+            self._tree.set(handle[there] % self._config.capacity, self._scaled(priorities[there]))
+
+    def figures(self) -> dict[str, float]:
+        """Size, memory and the replay ratio as measured since the minimum size was reached."""
+        with self._changed:
+            figures = {"replay_size": float(len(self)), "replay_mib": self._bytes / 2**20}
+            if (ratio := self._limiter.measured_ratio) is not None:
+                figures["replay_ratio"] = ratio
+        return figures
+
+    def close(self) -> None:
+        """Ends every wait."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def save(self, path: str) -> None:
+        """Writes everything to a file, if the settings ask for it; other threads go on meanwhile."""
+        with self._changed:
+            layout, serials = self._layout, range(self._oldest, self._next)
+            priorities = self._tree.get(np.array(serials, np.int64) % self._config.capacity)
+            entries = [self._entry(serial) for serial in serials]
+        if layout is not None and self._config.checkpoint:
+            header = {"layout": layout.describe(), "compression": self._config.compression}
+            replay_file.write(path, replay_file.Contents(header, priorities, entries))
+
+    def restore(self, path: str) -> None:
+        """Takes what `save` wrote, if the settings ask for it and there is such a file.
+
+        Raises:
+          ValueError: the file cannot be read, or is of other settings.
+        """
+        contents = replay_file.read(path, self._arena.put) if self._config.checkpoint else None
+        if contents is None:
+            return
+        mine = {"compression": self._config.compression, "cuts": self._cuts()}
+        header = contents.header
+        found = {"compression": header["compression"], "cuts": header["layout"]["cuts"]}
+        if mine != found:
+            raise ValueError(
+                f"{path} holds a replay of other unrolls or compression ({found}, not {mine}); use the flags "
+                "that it was written with, or move it away to go on with an empty replay."
+            )
+        self._restored_layout = header["layout"]
+        newest = slice(-self._config.capacity, None)
+        by_tail: dict[int, int] = {}
+        with self._changed:
+            for packed, priority in zip(contents.entries[newest], contents.priorities[newest], strict=True):
+                by_tail[id(packed.tail)] = self._next
+                self._add(packed, priority, by_tail.get(id(packed.prefix)))
+            self._limiter.restored(len(self))
+
+    def _entry(self, serial: int) -> Packed:
+        entry = self._entries[serial % self._config.capacity]
+        assert entry is not None
+        return entry
+
+    def _scaled(self, priorities: Any) -> Any:
+        return np.maximum(priorities, _LOWEST_PRIORITY) ** self._config.priority_exponent
+
+    def _cuts(self) -> list[int]:
+        """Where the parts of an unroll end; see `Layout.describe`."""
+        return [self._burn_in + 1, self._length, self._length + self._burn_in + 1]
+
+    def _require_layout(self, unroll: Unroll) -> Layout:
+        if self._layout is None:
+            layout = Layout(unroll, self._burn_in, self._config.stored_info, self._compressor)
+            if self._restored_layout not in (None, layout.describe()):
+                raise ValueError(
+                    "The replay that was restored holds other observations or recurrent states than this run "
+                    "has now; move it away, or go on without --checkpoint_replay."
+                )
+            self._layout = layout
+        return self._layout
+
+    def _unroll_before(self, unroll: Unroll) -> int | None:
+        """The number of the unroll that this one continues, if it is there."""
+        last = self._last.get(unroll.env_id)
+        if last is None or unroll.first_step == 0 or last.serial < self._oldest:
+            return None
+        return last.serial if unroll.first_step == last.first_step + self._length else None
+
+    def _add(self, packed: Packed, scaled_priority: float, before: int | None) -> None:
+        """Adds an unroll, which continues number `before`, and lets the oldest go to make room."""
+        capacity = self._config.capacity
+        if before is not None and before >= self._oldest and self._entry(before).tail is packed.prefix:
+            self._is_continued[before % capacity] = True
+            self._bytes -= _nbytes(packed.prefix)
+        size = _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, packed[:4]))
+        while len(self) == capacity or (len(self) and self._bytes + size > self._max_bytes):
+            self._let_go()
+        index = self._next % capacity
+        self._entries[index], self._is_continued[index] = packed, False
+        self._tree.set(np.array([index]), np.array([scaled_priority]))
+        self._bytes += size
+        self._next += 1
+
+    def _let_go(self) -> None:
+        """Removes the oldest unroll."""
+        if len(self) < min(self._config.min_size, self._config.capacity):
+            raise ValueError(
+                f"Replay reached --replay_max_bytes ({self._max_bytes / 2**30:.2f} GiB) at {len(self)} "
+                f"unrolls, fewer than --replay_buffer_min_size={self._config.min_size}; raise the first or "
+                "lower the second."
+            )
+        index = self._oldest % self._config.capacity
+        packed = self._entry(self._oldest)
+        # The tail lives on as the prefix of the unroll that continues this one.
+        gone = packed[:4] if not self._is_continued[index] else (packed.prefix, packed.head, packed.state)
+        self._bytes -= _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, gone))
+        self._entries[index] = None
+        self._tree.set(np.array([index]), np.zeros(1))
+        self._oldest += 1
+
+
+def _nbytes(blob: Blob) -> int:
+    return len(blob) + _BLOB_OVERHEAD_BYTES
+
+
+def importance_weights(probabilities: np.ndarray, exponent: float) -> np.ndarray:
+    """`(1 / P)^beta` over the largest of them, float32 `[B]`: the N of (N P)^-beta cancels out."""
+    return ((probabilities.min() / probabilities) ** exponent).astype(np.float32)

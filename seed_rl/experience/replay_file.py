@@ -1,0 +1,85 @@
+"""The contents of replay in a file: numbers in NumPy's format, blobs as they are. Nothing is unpickled."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from seed_rl.experience.layout import Blob, Packed
+
+_MAGIC = b"seed_rl replay 1\n"
+
+
+class Contents(NamedTuple):
+    """What is written: settings as JSON can hold them, scaled priorities float64 `[N]`, and N unrolls.
+
+    The oldest come first. Unrolls that share a blob share it again when they are read.
+    """
+
+    header: dict[str, Any]
+    priorities: np.ndarray
+    entries: Sequence[Packed]
+
+
+def write(path: str, contents: Contents) -> None:
+    """Writes to a temporary name first, and then renames."""
+    numbers: dict[int, int] = {}
+    blobs: list[Blob] = []
+
+    def number(blob: Blob) -> int:
+        if id(blob) not in numbers:
+            numbers[id(blob)] = len(blobs)
+            blobs.append(blob)
+        return numbers[id(blob)]
+
+    rows = [[*map(number, entry[:4]), entry.policy_version] for entry in contents.entries]
+    temporary = f"{path}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(_MAGIC)
+        file.write(json.dumps(contents.header).encode() + b"\n")
+        for array in (
+            contents.priorities,
+            np.array(rows, np.int64).reshape(-1, 5),
+            np.array([len(blob) for blob in blobs], np.int64),
+        ):
+            np.save(file, array, allow_pickle=False)
+        for blob in blobs:
+            file.write(blob)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+
+
+def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:
+    """What `write` wrote; None if there is no such file.
+
+    Args:
+      path: the file.
+      keep: takes each blob to where it is to lie.
+
+    Raises:
+      ValueError: it is no such file, or broken.
+    """
+    try:
+        with open(path, "rb") as file:
+            return _read(file, keep)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, EOFError, KeyError, IndexError) as error:
+        raise ValueError(
+            f"{path} cannot be read ({error}); move it away to go on with an empty replay."
+        ) from None
+
+
+def _read(file: BinaryIO, keep: Callable[[bytes], Blob]) -> Contents:
+    if file.readline() != _MAGIC:
+        raise ValueError("it is not a replay")
+    header = json.loads(file.readline())
+    priorities, rows, lengths = (np.load(file, allow_pickle=False) for _ in range(3))
+    blobs = [keep(file.read(length)) for length in lengths.tolist()]
+    if [len(blob) for blob in blobs] != lengths.tolist() or len(rows) != len(priorities):
+        raise ValueError("it ends too early")
+    entries = [Packed(*(blobs[i] for i in row[:4]), row[4]) for row in rows.tolist()]
+    return Contents(header, priorities, entries)

@@ -1,0 +1,22 @@
+"""Priorities of unrolls as they enter replay, from what the agent said when it acted."""
+
+import numpy as np
+import optree
+import tensorflow as tf
+
+from seed_rl.agents.base import Agent
+from seed_rl.types import Unroll
+
+
+class InitialPriorities:
+    """Calls `Agent.initial_priority` on unrolls that are still on the host; without their observations."""
+
+    def __init__(self, agent: Agent):
+        """Prepares; the agent is traced when it is first called."""
+        self._compute = tf.function(agent.initial_priority, autograph=False, reduce_retracing=True)
+
+    def __call__(self, unrolls: list[Unroll]) -> np.ndarray:
+        """Priorities float32 `[K]` of unrolls."""
+        steps = [(unroll.env._replace(observation=()), unroll.agent) for unroll in unrolls]
+        env, agent = optree.tree_map(lambda *x: tf.constant(np.stack(x, axis=1)), *steps)
+        return self._compute(env, agent).numpy()

@@ -1,0 +1,42 @@
+import pytest
+
+from seed_rl.experience.rate_limiter import RateLimiter
+
+
+@pytest.mark.parametrize("first", ["insert", "sample"])
+@pytest.mark.parametrize(
+    ("ratio", "batch_size", "min_size"), [(0.75, 64, 100), (4, 16, 10), (100, 8, 1), (0.01, 2, 1)]
+)
+def test_the_ratio_is_kept_whoever_is_faster(ratio, batch_size, min_size, first):
+    limiter, size, sampled = RateLimiter(ratio, batch_size, min_size), 0, 0
+    while sampled < 200:
+        may = {"insert": limiter.may_insert(), "sample": limiter.may_sample()}
+        assert any(may.values())  # One of them always can: no deadlock.
+        if may["insert"] and (first == "insert" or not may["sample"]):
+            size += 1
+            limiter.inserted(size)
+        else:
+            limiter.sampled()
+            sampled += 1
+        drawn, due = sampled * batch_size, ratio * max(0, size - min_size)
+        assert due - 2 * batch_size - ratio <= drawn <= due
+    assert limiter.measured_ratio == pytest.approx(ratio, rel=0.06)
+
+
+def test_nothing_is_drawn_and_nothing_counts_before_the_minimum():
+    limiter = RateLimiter(2, batch_size=2, min_size=50)
+    for size in range(1, 50):
+        assert limiter.may_insert()
+        limiter.inserted(size)
+        assert not limiter.may_sample()
+    limiter.inserted(50)
+    assert (limiter.may_sample(), limiter.measured_ratio) == (False, None)
+    limiter.inserted(51)
+    assert limiter.may_sample()
+
+
+def test_a_restored_replay_need_not_be_filled_again():
+    limiter = RateLimiter(1, batch_size=1, min_size=50)
+    limiter.restored(60)
+    limiter.inserted(61)
+    assert limiter.may_sample()

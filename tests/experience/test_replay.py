@@ -1,0 +1,321 @@
+"""Prioritized replay: what comes out is what came in, in the right proportions, and never too much of it."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import optree
+import pytest
+
+from seed_rl.experience.base import ClosedError
+from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.make import make_experience
+from seed_rl.experience.replay import importance_weights
+from tests.experience import trajectories
+from tests.experience.threads import Thread
+from tests.experience.trajectories import Streams
+
+CONFIG = ReplayConfig(
+    capacity=20,
+    min_size=1,
+    replay_ratio=1.0,
+    priority_exponent=0.5,
+    importance_sampling_exponent=0.4,
+)
+
+
+class Open:
+    """In place of the rate limiter: nobody waits."""
+
+    measured_ratio = None
+
+    def may_insert(self):
+        return True
+
+    def may_sample(self):
+        return True
+
+    def inserted(self, size):
+        pass
+
+    def restored(self, size):
+        pass
+
+    def sampled(self):
+        pass
+
+
+def make(length=4, burn_in=2, batch_size=3, priorities=None, **settings):
+    """A replay; where the test names no ratio, nobody waits for anybody."""
+    replay = make_experience(
+        dataclasses.replace(CONFIG, **settings),
+        batch_size,
+        length,
+        burn_in,
+        priorities or (lambda unrolls: np.ones(len(unrolls), np.float32)),
+        seed=0,
+    )
+    if "replay_ratio" not in settings:
+        replay._limiter = Open()
+    return replay
+
+
+def filled(replay, unrolls):
+    replay.insert(unrolls)
+    return replay
+
+
+def assert_genuine(sample, stored, versions):
+    """Every array is what the streams made of the environment and the time."""
+    times = sample.env.observation["time"]
+    ids = sample.initial_state["core"][:, 0].astype(int)
+    np.testing.assert_array_equal(times, times[0] + np.arange(stored)[:, np.newaxis])
+    prev_action, env, agent = trajectories.step(np.broadcast_to(ids, times.shape), times)
+    assert sample.agent.info == {}
+    expected = (prev_action, env, agent._replace(info={}))
+    for found, right in zip(
+        optree.tree_leaves((sample.prev_action, sample.env, sample.agent)),
+        optree.tree_leaves(expected),
+        strict=True,
+    ):
+        assert found.dtype == right.dtype
+        np.testing.assert_array_equal(found, right)
+    np.testing.assert_array_equal(versions, times[0])
+    # The state before the FIRST step, whatever the burn-in.
+    np.testing.assert_array_equal(sample.initial_state["core"], trajectories.state(ids, times[0]))
+    np.testing.assert_array_equal(sample.initial_state["frames"], trajectories.frame(ids, times[0] - 1))
+
+
+@pytest.mark.parametrize("compression", ["zstd", "none"])
+@pytest.mark.parametrize(("length", "burn_in"), [(4, 2), (3, 2), (4, 0), (1, 0), (8, 4)])
+def test_what_comes_out_is_what_came_in(length, burn_in, compression):
+    """Three environments out of step, a stream that breaks off, and a buffer that runs over all the time."""
+    streams, rng = Streams(3, length, burn_in), np.random.default_rng(0)
+    replay = make(length, burn_in, compression=compression)
+    seen = set()
+    for turn in range(120):
+        if turn in (30, 31, 80):
+            streams.restart(int(rng.integers(3)))
+        replay.insert(streams.unrolls(int(rng.integers(3)), count=1))
+        if turn:
+            sample, versions, _ = replay.sample()
+            assert_genuine(sample, streams.stored, versions)
+            seen.update(zip(sample.initial_state["core"][:, 0], versions.tolist(), strict=True))
+    assert len(seen) > 80
+    assert len(replay) == 20
+
+
+def test_asked_for_info_comes_back():
+    streams = Streams(1, 4, 2)
+    replay = filled(make(stored_info=("q",)), streams.unrolls(0, 2))
+    sample = replay.sample().sample
+    np.testing.assert_array_equal(sample.agent.info["q"][..., 0], sample.env.reward)
+
+
+def test_each_step_is_kept_once():
+    """Twice as many unrolls of the same steps would take twice the memory without sharing."""
+    streams = [Streams(1, 40, 39) for _ in range(2)]
+    shared, separate = (make(40, 39, capacity=60, compression="none") for _ in range(2))
+    filled(shared, streams[0].unrolls(0, 50))
+    filled(separate, [unroll._replace(first_step=0) for unroll in streams[1].unrolls(0, 50)])
+    new, overlap = 50 * 40, 49 * 40
+    a_step = (bytes_of_blobs(separate) - bytes_of_blobs(shared)) / overlap
+    assert a_step > np.prod(trajectories.SHAPE)
+    assert bytes_of_blobs(shared) / a_step == pytest.approx(new, rel=0.2)
+
+
+def bytes_of_blobs(replay):
+    """Of the distinct blobs that a replay holds."""
+    entries = [entry for entry in replay._entries if entry is not None]
+    blobs = {id(blob): blob for entry in entries for blob in entry[:4]}
+    return sum(sys.getsizeof(blob) + len(blob) for blob in blobs.values())
+
+
+def test_every_byte_is_accounted_for():
+    """What is counted is what the blobs take and a little more, whatever is shared and dropped."""
+    streams, rng = Streams(3, 4, 2), np.random.default_rng(1)
+    replay, empty = make(), make().nbytes
+    for turn in range(150):
+        if turn % 17 == 16:
+            streams.restart(int(rng.integers(3)))
+        filled(replay, streams.unrolls(int(rng.integers(3))))
+        rest = replay.nbytes - empty - bytes_of_blobs(replay)
+        assert 200 * len(replay) < rest < 400 * len(replay)
+
+
+def test_the_limit_in_bytes_holds():
+    streams = Streams(2, 8, 4)
+    limit = 60_000
+    replay = make(8, 4, capacity=1000, compression="none", max_bytes=limit)
+    sizes = []
+    for turn in range(100):
+        filled(replay, streams.unrolls(turn % 2))
+        assert replay.nbytes <= limit
+        sizes.append(len(replay))
+    assert 5 < sizes[-1] < 100
+    assert sizes == sorted(sizes)[: len(sizes)]
+    assert replay.nbytes > 0.9 * limit
+    batch = replay.sample()
+    assert_genuine(batch.sample, streams.stored, batch.policy_version)
+
+
+def test_a_limit_in_bytes_below_the_minimum_size_is_said():
+    replay = make(8, 4, compression="none", max_bytes=10_000, min_size=18)
+    with pytest.raises(
+        ValueError, match=r"--replay_max_bytes .* fewer than --replay_buffer_min_size=18; raise"
+    ):
+        filled(replay, Streams(1, 8, 4).unrolls(0, 20))
+
+
+def test_a_limit_above_the_machine_is_refused():
+    with pytest.raises(ValueError, match=r"--replay_max_bytes=.* is more than this machine's memory"):
+        make(max_bytes=2**60)
+
+
+def test_draws_follow_the_priorities():
+    """Chi-square over 8 unrolls: 24.3 is passed by chance once in a thousand."""
+    priorities = np.array([1, 2, 3, 4, 5, 6, 7, 8.0]) ** 2  # Exponent 0.5: drawn like 1 to 8.
+    given = iter(priorities)
+    replay = make(batch_size=1, priorities=lambda unrolls: np.array([next(given) for _ in unrolls]))
+    filled(replay, Streams(1, 4, 2).unrolls(0, 8))
+    counts = np.bincount([int(replay.sample().handle[0]) for _ in range(5000)], minlength=8)
+    expected = 5000 * np.arange(1, 9) / 36
+    assert ((counts - expected) ** 2 / expected).sum() < 24.3
+
+
+def test_importance_weights_are_those_of_the_equation():
+    probabilities = np.array([0.1, 0.4, 0.05])
+    weights = [(1 / (1000 * p)) ** 0.6 for p in probabilities]
+    expected = [w / max(weights) for w in weights]
+    np.testing.assert_allclose(importance_weights(probabilities, 0.6), expected, rtol=1e-6)
+
+
+def test_batches_carry_the_weights_of_their_unrolls():
+    given = iter([1.0, 16.0])
+    replay = make(batch_size=8, priorities=lambda unrolls: np.array([next(given) for _ in unrolls]))
+    filled(replay, Streams(1, 4, 2).unrolls(0, 2))
+    sample, _, handle = replay.sample()
+    # Drawn like 1 to 4, so weighed like 1 to 4^-0.4.
+    np.testing.assert_allclose(sample.weight, np.where(handle == 0, 1.0, 4**-0.4), rtol=1e-6)
+    assert set(handle.tolist()) == {0, 1}
+
+
+def test_priorities_are_updated_but_not_of_what_has_gone():
+    streams = Streams(1, 4, 2)
+    replay = filled(make(capacity=4, batch_size=1), streams.unrolls(0, 4))
+    stale = np.array([0, 3])
+    filled(replay, streams.unrolls(0, 1))  # Number 4 takes the place of number 0.
+    replay.update_priorities(np.array([1, 2]), np.zeros(2))
+    replay.update_priorities(stale, np.array([1e12, 100.0]))
+    drawn = np.bincount([int(replay.sample().handle[0]) for _ in range(1000)], minlength=5)
+    # Number 3 is drawn like 10, number 4 like 1; 1 and 2 hardly ever, and 0 is not there.
+    assert drawn[0] == 0
+    assert drawn[1] + drawn[2] < 10
+    assert drawn[3] / drawn[4] == pytest.approx(10, rel=0.5)
+
+
+def test_nothing_is_drawn_before_the_minimum_size():
+    streams = Streams(1, 4, 2)
+    replay = filled(make(min_size=5, replay_ratio=3.0), streams.unrolls(0, 5))
+    waiting = Thread(replay.sample)
+    waiting.join(0.05)
+    assert waiting.is_alive()
+    filled(replay, streams.unrolls(0, 1))
+    assert waiting.finished()
+    assert waiting.error is None
+
+
+@pytest.mark.parametrize("faster", ["insert", "sample"])
+def test_the_faster_side_waits_and_the_ratio_is_held(faster):
+    streams = Streams(1, 4, 2)
+    replay = make(batch_size=4, min_size=5, replay_ratio=0.5)
+    filled(replay, streams.unrolls(0, 5))
+    unrolls = streams.unrolls(0, 200)
+    if faster == "insert":
+        other = Thread(lambda: replay.insert(unrolls))
+        for _ in range(20):
+            replay.sample()
+        replay.close()
+    else:
+        other = Thread(lambda: [replay.sample() for _ in range(25)])
+        filled(replay, unrolls)
+    assert other.finished()
+    assert isinstance(other.error, ClosedError) == (faster == "insert")
+    figures = replay.figures()
+    assert figures["replay_ratio"] == pytest.approx(0.5, rel=0.2)
+    assert figures["replay_size"] == 20
+    assert figures["replay_mib"] == replay.nbytes / 2**20
+
+
+def test_close_ends_every_wait():
+    streams = Streams(1, 4, 2)
+    empty, full = (make(replay_ratio=1.0) for _ in range(2))
+    filled(full, streams.unrolls(0, 7))
+    threads = [Thread(empty.sample), Thread(full.insert, streams.unrolls(0, 1))]
+    for replay in (empty, full):
+        replay.close()
+    for thread in threads:
+        assert thread.finished()
+        assert isinstance(thread.error, ClosedError)
+
+
+def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
+    path, streams = str(tmp_path / "replay.bin"), Streams(2, 4, 2)
+    given = iter(range(1, 100))
+    first = make(checkpoint=True, priorities=lambda unrolls: np.array([float(next(given)) for _ in unrolls]))
+    for turn in range(30):
+        filled(first, streams.unrolls(turn % 2))
+    first.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
+
+    second = make(checkpoint=True, min_size=15, replay_ratio=3.0)
+    second.restore(path)
+    assert (len(second), second.nbytes) == (len(first), first.nbytes)
+    np.testing.assert_allclose(second._tree.get(np.arange(20)) ** 2, np.arange(11, 31))
+    filled(second, Streams(1, 4, 2).unrolls(0, 1))
+    batch = second.sample()  # At once: it need not be filled anew.
+    assert_genuine(batch.sample, streams.stored, batch.policy_version)
+
+    smaller = make(checkpoint=True, capacity=7)
+    smaller.restore(path)
+    np.testing.assert_allclose(np.sort(smaller._tree.get(np.arange(7)) ** 2), np.arange(24, 31))
+    rest = smaller.nbytes - make(capacity=7).nbytes - bytes_of_blobs(smaller)
+    assert 200 * 7 < rest < 400 * 7
+
+
+def test_a_replay_is_saved_only_when_asked_for(tmp_path):
+    path = str(tmp_path / "replay.bin")
+    filled(make(), Streams(1, 4, 2).unrolls(0, 2)).save(path)
+    make(checkpoint=True).save(path)  # Nothing to save yet.
+    assert list(tmp_path.iterdir()) == []
+    make(checkpoint=True).restore(path)  # Nor to restore.
+    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 2)).save(path)
+    ignoring = make()
+    ignoring.restore(path)
+    assert len(ignoring) == 0
+
+
+def test_another_replay_is_refused(tmp_path):
+    path = tmp_path / "replay.bin"
+    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
+    for other in (make(length=5, checkpoint=True), make(compression="none", checkpoint=True)):
+        with pytest.raises(ValueError, match=r"other unrolls or compression .*move it away"):
+            other.restore(str(path))
+    other = make(checkpoint=True, stored_info=("q",))
+    other.restore(str(path))
+    with pytest.raises(ValueError, match=r"other observations or recurrent states .*move it away"):
+        filled(other, Streams(1, 4, 2).unrolls(0, 1))
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b[:-5], lambda b: b"x" + b, lambda b: b[:40], lambda b: b""])
+def test_a_broken_file_is_refused(tmp_path, spoil):
+    path = tmp_path / "replay.bin"
+    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"replay.bin cannot be read .*; move it away"):
+        make(checkpoint=True).restore(str(path))
+
+
+def test_burn_in_that_reaches_beyond_the_unroll_before_is_refused():
+    with pytest.raises(ValueError, match="must be less than the unroll length"):
+        filled(make(length=2, burn_in=2), Streams(1, 2, 2).unrolls(0, 1))

@@ -1,0 +1,24 @@
+"""Threads whose errors and ends tests can see."""
+
+import threading
+
+DEADLINE_SECS = 20.0
+
+
+class Thread(threading.Thread):
+    """Runs a function and keeps what it raised."""
+
+    def __init__(self, function, *args):
+        super().__init__(daemon=True)
+        self.error, self._function, self._args = None, function, args
+        self.start()
+
+    def run(self):
+        try:
+            self._function(*self._args)
+        except Exception as error:
+            self.error = error
+
+    def finished(self):
+        self.join(DEADLINE_SECS)
+        return not self.is_alive()
