@@ -22,6 +22,7 @@ class _Entry(NamedTuple):
 
 
 _AGENTS = {
+    "r2d2": _Entry("seed_rl.agents.r2d2_config:R2D2Config", "seed_rl.agents.r2d2:make_agent"),
     "vtrace": _Entry("seed_rl.agents.vtrace_config:VTraceConfig", "seed_rl.agents.vtrace:make_agent"),
 }
 

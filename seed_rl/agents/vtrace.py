@@ -9,6 +9,7 @@ from seed_rl.agents.entropy_cost import EntropyCost
 from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
+from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.rewards import clip_reward, soft_asymmetric
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
@@ -114,10 +115,10 @@ class VTraceAgent(Agent):
             loss += config.kl_cost * terms["kl_old_new"]
 
         terms |= {"value": values, "clipped_rho": targets.rhos}
-        metrics = {name: _masked_mean(term, valid) for name, term in terms.items()}
+        metrics = {name: masked_mean(term, valid) for name, term in terms.items()}
         metrics["explained_variance"] = _explained_variance(values, targets.targets, valid)
         metrics["entropy_cost"] = self._entropy_cost.cost()
-        return LossOutput(_masked_mean(loss, valid, axis=0), None, metrics)
+        return LossOutput(masked_mean(loss, valid, axis=0), None, metrics)
 
     def _clip_reward(self, reward: tf.Tensor) -> tf.Tensor:
         if self._config.reward_clipping == "soft_asymmetric":
@@ -125,16 +126,10 @@ class VTraceAgent(Agent):
         return clip_reward(reward, self._config.max_abs_reward)
 
 
-def _masked_mean(x: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:
-    """The mean where `mask` is set; 0 where it is set nowhere."""
-    total = tf.reduce_sum(tf.where(mask, x, 0.0), axis)
-    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, x.dtype), axis))
-
-
 def _normalize(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Mean 0 and standard deviation 1 over where `mask` is set; 0 elsewhere."""
-    mean = _masked_mean(x, mask)
-    deviation = tf.sqrt(_masked_mean(tf.square(x - mean), mask))
+    mean = masked_mean(x, mask)
+    deviation = tf.sqrt(masked_mean(tf.square(x - mean), mask))
     return tf.where(mask, (x - mean) / (deviation + 1e-8), 0.0)
 
 
@@ -142,6 +137,6 @@ def _explained_variance(values: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) 
     """The share of the targets' variance that the values explain: 1 at best."""
 
     def variance(x: tf.Tensor) -> tf.Tensor:
-        return _masked_mean(tf.square(x - _masked_mean(x, mask)), mask)
+        return masked_mean(tf.square(x - masked_mean(x, mask)), mask)
 
     return 1.0 - tf.math.divide_no_nan(variance(targets - values), variance(targets))

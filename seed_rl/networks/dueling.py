@@ -15,7 +15,14 @@ class DuelingNetwork(keras.layers.Layer):
     al., 2019, section 2.3).
     """
 
-    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_actions: int, units: int = 512):
+    def __init__(
+        self,
+        config: NetworkConfig,
+        env_spec: EnvironmentSpec,
+        num_actions: int,
+        units: int = 512,
+        start_at_zero: bool = False,
+    ):
         """Makes the network with all of its variables.
 
         Args:
@@ -23,14 +30,15 @@ class DuelingNetwork(keras.layers.Layer):
           env_spec: what the network sees.
           num_actions: A.
           units: of each stream's hidden layer.
+          start_at_zero: whether all values are 0 before anything is learned.
 
         Raises:
           ValueError: the settings do not fit the observation (see `Encoder`).
         """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
-        self._value_hidden, self._value = _stream(units, 1)
-        self._advantage_hidden, self._advantage = _stream(units, num_actions)
+        self._value_hidden, self._value = _stream(units, 1, start_at_zero)
+        self._advantage_hidden, self._advantage = _stream(units, num_actions, start_at_zero)
         self.unroll(*self.trunk.example())
         self.built = True
 
@@ -42,6 +50,8 @@ class DuelingNetwork(keras.layers.Layer):
         return value + advantage - tf.reduce_mean(advantage, -1, keepdims=True), state
 
 
-def _stream(units: int, outputs: int) -> tuple[keras.layers.Dense, keras.layers.Dense]:
+def _stream(units: int, outputs: int, start_at_zero: bool) -> tuple[keras.layers.Dense, keras.layers.Dense]:
     hidden = keras.layers.Dense(units, activation="relu", kernel_initializer="he_normal")
-    return hidden, keras.layers.Dense(outputs)
+    return hidden, keras.layers.Dense(
+        outputs, kernel_initializer="zeros" if start_at_zero else "glorot_uniform"
+    )

@@ -1,6 +1,8 @@
 import pytest
 
 from seed_rl.launch import plan, presets
+from seed_rl.launch.config import LocalConfig
+from seed_rl.learner.config import LearnerConfig
 
 SMALL = (
     "atari_vtrace_pong_small",
@@ -57,3 +59,52 @@ def test_every_preset_is_valid(name):
     assert name.startswith(f"{line.environment}_{line.agent}")
     made = plan.make_plan(line, "unix:/tmp/x")
     assert made.actors
+
+
+def test_the_paper_preset_of_r2d2_is_tables_8_and_9():
+    path = presets.configs_directory() / "atari_r2d2.flags"
+    args, _ = plan.complete_arguments([f"--flagfile={path}"])
+    line = plan.parse_local(["local_main", *args], "")
+    agent, environment = line.agent_config(), line.environment_config()
+    learner = line.read(LearnerConfig, num_envs=610, server_address="", logdir="")
+    table_8 = {
+        "replay_ratio": 0.75,
+        "burn_in": 40,
+        "replay_buffer_size": 10**5,
+        "replay_buffer_min_size": 5000,
+        "priority_exponent": 0.9,
+        "importance_sampling_exponent": 0.6,
+        "discounting": 0.997,
+        "update_target_every_n_step": 2500,
+        "value_function_rescaling_epsilon": 1e-3,
+        "n_steps": 5,
+        "eval_epsilon": 1e-3,
+        "eta": 0.9,
+        "max_abs_reward": 0,
+        "frame_stack": 4,
+        "lstm_size": 512,
+        "head_size": 512,
+        "torso": "nature",
+    }
+    optimizer = {
+        "batch_size": 64,
+        "inference_batch_size": 64,
+        "optimizer": "adam",
+        "learning_rate": 1e-4,
+        "learning_rate_schedule": "constant",
+        "adam_epsilon": 1e-3,
+        "clip_norm": 80,
+    }
+    table_9 = {
+        "screen_size": 84,
+        "max_random_noops": 30,
+        "num_action_repeats": 4,
+        "terminal_on_life_loss": False,
+        "max_episode_frames": 108_000,
+        "full_action_space": True,
+        "sticky_action_probability": 0,
+    }
+    for config, table in ((agent, table_8), (learner, optimizer), (environment, table_9)):
+        assert {name: getattr(config, name) for name in table} == table
+    assert agent.burn_in + agent.unroll_length == 120
+    assert line.read(LocalConfig).num_actors == 610

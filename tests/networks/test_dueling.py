@@ -1,3 +1,4 @@
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -9,8 +10,9 @@ T, B, A = 5, 3, 4
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (A - 1,)))
 
 
-def network(**options):
-    return DuelingNetwork(NetworkConfig(**{"lstm_size": 8} | options), SPEC, A, units=16)
+def network(start_at_zero=False, **options):
+    config = NetworkConfig(**{"lstm_size": 8} | options)
+    return DuelingNetwork(config, SPEC, A, units=16, start_at_zero=start_at_zero)
 
 
 def random_unroll(seed=0):
@@ -70,3 +72,17 @@ def test_every_variable_gets_a_gradient_and_is_in_the_checkpoint(tmp_path):
     tf.train.Checkpoint(net=other).restore(path).assert_consumed()
     for a, b in zip(net.trainable_variables, other.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_values_may_start_at_zero_and_still_learn():
+    net = network(start_at_zero=True)
+    arguments = (*random_unroll(), net.trunk.initial_state(B))
+    assert (net.unroll(*arguments)[0].numpy() == 0).all()
+    assert (network().unroll(*arguments)[0].numpy() != 0).all()
+    optimizer = keras.optimizers.SGD(0.1)
+    for _ in range(2):  # The first step moves the last layers only: the others had nothing to pass back.
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(net.unroll(*arguments)[0] - tf.range(A, dtype=tf.float32)))
+        gradients = tape.gradient(loss, net.trainable_variables)
+        optimizer.apply(gradients, net.trainable_variables)
+    assert all(np.abs(gradient).max() > 0 for gradient in gradients)

@@ -3,6 +3,7 @@
 import pytest
 
 LEARNER = ("learner_main", "--environment=catch", "--agent=vtrace")
+R2D2 = ("learner_main", "--environment=catch", "--agent=r2d2")
 ACTOR = ("actor_main", "--environment=catch")
 LOCAL = ("local_main", "catch", "vtrace")
 
@@ -20,6 +21,12 @@ CASES = [
     ((*LEARNER, "--batch_sise=4"), ["--batch_sise", "--batch_size"]),
     ((*ACTOR, "--tusk=4"), ["--tusk", "--task"]),
     ((*LOCAL, "--num_actor=4"), ["--num_actor", "--num_actors"]),
+    ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
+    ((*R2D2, "--replay_buffer_min_size=99999"), ["--replay_buffer_min_size=99999", "--replay_buffer_size"]),
+    ((*R2D2, "--burn_in=10", "--unroll_length=10"), ["--burn_in=10", "less than --unroll_length=10"]),
+    ((*R2D2, "--n_steps=9", "--unroll_length=8", "--burn_in=0"), ["--n_steps=9", "--unroll_length=8"]),
+    ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
+    ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
     # Flags of environments and agents that were not chosen are not defined.
     ((*ACTOR, "--full_action_set"), ["Unknown flag --full_action_set", "environment catch"]),
 ]

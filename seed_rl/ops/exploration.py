@@ -1,0 +1,26 @@
+"""Epsilon-greedy exploration, an epsilon for each environment (SEED RL: Espeholt et al., 2020, Table 8)."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def training_epsilons(num_envs: int) -> np.ndarray:
+    """`0.4^(1 + 7 i / (N - 1))` for environment i of N: float32 `[N]`, from 0.4 down to 0.4^8; N = 1 has 0.4.
+
+    Environments that mostly explore and environments that mostly exploit play at the same time (Horgan et
+    al., "Ape-X", 2018, section 4.1).
+    """
+    return (0.4 ** np.linspace(1.0, 8.0, num_envs)).astype(np.float32)
+
+
+def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:
+    """Actions int64 `[B]`: the one of highest value, or any one, all alike, with probability epsilon.
+
+    Args:
+      q_values: float32 `[B, A]`.
+      epsilons: float32 `[B]`.
+    """
+    greedy = tf.argmax(q_values, -1)
+    explores = tf.random.uniform(tf.shape(greedy)) < epsilons
+    anything = tf.random.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)
+    return tf.where(explores, anything, greedy)

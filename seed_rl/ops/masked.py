@@ -1,0 +1,15 @@
+"""Averages over what is experience."""
+
+import tensorflow as tf
+
+
+def masked_mean(x: tf.Tensor, mask: tf.Tensor, axis: int | None = None) -> tf.Tensor:
+    """The mean where `mask` is set, over `axis` or over everything; 0 where it is set nowhere.
+
+    Args:
+      x: floating, any shape.
+      mask: bool, like `x`.
+      axis: None for a scalar.
+    """
+    total = tf.reduce_sum(tf.where(mask, x, 0.0), axis)
+    return tf.math.divide_no_nan(total, tf.reduce_sum(tf.cast(mask, x.dtype), axis))

@@ -1,0 +1,29 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops.exploration import epsilon_greedy, training_epsilons
+
+
+@pytest.mark.parametrize("num_envs", [2, 3, 610])
+def test_epsilons_against_the_table(num_envs):
+    found = training_epsilons(num_envs)
+    assert found.dtype == np.float32
+    expected = [0.4 ** (1 + 7 * i / (num_envs - 1)) for i in range(num_envs)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_single_environment_explores_most():
+    np.testing.assert_allclose(training_epsilons(1), [0.4])
+
+
+def test_epsilon_is_the_share_of_random_actions():
+    tf.random.set_seed(0)
+    rows, epsilons = 20_000, np.array([0.0, 0.4, 1.0], np.float32)
+    q_values = tf.tile([[0.0, 3.0, 1.0, 2.0]], [3 * rows, 1])
+    action = epsilon_greedy(q_values, tf.repeat(epsilons, rows)).numpy().reshape(3, rows)
+    for epsilon, actions in zip(epsilons, action, strict=True):
+        shares = np.bincount(actions, minlength=4) / rows
+        expected = np.full(4, epsilon / 4)
+        expected[1] += 1 - epsilon
+        np.testing.assert_allclose(shares, expected, atol=0.012)
