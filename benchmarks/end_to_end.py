@@ -1,10 +1,11 @@
 """Training on Pong, beside the ceiling that its parts, each measured alone, allow.
 
-The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, feed-forward and with an LSTM
-of 256 units, T = 20, frames stacked over 4 agent steps. An agent step costs the machine a step of an
-environment, an observation's inference and its share of an update; with the rates of benchmarks.parts, taken
-before and after the run, the ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal:
-at least 0.85 of it.
+The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, frames stacked over 4 agent
+steps; V-trace with T = 20, feed-forward and with an LSTM of 256 units, and R2D2 with an LSTM of 512 units,
+dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. An agent step costs the machine a step
+of an environment, an observation's inference and its share of an update; with the rates of benchmarks.parts,
+taken before and after the run, the ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s.
+Goal: at least 0.85 of it.
 
 Flags of local_main may be added (as --name=value) and win over the defaults.
 """
@@ -54,7 +55,19 @@ RUN_FLAGS = (
     "--log_period_secs=2",
 )
 
-VARIANTS = {"feed_forward": "--lstm_size=0", "lstm": "--lstm_size=256"}
+VARIANTS = {
+    "feed_forward": ("--lstm_size=0",),
+    "lstm": ("--lstm_size=256",),
+    "r2d2": (
+        "--agent=r2d2",
+        "--lstm_size=512",
+        "--unroll_length=80",
+        "--burn_in=40",
+        "--batch_size=8",
+        "--replay_buffer_size=2000",
+        "--replay_buffer_min_size=70",
+    ),
+}
 
 _START_TIMEOUT_SECS = 120.0
 
@@ -69,7 +82,7 @@ class EndToEndConfig(Options):
     )
     part_secs: float = option(4.0, "Seconds that each part is measured for.", above=0)
     rounds: int = option(2, "Rounds of parts and run in turn.", at_least=1)
-    variants: str = option("feed_forward,lstm", f"Networks, separated by commas: {', '.join(VARIANTS)}.")
+    variants: str = option("feed_forward,lstm,r2d2", f"Variants, separated by commas: {', '.join(VARIANTS)}.")
 
     def validate(self) -> None:
         """Checks the list."""
@@ -82,7 +95,7 @@ def main(argv: list[str]) -> int:
     config, rest = parse(argv, __doc__ or "", EndToEndConfig, pass_through=True)
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
-        run_flags = [*RUN_FLAGS, VARIANTS[variant], *rest]
+        run_flags = [*RUN_FLAGS, *VARIANTS[variant], *rest]
         line = parse_local(["local_main", *run_flags], "")  # Bad flags end the benchmark here.
         line.read(LocalConfig)
         repeats = line.environment_config().num_action_repeats
@@ -132,8 +145,8 @@ def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, fl
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
     """A run of training: its speed after the warm-up, inference's figures, and memory."""
     with LocalRun(run_flags) as run:
-        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
-        warm = run.metrics()[0]["seconds"] + config.warm_up_secs
+        run.wait_until(lambda: bool(_trained(run)), _START_TIMEOUT_SECS, "first update")
+        warm = _trained(run)[0]["seconds"] + config.warm_up_secs
         patience = config.warm_up_secs + config.seconds + 60
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
         first, memory = run.metrics()[-1], [run.memory_mib()]
@@ -155,6 +168,11 @@ def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
     }
 
 
+def _trained(run: LocalRun) -> list[dict[str, Any]]:
+    """The figures since the first update."""
+    return [figures for figures in run.metrics() if figures["updates"]]
+
+
 def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[str]) -> None:
     parts = ("environment", "inference", "training")
     names = [f"{part}_agent_steps_per_second" for part in parts]
@@ -163,7 +181,7 @@ def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[st
     title = f"End to end: Pong, medians of {config.rounds} rounds; parts in agent steps/s, with all cores"
     if rest:
         title += f"; {' '.join(rest)}"
-    print_table(title, ["network", *parts, "ceiling frames/s", "run frames/s", "ratio"], rows)
+    print_table(title, ["variant", *parts, "ceiling frames/s", "run frames/s", "ratio"], rows)
     rows = [
         [variant, index + 1, name, before[name], after[name], _growth(before[name], after[name])]
         for variant, result in results.items()
@@ -171,7 +189,7 @@ def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[st
         for name in before
         if name in after
     ]
-    columns = ["network", "round", "process", "after warm-up", "at the end", "growth %"]
+    columns = ["variant", "round", "process", "after warm-up", "at the end", "growth %"]
     print_table("Resident memory, MiB", columns, rows)
     growth = {variant: max(row[-1] for row in rows if row[0] == variant) for variant in results}
     print_result(

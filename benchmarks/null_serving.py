@@ -3,12 +3,15 @@
 import threading
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
 from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.base import Experience
+from seed_rl.experience.config import FifoConfig, ReplayConfig
+from seed_rl.experience.make import make_experience
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.server import InferenceServer
@@ -18,13 +21,14 @@ from seed_rl.wire.protocol import EnvironmentIdentity
 
 
 class NullAgent(Agent):
-    """Answers zeros; learns nothing."""
+    """Answers zeros; learns nothing. Its unrolls are V-trace's, or R2D2's where they go to replay."""
 
-    def __init__(self, action: ArraySpec):
+    def __init__(self, action: ArraySpec, replay: bool):
         """Makes an agent for actions of this spec."""
         super().__init__(name="null_agent")
-        self.unroll = UnrollConfig(20)
-        self.experience = FifoConfig()
+        self.unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
+        # Nothing is drawn, so nothing may wait: the minimum size is never reached.
+        self.experience = ReplayConfig(1000, 1001, 0.75, 0.9, 0.6) if replay else FifoConfig()
         self._action = action
 
     @property
@@ -52,10 +56,19 @@ class NullAgent(Agent):
 
 
 class NullServing:
-    """Everything of a learner between the wire and the experience; unrolls are thrown away."""
+    """Everything of a learner between the wire and the experience.
+
+    Unrolls go to replay, or are thrown away where they would go through a queue.
+    """
 
     def __init__(
-        self, address: str, size: str, num_envs: int, envs_per_message: int, inference_batch_size: int
+        self,
+        address: str,
+        size: str,
+        num_envs: int,
+        envs_per_message: int,
+        inference_batch_size: int,
+        replay: bool,
     ):
         """Starts serving.
 
@@ -65,11 +78,14 @@ class NullServing:
           num_envs: environments over all clients.
           envs_per_message: environments in a message.
           inference_batch_size: most environments in an inference call.
+          replay: whether unrolls go to replay.
         """
         spec = null_spec(size)
         identity = EnvironmentIdentity("null", NullConfig(size=size).to_dict(), spec)
         self._envs_per_message = envs_per_message
-        self._core = InferenceCore(NullAgent(spec.action), spec, num_envs, _discard, lambda: 0)
+        agent = NullAgent(spec.action, replay)
+        insert = _replay(agent).insert if replay else _discard
+        self._core = InferenceCore(agent, spec, num_envs, insert, lambda: 0)
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
         self._server = InferenceServer(address, identity, num_envs, self._batcher, envs_per_message)
         self._thread = threading.Thread(
@@ -91,6 +107,13 @@ class NullServing:
         self._batcher.close()
         self._thread.join()
         self._server.stop()
+
+
+def _replay(agent: NullAgent) -> Experience:
+    unroll = agent.unroll
+    return make_experience(
+        agent.experience, 64, unroll.length, unroll.burn_in, lambda unrolls: np.ones(len(unrolls)), seed=0
+    )
 
 
 def _discard(unrolls: list[Unroll]) -> None:

@@ -4,7 +4,8 @@ Prints one JSON object with the agent steps/s of each part, the whole machine to
 
 * `environment`: as many processes as the run has actors step their environments with random actions;
 * `inference`: `EnvTable.act` on batches of --inference_batch_size;
-* `training`: `Trainer.update` on batches of --batch_size unrolls; an update counts B x T agent steps.
+* `training`: `Trainer.update` on batches of --batch_size unrolls: the agent steps whose experience it can
+  take in, each of which it trains on --passes or --replay_ratio times; an update counts B x T.
 
 Inference and training take the threads that TensorFlow chooses (all cores), whatever the flags say: the
 ceiling must not fall when a run's thread counts do. TensorFlow is imported only for those two.
@@ -154,7 +155,7 @@ class _LearnerParts:
         return batch * _calls_per_second(act, seconds)
 
     def training_rate(self, seconds: float) -> float:
-        """Agent steps/s of training."""
+        """Agent steps/s that training can take in."""
         from seed_rl.training.trainer import Trainer
 
         trainer, sample = Trainer(self._agent, self._config), self._sample()
@@ -162,7 +163,8 @@ class _LearnerParts:
         def update() -> None:
             trainer.update(sample, 0.0).metrics["loss"].numpy()
 
-        return self._config.batch_size * self._agent.unroll.length * _calls_per_second(update, seconds)
+        steps = self._config.batch_size * self._agent.unroll.length / self._agent.experience.uses
+        return steps * _calls_per_second(update, seconds)
 
     def _sample(self) -> Sample:
         import tensorflow as tf

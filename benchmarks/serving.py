@@ -1,9 +1,10 @@
 """Actors and inference with a null model, beside a bare gRPC echo of the same bytes.
 
 Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
-core (this process), whose agent answers zeros and whose unrolls are thrown away. The echo has the same number
-of client processes and streams, the same kind of server and clients, and messages of the same sizes. Goal:
-at least 0.70 of the echo's messages/s.
+core (this process), whose agent answers zeros. Its unrolls are thrown away, as if they went through a queue
+(--experience=fifo: V-trace), or go to replay, compressed (--experience=replay: R2D2). The echo has the same
+number of client processes and streams, the same kind of server and clients, and messages of the same sizes.
+Goal: at least 0.70 of the echo's messages/s.
 """
 
 import dataclasses
@@ -56,6 +57,11 @@ class ServingConfig(Options):
     )
     sizes: str = option("atari,vector", f"Sizes of observations, separated by commas: {', '.join(SIZES)}.")
     envs_per_message: str = option("1,8,32", "Environments in a message, separated by commas.")
+    experience: str = option(
+        "fifo",
+        "Where unrolls go: fifo (T = 20, thrown away) or replay (burn-in 40, T = 80).",
+        choices=("fifo", "replay"),
+    )
 
     def validate(self) -> None:
         """Checks the lists."""
@@ -150,7 +156,12 @@ def _start_server(config: ServingConfig, case: Case, kind: str, address: str) ->
 
     num_envs = config.actors * config.streams * case.envs
     return NullServing(
-        address, case.size, num_envs, case.envs, min(config.batch_messages * case.envs, num_envs)
+        address,
+        case.size,
+        num_envs,
+        case.envs,
+        min(config.batch_messages * case.envs, num_envs),
+        replay=config.experience == "replay",
     )
 
 
@@ -205,14 +216,15 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
             figures = [result[kind].get(name, "") for name in names]
             rows.append([case.size, case.envs, kind, *figures, ratio])
     title = (
-        f"Serving: {config.actors} client processes x {config.streams} streams, unix socket, medians of "
-        f"{config.rounds} rounds; p50 and p99 of the round trip as a client sees it"
+        f"Serving ({config.experience}): {config.actors} client processes x {config.streams} streams, unix "
+        f"socket, medians of {config.rounds} rounds; p50 and p99 of the round trip as a client sees it"
     )
     print_table(title, columns, rows)
     ratios = {case.name: result["ratio"] for case, result in results.items()}
     print_result(
         {
             "benchmark": "serving",
+            "experience": config.experience,
             "goal": GOAL,
             "ratios": ratios,
             "lowest_ratio": min(ratios.values()),

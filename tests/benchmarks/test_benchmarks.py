@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import end_to_end, memory, serving
+from benchmarks import end_to_end, memory, replay, serving
 from seed_rl.flags.errors import UsageError
 
 pytest.importorskip("tensorflow", reason="no TensorFlow")
@@ -38,10 +38,12 @@ def result(done):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_serving_compares_with_an_echo():
+@pytest.mark.parametrize("experience", ["fifo", "replay"])
+def test_serving_compares_with_an_echo(experience):
     found = result(
         benchmark(
             "serving",
+            f"--experience={experience}",
             *("--seconds=0.3", "--warm_up_secs=0", "--rounds=1", "--actors=1", "--streams=2"),
             *("--batch_messages=1", "--sizes=vector", "--envs_per_message=2"),
         )
@@ -57,19 +59,38 @@ def test_serving_compares_with_an_echo():
         assert figures[kind]["server_cores"] > 0
 
 
-def test_end_to_end_compares_with_its_parts():
+@pytest.mark.parametrize("variant", ["feed_forward", "r2d2"])
+def test_end_to_end_compares_with_its_parts(variant):
     pytest.importorskip("ale_py", reason="no Atari")
-    short = ("--seconds=1", "--warm_up_secs=0", "--part_secs=0.2", "--rounds=1", "--variants=feed_forward")
-    found = result(benchmark("end_to_end", *short, *TINY_RUN))
-    figures = found["figures"]["feed_forward"]
+    short = ("--seconds=1", "--warm_up_secs=0", "--part_secs=0.2", "--rounds=1", f"--variants={variant}")
+    replay = ("--burn_in=2", "--lstm_size=8", "--head_size=8", "--n_steps=2", "--replay_buffer_min_size=5")
+    found = result(benchmark("end_to_end", *short, *TINY_RUN, *(replay if variant == "r2d2" else ())))
+    figures = found["figures"][variant]
     rates = [figures[f"{part}_agent_steps_per_second"] for part in ("environment", "inference", "training")]
     ceiling = 4 / sum(1 / rate for rate in rates)
     assert figures["ceiling_frames_per_second"] == pytest.approx(ceiling, rel=0.01)
     ratio = figures["frames_per_second"] / ceiling
-    assert found["ratios"]["feed_forward"] == pytest.approx(ratio, rel=0.01, abs=0.001)
+    assert found["ratios"][variant] == pytest.approx(ratio, rel=0.01, abs=0.001)
     (before, after), *_ = figures["memory_mib"]
     assert before.keys() == after.keys() == {"learner", "actor 0"}
     assert min(before.values()) > 10
+
+
+def test_replay_measures_memory_and_speed():
+    pytest.importorskip("ale_py", reason="no Atari")
+    found = result(
+        benchmark(
+            "replay",
+            *("--games=Pong", "--fill_game=Pong", "--speed_games=Pong", "--steps=1000"),
+            *("--fill_sequences=100", "--seconds=0.5", "--rounds=1"),
+        )
+    )
+    # 10^5 sequences: 85 GB of frames as they are, a hundredth of that for this game, and never nothing.
+    assert 0.1 < found["gib"]["Pong"] == found["median_gib"] == found["hardest_gib"] < 4
+    assert found["filled"]["sequences"] == 100
+    assert 0 < found["filled"]["counted_gib"] < found["filled"]["uncompressed_gib"]
+    assert found["sequences_per_second"]["Pong"] > 0
+    assert found["speed"]["Pong"]["ring"] > 0
 
 
 def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
@@ -93,6 +114,7 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
     [
         (memory, "--run=nowhere", "name a run directory"),
         (serving, "--sizes=huge", "choose from: atari, vector"),
+        (replay, "--games=Pong,Chess", "Chess is no game of Atari-57"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
     ],
 )

@@ -1,0 +1,74 @@
+"""The reference that replay is measured against: a ring of plain NumPy arrays, every sequence whole."""
+
+import threading
+from typing import Any
+
+import numpy as np
+import optree
+
+from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.rate_limiter import RateLimiter
+from seed_rl.experience.sum_tree import SumTree
+from seed_rl.types import Sample, Unroll
+
+
+class NumpyRing(Experience):
+    """Prioritized replay without compression and without sharing: one array `[capacity, S, ...]` a leaf."""
+
+    def __init__(self, capacity: int, batch_size: int, replay_ratio: float):
+        """Allocates at the first unroll."""
+        self._capacity, self._batch_size = capacity, batch_size
+        self._tree, self._limiter = SumTree(capacity), RateLimiter(replay_ratio, batch_size, 1)
+        self._random = np.random.default_rng(0)
+        self._rows: Any = None
+        self._next, self._closed, self._changed = 0, False, threading.Condition()
+
+    def insert(self, unrolls: list[Unroll]) -> None:
+        """Copies each into a row."""
+        for unroll in unrolls:
+            parts = (unroll.prev_action, unroll.env, unroll.agent, unroll.initial_state)
+            if self._rows is None:
+                self._rows = optree.tree_map(lambda x: np.zeros((self._capacity, *x.shape), x.dtype), parts)
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
+                if self._closed:
+                    raise ClosedError
+                index = self._next % self._capacity
+            optree.tree_map(lambda rows, part, index=index: rows.__setitem__(index, part), self._rows, parts)
+            with self._changed:
+                self._tree.set(np.array([index]), self._random.random(1))
+                self._next += 1
+                self._limiter.inserted(self._next)
+                self._changed.notify_all()
+
+    def sample(self) -> Batch:
+        """Gathers rows and makes them time-major."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
+            if self._closed:
+                raise ClosedError
+            indices = self._tree.sample(self._batch_size, self._random)
+            self._limiter.sampled()
+            self._changed.notify_all()
+        *steps, state = self._rows
+        steps = optree.tree_map(
+            lambda rows: np.stack([rows[index] for index in indices], axis=1), tuple(steps)
+        )
+        state = optree.tree_map(lambda rows: rows[indices], state)
+        weight = np.ones(self._batch_size, np.float32)
+        return Batch(Sample(*steps, state, weight), np.zeros(self._batch_size, np.int64), indices)
+
+    def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:
+        """Sets them."""
+        with self._changed:
+            self._tree.set(handle, priorities)
+
+    def figures(self) -> dict[str, float]:
+        """None."""
+        return {}
+
+    def close(self) -> None:
+        """Ends every wait."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
