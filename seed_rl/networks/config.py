@@ -5,6 +5,7 @@ import dataclasses
 from seed_rl.options import Options, option
 
 TORSOS = ("auto", "mlp", "shallow", "nature", "resnet")
+INITIALIZERS = ("he_normal", "glorot_uniform")
 FRAME_STACKS = (1, 2, 4, 8)
 
 
@@ -30,6 +31,11 @@ class NetworkConfig(Options):
         False,
         "Whether observations are brought to mean 0 and variance 1 by running statistics (images: a mean per "
         "pixel, one variance). The paper does not: uint8 counts as fractions of 255, and the rest as it is.",
+    )
+    initializer: str = option(
+        "he_normal",
+        "What the weights of layers that a ReLU follows start from. The paper's R2D2 has glorot_uniform.",
+        choices=INITIALIZERS,
     )
     use_last_action_and_reward: bool = option(
         True, "Whether the last action, and the last reward clipped to [-1, 1], are inputs of the network."

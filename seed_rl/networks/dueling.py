@@ -37,8 +37,9 @@ class DuelingNetwork(keras.layers.Layer):
         """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
-        self._value_hidden, self._value = _stream(units, 1, start_at_zero)
-        self._advantage_hidden, self._advantage = _stream(units, num_actions, start_at_zero)
+        initializers = config.initializer, "zeros" if start_at_zero else "glorot_uniform"
+        self._value_hidden, self._value = _stream(units, 1, *initializers)
+        self._advantage_hidden, self._advantage = _stream(units, num_actions, *initializers)
         self.unroll(*self.trunk.example())
         self.built = True
 
@@ -50,8 +51,8 @@ class DuelingNetwork(keras.layers.Layer):
         return value + advantage - tf.reduce_mean(advantage, -1, keepdims=True), state
 
 
-def _stream(units: int, outputs: int, start_at_zero: bool) -> tuple[keras.layers.Dense, keras.layers.Dense]:
-    hidden = keras.layers.Dense(units, activation="relu", kernel_initializer="he_normal")
-    return hidden, keras.layers.Dense(
-        outputs, kernel_initializer="zeros" if start_at_zero else "glorot_uniform"
-    )
+def _stream(
+    units: int, outputs: int, initializer: str, last_initializer: str
+) -> tuple[keras.layers.Dense, keras.layers.Dense]:
+    hidden = keras.layers.Dense(units, activation="relu", kernel_initializer=initializer)
+    return hidden, keras.layers.Dense(outputs, kernel_initializer=last_initializer)

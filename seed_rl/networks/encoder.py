@@ -47,7 +47,7 @@ class Encoder(keras.layers.Layer):
         if config.normalize_observations:
             self._scales = [_running_scale(config, spec) for spec in specs]
         made = (
-            torsos.make_torso(config.torso, spec, shape, config.mlp_units, scale)
+            torsos.make_torso(config.torso, spec, shape, config.mlp_units, scale, config.initializer)
             for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
         )
         self._torsos = track_each(self, made, "torso")

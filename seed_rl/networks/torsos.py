@@ -38,7 +38,12 @@ def is_one_hot(spec: ArraySpec) -> bool:
 
 
 def make_torso(
-    name: str, spec: ArraySpec, shape: tuple[int, ...], mlp_units: Sequence[int], scale: Scale | None = None
+    name: str,
+    spec: ArraySpec,
+    shape: tuple[int, ...],
+    mlp_units: Sequence[int],
+    scale: Scale | None = None,
+    initializer: str = "he_normal",
 ) -> Any:
     """The torso for one array of an observation.
 
@@ -48,25 +53,28 @@ def make_torso(
       shape: of the array as the torso sees it, after frame stacking.
       mlp_units: hidden layers of the MLP.
       scale: of the inputs; None: fixed.
+      initializer: of layers that a ReLU follows, by Keras's name.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
     """
     scale = scale or FixedScale(spec)
     if not is_image(spec):
-        return MLP(spec, mlp_units, scale)
+        return MLP(spec, mlp_units, scale, initializer)
     height, width, _ = shape
     if name == "auto":
         name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
     if name == "mlp":
-        return MLP(spec, mlp_units, scale)
+        return MLP(spec, mlp_units, scale, initializer)
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
             f"--torso={name} needs images of at least {smallest}x{smallest}, and this environment's are "
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
-    return resnet(scale) if name == "resnet" else cnn(scale, *_CONVOLUTIONS[name])
+    if name == "resnet":
+        return resnet(scale, initializer=initializer)
+    return cnn(scale, *_CONVOLUTIONS[name], initializer)
 
 
 class MLP(keras.layers.Layer):
@@ -75,10 +83,10 @@ class MLP(keras.layers.Layer):
     Bounded integers become one-hot vectors; anything else is scaled.
     """
 
-    def __init__(self, spec: ArraySpec, units: Sequence[int], scale: Scale):
+    def __init__(self, spec: ArraySpec, units: Sequence[int], scale: Scale, initializer: str = "he_normal"):
         super().__init__()
         self._spec, self._scale = spec, scale
-        self._dense = Chain([_dense(n) for n in units])
+        self._dense = Chain([_dense(n, initializer) for n in units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """From `[N, *shape]` to `[N, F]`."""
@@ -98,25 +106,36 @@ class MLP(keras.layers.Layer):
         return tf.clip_by_value(scaled, -_MAX_ABS_SCALED, _MAX_ABS_SCALED)
 
 
-def cnn(scale: Scale, convolutions: Sequence[tuple[int, int, int]], units: int) -> Any:
+def cnn(
+    scale: Scale, convolutions: Sequence[tuple[int, int, int]], units: int, initializer: str = "he_normal"
+) -> Any:
     """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
 
     The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left) and that of Mnih et al., 2015.
     """
     (filters, size, stride), *rest = convolutions
-    first = PixelConv2D(scale, filters, size, stride, activation="relu", kernel_initializer=_he())
-    others = [keras.layers.Conv2D(f, k, s, activation="relu", kernel_initializer=_he()) for f, k, s in rest]
-    return Chain([first, *others, keras.layers.Flatten(), _dense(units)])
+    kwargs = {"activation": "relu", "kernel_initializer": initializer}
+    first = PixelConv2D(scale, filters, size, stride, **kwargs)
+    others = [keras.layers.Conv2D(f, k, s, **kwargs) for f, k, s in rest]
+    return Chain([first, *others, keras.layers.Flatten(), _dense(units, initializer)])
 
 
-def resnet(scale: Scale, sections: Sequence[int] = (16, 32, 32), blocks: int = 2) -> Any:
-    """The deep network of IMPALA (2018, figure 3, right), 15 convolutions: `[N, H, W, C]` to `[N, 256]`."""
+def resnet(
+    scale: Scale,
+    sections: Sequence[int] = (16, 32, 32),
+    blocks: int = 2,
+    initializer: str = "he_normal",
+) -> Any:
+    """The deep network of IMPALA (2018, figure 3, right), 15 convolutions: `[N, H, W, C]` to `[N, 256]`.
+
+    `initializer` is the last layer's; the convolutions of residual blocks start from Glorot's.
+    """
     chain: list[Any] = []
     for i, filters in enumerate(sections):
         chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
         chain += [ResidualBlock(filters) for _ in range(blocks)]
-    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256)])
+    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256, initializer)])
 
 
 class ResidualBlock(keras.layers.Layer):
@@ -168,13 +187,9 @@ class Chain(keras.layers.Layer):
         return inputs
 
 
-def _he() -> Any:
-    return keras.initializers.HeNormal()
-
-
 def _conv3x3(filters: int) -> Any:
     return keras.layers.Conv2D(filters, 3, padding="same")
 
 
-def _dense(units: int) -> Any:
-    return keras.layers.Dense(units, activation="relu", kernel_initializer=_he())
+def _dense(units: int, initializer: str) -> Any:
+    return keras.layers.Dense(units, activation="relu", kernel_initializer=initializer)

@@ -85,6 +85,8 @@ def test_the_paper_preset_of_r2d2_is_tables_8_and_9():
         "lstm_size": 512,
         "head_size": 512,
         "torso": "nature",
+        "initializer": "glorot_uniform",
+        "start_at_zero": False,
     }
     optimizer = {
         "batch_size": 64,

@@ -114,3 +114,15 @@ def test_every_variable_gets_a_gradient(make):
         loss = tf.reduce_sum(tf.square(torso(images)))
     for gradient in tape.gradient(loss, torso.trainable_variables):
         assert np.abs(gradient.numpy()).sum() > 0
+
+
+@pytest.mark.parametrize("name", ["shallow", "nature", "mlp"])
+def test_weights_start_from_the_initializer_that_was_asked_for(name):
+    """Glorot's uniform weights have a bound, (6 / (fan in + fan out))^1/2, and come close to it."""
+    shape = (48, 48, 4)
+    torso = make_torso(name, ArraySpec(shape, "uint8"), shape, (64,), initializer="glorot_uniform")
+    torso(np.zeros((1, *shape), np.uint8))
+    for kernel in (v.numpy() for v in torso.trainable_variables if len(v.shape) > 1):
+        area = np.prod(kernel.shape[:-2])
+        bound = np.sqrt(6 / (area * (kernel.shape[-2] + kernel.shape[-1])))
+        assert 0.95 * bound < np.abs(kernel).max() <= bound
