@@ -145,8 +145,8 @@ def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, fl
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
     """A run of training: its speed after the warm-up, inference's figures, and memory."""
     with LocalRun(run_flags) as run:
-        run.wait_until(lambda: bool(_trained(run)), _START_TIMEOUT_SECS, "first update")
-        warm = _trained(run)[0]["seconds"] + config.warm_up_secs
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
+        warm = run.metrics()[0]["seconds"] + config.warm_up_secs
         patience = config.warm_up_secs + config.seconds + 60
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
         first, memory = run.metrics()[-1], [run.memory_mib()]
@@ -166,11 +166,6 @@ def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
         **{name: last[name] for name in names if name in last},
         "memory_mib": memory,
     }
-
-
-def _trained(run: LocalRun) -> list[dict[str, Any]]:
-    """The figures since the first update."""
-    return [figures for figures in run.metrics() if figures["updates"]]
 
 
 def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 import threading
 from typing import Protocol
 
+import numpy as np
 import zstandard
 
 NAMES = ("zstd", "none")
@@ -14,11 +15,15 @@ _LEVEL = 1
 class Compressor(Protocol):
     """Lossless, thread-safe, and without the interpreter lock while it works."""
 
-    def compress(self, raw: bytes) -> bytes:
-        """The same in fewer bytes."""
+    def compress(self, raw: np.ndarray) -> bytes:
+        """The same bytes (uint8 `[N]`) in fewer."""
 
-    def decompress(self, compressed: bytes | memoryview) -> bytes:
-        """The inverse of `compress`."""
+    def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
+        """The inverse of `compress`, into an array uint8 `[N]` of the right size.
+
+        Raises:
+          ValueError: these are not so many bytes, or not compressed ones.
+        """
 
 
 class Zstandard:
@@ -27,29 +32,34 @@ class Zstandard:
     def __init__(self) -> None:
         self._local = threading.local()  # Its contexts must not be shared between threads.
 
-    def compress(self, raw: bytes) -> bytes:
-        """One frame, its length inside."""
+    def compress(self, raw: np.ndarray) -> bytes:
+        """One frame."""
         if not hasattr(self._local, "compressor"):
             self._local.compressor = zstandard.ZstdCompressor(_LEVEL)
         return self._local.compressor.compress(raw)
 
-    def decompress(self, compressed: bytes | memoryview) -> bytes:
-        """The inverse of `compress`."""
+    def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
+        """See `Compressor.decompress`; fresh memory for the result would cost more than decompressing."""
         if not hasattr(self._local, "decompressor"):
             self._local.decompressor = zstandard.ZstdDecompressor()
-        return self._local.decompressor.decompress(compressed)
+        try:
+            size = self._local.decompressor.stream_reader(compressed).readinto(raw)
+        except zstandard.ZstdError as error:
+            raise ValueError(f"These bytes cannot be decompressed ({error}).") from None
+        if size != len(raw):
+            raise ValueError(f"There are {size} bytes where {len(raw)} are needed.")
 
 
 class Uncompressed:
     """Leaves everything as it is."""
 
-    def compress(self, raw: bytes) -> bytes:
-        """`raw` itself."""
-        return raw
+    def compress(self, raw: np.ndarray) -> bytes:
+        """A copy."""
+        return raw.tobytes()
 
-    def decompress(self, compressed: bytes | memoryview) -> bytes:
-        """`compressed` itself, or a copy where it is a view."""
-        return bytes(compressed)
+    def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
+        """See `Compressor.decompress`."""
+        raw[:] = np.frombuffer(compressed, np.uint8)
 
 
 def make_compressor(name: str) -> Compressor:

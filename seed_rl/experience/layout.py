@@ -6,12 +6,14 @@ the unroll after it.
 """
 
 import itertools
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import optree
 
+from seed_rl.experience.buffer_pool import BufferPool
 from seed_rl.experience.compression import Compressor
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
@@ -33,10 +35,11 @@ class _Leaf(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype
+    nbytes: int
 
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+def _leaf(array: np.ndarray) -> _Leaf:
+    return _Leaf(array.shape, array.dtype, array.nbytes)
 
 
 class Layout:
@@ -49,10 +52,11 @@ class Layout:
           ValueError: the unroll shares more steps with the one before it than it has new ones.
         """
         self._stored_info, self._compressor = tuple(stored_info), compressor
+        self._local, self._pool = threading.local(), BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
-        self._leaves = [_Leaf(x.shape[1:], x.dtype) for x in steps]
-        self._state_leaves = [_Leaf(np.shape(x), np.asarray(x).dtype) for x in state]
+        self._leaves = [_leaf(x[0]) for x in steps]
+        self._state_leaves = [_leaf(np.asarray(x)) for x in state]
         self.num_steps = len(steps[0])
         shared = burn_in + 1
         if self.num_steps < 2 * shared:
@@ -83,15 +87,15 @@ class Layout:
             self._pack_steps(steps, self._prefix) if prefix is None else prefix,
             self._pack_steps(steps, self._head),
             self._pack_steps(steps, self._tail),
-            self._join(optree.tree_leaves(unroll.initial_state)),
+            self._join(optree.tree_leaves(unroll.initial_state), self._state_leaves, 1),
             unroll.policy_version,
         )
 
     def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> Sample:
         """A time-major batch `[S, B, ...]` with the importance weights `[B]`."""
         size = len(packed)
-        steps = [np.empty((self.num_steps, size, *leaf.shape), leaf.dtype) for leaf in self._leaves]
-        states = [np.empty((size, *leaf.shape), leaf.dtype) for leaf in self._state_leaves]
+        steps = [self._pool.array((self.num_steps, size, *x.shape), x.dtype) for x in self._leaves]
+        states = [self._pool.array((size, *x.shape), x.dtype) for x in self._state_leaves]
         for index, unroll in enumerate(packed):
             blobs = (unroll.prefix, unroll.head, unroll.tail)
             for part, blob in zip((self._prefix, self._head, self._tail), blobs, strict=True):
@@ -109,15 +113,33 @@ class Layout:
         info = {name: unroll.agent.info[name] for name in self._stored_info}
         return unroll.prev_action, unroll.env, unroll.agent._replace(info=info)
 
-    def _pack_steps(self, leaves: Sequence[np.ndarray], part: slice) -> bytes:
-        return self._join([leaf[part] for leaf in leaves])
+    def _pack_steps(self, steps: Sequence[np.ndarray], part: slice) -> bytes:
+        return self._join([array[part] for array in steps], self._leaves, part.stop - part.start)
 
-    def _join(self, arrays: Sequence[Any]) -> bytes:
+    def _join(self, arrays: Sequence[Any], leaves: Sequence[_Leaf], count: int) -> bytes:
         """The first array's bytes, then the second's, and so on, compressed together."""
-        return self._compressor.compress(b"".join(np.asarray(array).tobytes() for array in arrays))
+        raw = self._scratch(leaves, count)
+        for view, array in zip(_views(raw, leaves, count), arrays, strict=True):
+            view[...] = array
+        return self._compressor.compress(raw)
 
     def _split(self, blob: Blob, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
-        raw, start = self._compressor.decompress(blob), 0
-        for leaf in leaves:
-            yield np.ndarray((count, *leaf.shape), leaf.dtype, raw, start)
-            start += count * leaf.nbytes
+        """The inverse of `_join`; what it gives is overwritten by the next call in this thread."""
+        raw = self._scratch(leaves, count)
+        self._compressor.decompress(blob, raw)
+        return _views(raw, leaves, count)
+
+    def _scratch(self, leaves: Sequence[_Leaf], count: int) -> np.ndarray:
+        """Memory for `count` steps, the same again and again: fresh memory is slow to touch."""
+        size = count * sum(leaf.nbytes for leaf in leaves)
+        if size > len(getattr(self._local, "scratch", b"")):
+            self._local.scratch = np.empty(size, np.uint8)
+        return self._local.scratch[:size] if size else np.empty(0, np.uint8)
+
+
+def _views(raw: np.ndarray, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
+    """The arrays `[count, ...]` that lie one after the other in `raw`."""
+    start = 0
+    for leaf in leaves:
+        yield np.ndarray((count, *leaf.shape), leaf.dtype, raw, start)
+        start += count * leaf.nbytes

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import end_to_end, memory, replay, serving
+from benchmarks import end_to_end, memory, recall, replay, serving
 from seed_rl.flags.errors import UsageError
 
 pytest.importorskip("tensorflow", reason="no TensorFlow")
@@ -93,6 +93,22 @@ def test_replay_measures_memory_and_speed():
     assert found["speed"]["Pong"]["ring"] > 0
 
 
+def test_recall_runs_an_agent_with_and_without_memory():
+    variants = ("r2d2_lstm", "r2d2_feed_forward")
+    found = result(
+        benchmark(
+            "recall",
+            *("--delay=2", "--frames=3000", f"--variants={','.join(variants)}"),
+            *("--burn_in=1", "--unroll_length=4", "--n_steps=2", "--replay_buffer_min_size=20"),
+            *("--num_actors=1", "--env_batch_size=4", "--num_eval_envs=1", "--log_period_secs=0.3"),
+        )
+    )
+    for variant in variants:
+        figures = found["figures"][variant]
+        assert 0 <= figures["mean_return"] <= 1
+        assert figures["frames"] >= 3000 or figures["mean_return"] >= found["goal"]
+
+
 def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
     def read(name, slope):
         (tmp_path / name).mkdir()
@@ -115,6 +131,7 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
         (memory, "--run=nowhere", "name a run directory"),
         (serving, "--sizes=huge", "choose from: atari, vector"),
         (replay, "--games=Pong,Chess", "Chess is no game of Atari-57"),
+        (recall, "--variants=dqn", "choose from: vtrace_lstm, vtrace_feed_forward"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
     ],
 )

@@ -1,0 +1,89 @@
+"""Recall at a long delay: what a memory is worth, for both agents, with an LSTM and feed-forward.
+
+Each run is `seed_rl.local_main` on its agent's preset for recall, with a delay longer than R2D2's burn-in,
+until its mean return (R2D2: in evaluation) reaches the goal or its frames are over. Chance is 0.5. Goal: at
+least 0.95 with the LSTM, and chance without it.
+
+Flags of local_main may be added (as --name=value) and win over the defaults.
+"""
+
+import dataclasses
+import sys
+from typing import Any
+
+from benchmarks.harness import LocalRun, parse, print_result, print_table
+from seed_rl.flags.errors import run_main
+from seed_rl.launch.presets import configs_directory
+from seed_rl.options import Options, option
+
+GOAL = 0.95
+
+_FEWEST_EPISODES = 200
+
+_AGENT_FLAGS = {
+    # Advantages must reach back over the whole delay.
+    "vtrace": ("--unroll_length=40", "--lambda_=1", "--entropy_cost=0.003"),
+    "r2d2": ("--unroll_length=40", "--burn_in=20"),
+}
+_MEMORY_FLAGS = {"lstm": "--lstm_size=32", "feed_forward": "--lstm_size=0"}
+VARIANTS = tuple(f"{agent}_{memory}" for agent in _AGENT_FLAGS for memory in _MEMORY_FLAGS)
+
+
+@dataclasses.dataclass(frozen=True)
+class RecallBenchmarkConfig(Options):
+    """Settings of the recall benchmark."""
+
+    delay: int = option(30, "Agent steps between the cue and the answer.", at_least=1)
+    frames: int = option(500_000, "Most environment frames of a run.", at_least=1)
+    variants: str = option(",".join(VARIANTS), f"Variants, separated by commas: {', '.join(VARIANTS)}.")
+
+    def validate(self) -> None:
+        """Checks the list."""
+        if not set(self.variants.split(",")) <= set(VARIANTS):
+            raise ValueError(f"--variants={self.variants} is not valid; choose from: {', '.join(VARIANTS)}.")
+
+
+def main(argv: list[str]) -> int:
+    """Runs the benchmark."""
+    config, rest = parse(argv, __doc__ or "", RecallBenchmarkConfig, pass_through=True)
+    results = {}
+    for variant in config.variants.split(","):
+        results[variant] = _run(config, variant, rest)
+        print(f"{variant}: {results[variant]['mean_return']:.2f}", file=sys.stderr, flush=True)
+    rows = [[variant, *figures.values()] for variant, figures in results.items()]
+    title = f"Recall with a delay of {config.delay} agent steps; R2D2's return is that of evaluation"
+    print_table(title, ["variant", "mean return", "frames", "seconds"], rows)
+    print_result({"benchmark": "recall", "goal": GOAL, "delay": config.delay, "figures": results})
+    return 0
+
+
+def _run(config: RecallBenchmarkConfig, variant: str, rest: list[str]) -> dict[str, Any]:
+    """The last figures of a run."""
+    agent, memory = variant.split("_", 1)
+    flags = [
+        f"--flagfile={configs_directory() / f'recall_{agent}_small.flags'}",
+        *_AGENT_FLAGS[agent],
+        _MEMORY_FLAGS[memory],
+        f"--delay={config.delay}",
+        f"--total_environment_frames={config.frames}",
+        "--log_period_secs=2",
+        *rest,
+    ]
+    name = "mean_evaluation_return" if agent == "r2d2" else "mean_return"
+    with LocalRun(flags) as run:
+        run.wait_until(lambda: _ended(run, name, config.frames), 60 + config.frames / 100, "end of the run")
+        last = [figures for figures in run.metrics() if name in figures][-1]
+    return {"mean_return": last[name], "frames": last["env_frames"], "seconds": last["seconds"]}
+
+
+def _ended(run: LocalRun, name: str, frames: int) -> bool:
+    periods = run.metrics()
+    if not periods:
+        return False
+    # A few episodes may all be good by chance.
+    solved = any(p.get(name, 0) >= GOAL and p["episodes"] >= _FEWEST_EPISODES for p in periods)
+    return solved or periods[-1]["env_frames"] >= frames
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)
