@@ -7,6 +7,9 @@ class RateLimiter:
     Nothing is drawn before `min_size` unrolls are there, and until then nothing counts. From then on the
     number of unrolls drawn stays within two batches below `replay_ratio` times the number that came in. One
     of the two directions is always open.
+
+    Attributes:
+      started: whether the minimum size has been reached.
     """
 
     def __init__(self, replay_ratio: float, batch_size: int, min_size: int):
@@ -18,7 +21,7 @@ class RateLimiter:
           min_size: unrolls before the first batch.
         """
         self._ratio, self._batch_size, self._min_size = replay_ratio, batch_size, min_size
-        self._started = False
+        self.started = False
         self._inserted = self._sampled = 0
 
     @property
@@ -28,20 +31,20 @@ class RateLimiter:
 
     def may_insert(self) -> bool:
         """False while training has to catch up."""
-        return not self._started or self._credit() < 2 * self._batch_size
+        return not self.started or self._credit() < 2 * self._batch_size
 
     def may_sample(self) -> bool:
         """False while inference has to catch up."""
-        return self._started and self._credit() >= self._batch_size
+        return self.started and self._credit() >= self._batch_size
 
     def inserted(self, size: int) -> None:
         """An unroll came in, and there are `size` now."""
-        self._inserted += self._started
-        self._started = self._started or size >= self._min_size
+        self._inserted += self.started
+        self.started = self.started or size >= self._min_size
 
     def restored(self, size: int) -> None:
         """There are `size` unrolls from the start."""
-        self._started = size >= self._min_size
+        self.started = size >= self._min_size
 
     def sampled(self) -> None:
         """A batch was drawn."""

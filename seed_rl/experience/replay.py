@@ -168,13 +168,15 @@ class Replay(Experience):
 
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings ask for it; other threads go on meanwhile."""
+        layout = self._layout
+        if layout is None or not self._config.checkpoint:
+            return
         with self._changed:
-            layout, serials = self._layout, range(self._oldest, self._next)
+            serials = range(self._oldest, self._next)
             priorities = self._tree.get(np.array(serials, np.int64) % self._config.capacity)
             entries = [self._entry(serial) for serial in serials]
-        if layout is not None and self._config.checkpoint:
-            header = {"layout": layout.describe(), "compression": self._config.compression}
-            replay_file.write(path, replay_file.Contents(header, priorities, entries))
+        header = {"layout": layout.describe(), "compression": self._config.compression}
+        replay_file.write(path, replay_file.Contents(header, priorities, entries))
 
     def restore(self, path: str) -> None:
         """Takes what `save` wrote, if the settings ask for it and there is such a file.
@@ -249,7 +251,7 @@ class Replay(Experience):
 
     def _let_go(self) -> None:
         """Removes the oldest unroll."""
-        if len(self) < min(self._config.min_size, self._config.capacity):
+        if not self._limiter.started and len(self) < min(self._config.min_size, self._config.capacity):
             raise ValueError(
                 f"Replay reached --replay_max_bytes ({self._max_bytes / 2**30:.2f} GiB) at {len(self)} "
                 f"unrolls, fewer than --replay_buffer_min_size={self._config.min_size}; raise the first or "

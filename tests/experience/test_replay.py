@@ -27,7 +27,7 @@ CONFIG = ReplayConfig(
 class Open:
     """In place of the rate limiter: nobody waits."""
 
-    measured_ratio = None
+    measured_ratio, started = None, False
 
     def may_insert(self):
         return True
@@ -165,6 +165,24 @@ def test_a_limit_in_bytes_below_the_minimum_size_is_said():
         ValueError, match=r"--replay_max_bytes .* fewer than --replay_buffer_min_size=18; raise"
     ):
         filled(replay, Streams(1, 8, 4).unrolls(0, 20))
+
+
+def test_a_size_that_was_reached_may_be_lost_again():
+    """Frames that compress worse than those before them: fewer fit, and training goes on."""
+    rng = np.random.default_rng(0)
+    replay = make(8, 4, capacity=1000, max_bytes=300_000, min_size=50, replay_ratio=0.5)
+    replay.insert([noisy(unroll, 0, rng) for unroll in Streams(1, 8, 4).unrolls(0, 50)])
+    for unroll in Streams(1, 8, 4).unrolls(0, 60):
+        while replay._limiter.may_sample():
+            replay.sample()
+        replay.insert([noisy(unroll, 256, rng)])
+    assert 10 < len(replay) < 50
+
+
+def noisy(unroll, top, rng):
+    image = rng.integers(0, max(top, 1), (*unroll.env.observation["image"].shape[:1], 24, 24), np.uint8)
+    observation = unroll.env.observation | {"image": image}
+    return unroll._replace(env=unroll.env._replace(observation=observation), first_step=0)
 
 
 def test_a_limit_above_the_machine_is_refused():
