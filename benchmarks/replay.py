@@ -17,6 +17,7 @@ recorded first; to fill replay for real a recording is repeated.
 
 import dataclasses
 import itertools
+import math
 import os
 import statistics
 import sys
@@ -159,11 +160,12 @@ def _fill(recording: Recording, config: ReplayBenchmarkConfig) -> dict[str, floa
     # Nothing is drawn before the minimum size, and nothing waits.
     replay = _make(config.fill_sequences, min_size=config.fill_sequences)
     streams = [_unrolls(recording, env_id) for env_id in range(num_envs)]
+    per_batch = math.ceil(BATCH / REPLAY_RATIO)  # Sequences to come in before the next batch may be drawn.
     for index in range(config.fill_sequences):
         replay.insert([next(streams[index % num_envs])])
     for index in range(config.fill_sequences // 10):
         replay.insert([next(streams[index % num_envs])])
-        if index % int(BATCH / REPLAY_RATIO) == int(BATCH / REPLAY_RATIO) - 1:
+        if index % per_batch == per_batch - 1:
             replay.sample()
     grown = process.memory_info().rss - rss
     figures = {
