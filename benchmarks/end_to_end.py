@@ -37,23 +37,7 @@ from seed_rl.options import Options, option
 
 GOAL = 0.85
 
-RUN_FLAGS = (
-    "--environment=atari",
-    "--agent=vtrace",
-    "--game=Pong",
-    "--full_action_space=false",
-    "--max_abs_reward=1",
-    "--torso=nature",
-    "--frame_stack=4",
-    "--unroll_length=20",
-    "--num_actors=2",
-    "--env_batch_size=32",
-    "--num_env_groups=2",
-    "--inference_batch_size=32",
-    "--batch_size=32",
-    "--total_environment_frames=1000000000",
-    "--log_period_secs=2",
-)
+RUN_FLAGS = (f"--flagfile={Path(__file__).with_suffix('.flags')}",)
 
 VARIANTS = {
     "feed_forward": ("--lstm_size=0",),

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import end_to_end, memory, recall, replay, serving
 from seed_rl.flags.errors import UsageError
+from seed_rl.launch.plan import complete_arguments, parse_local
 
 pytest.importorskip("tensorflow", reason="no TensorFlow")
 
@@ -57,6 +58,16 @@ def test_serving_compares_with_an_echo(experience):
         )
         assert 0 < figures[kind]["round_trip_p50_ms"] <= figures[kind]["round_trip_p99_ms"]
         assert figures[kind]["server_cores"] > 0
+
+
+@pytest.mark.parametrize("variant", end_to_end.VARIANTS)
+def test_the_run_and_its_parts_have_the_same_settings(variant):
+    """A regression: the launcher added its preset, with two or four passes, to the run alone."""
+    flags = [*end_to_end.RUN_FLAGS, *end_to_end.VARIANTS[variant]]
+    arguments, preset = complete_arguments(flags)
+    assert preset is None
+    given, completed = (parse_local(["local_main", *args], "") for args in (flags, arguments))
+    assert given.agent_config() == completed.agent_config()
 
 
 @pytest.mark.parametrize("variant", ["feed_forward", "r2d2"])
