@@ -20,7 +20,9 @@ def local_run(house, *args):
 
 def test_trains_stops_and_goes_on_with_a_full_replay(house):
     run = local_run(house)
-    house.wait_for_metrics(lambda line: line["updates"] > 100 and "mean_evaluation_return" in line, run)
+    house.wait_for_metrics(
+        lambda line: line["replay_size"] == 400 and line["updates"] and "mean_evaluation_return" in line, run
+    )
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.output
     stopped = house.metrics()[-1]
