@@ -189,7 +189,7 @@ class EnvironmentContract:
         for closable in (make_env(), make_batch([0, 1])):
             closable.reset()
             closable.close()
-            closable.close()
+            assert closable.close() is None
 
 
 def _at(observation: Any, path: tuple[Any, ...]) -> Any:

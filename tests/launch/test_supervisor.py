@@ -234,6 +234,7 @@ def test_nothing_is_left_when_the_supervisor_is_killed(start):
     pids = [run.pid(name) for name in ("learner", "actor0", "actor1")]
     run.signal(signal.SIGKILL)
     run.wait_until(lambda: not any(map(run.alive, pids)), "the children's end")
+    assert not any(map(run.alive, pids))
 
 
 def test_back_off_doubles_up_to_the_longest_and_starts_anew_after_a_healthy_life():

@@ -40,8 +40,10 @@ def test_new_and_empty_directories_are_fine(tmp_path):
 
 
 def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir):
+    before = contents(logdir)
     run_directory.check(str(logdir), identity())
     run_directory.check(str(logdir), identity(discounting=0.5, unroll_length=7))
+    assert contents(logdir) == before
 
 
 def test_record_says_settings_and_versions_and_touches_nothing_else(logdir):
