@@ -21,6 +21,7 @@ from typing import Any
 
 from benchmarks.harness import (
     LocalRun,
+    check_names,
     finish,
     medians,
     module_child,
@@ -70,8 +71,7 @@ class EndToEndConfig(Options):
 
     def validate(self) -> None:
         """Checks the list."""
-        if not set(self.variants.split(",")) <= set(VARIANTS):
-            raise ValueError(f"--variants={self.variants} is not valid; choose from: {', '.join(VARIANTS)}.")
+        check_names("variants", self.variants, tuple(VARIANTS))
 
 
 def main(argv: list[str]) -> int:

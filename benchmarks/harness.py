@@ -58,6 +58,12 @@ def parse(
     return read_options(config_class, flag_values), rest
 
 
+def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
+    """Raises ValueError unless `names`, the value of `--flag`, lists valid names, separated by commas."""
+    if not set(names.split(",")) <= set(valid):
+        raise ValueError(f"--{flag}={names} is not valid; choose from: {', '.join(valid)}.")
+
+
 def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | None = None) -> Child:
     """A child process that runs `python -m MODULE ARGS`; not started yet.
 

@@ -11,7 +11,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from benchmarks.harness import LocalRun, parse, print_result, print_table
+from benchmarks.harness import LocalRun, check_names, parse, print_result, print_table
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.presets import configs_directory
 from seed_rl.options import Options, option
@@ -39,8 +39,7 @@ class RecallBenchmarkConfig(Options):
 
     def validate(self) -> None:
         """Checks the list."""
-        if not set(self.variants.split(",")) <= set(VARIANTS):
-            raise ValueError(f"--variants={self.variants} is not valid; choose from: {', '.join(VARIANTS)}.")
+        check_names("variants", self.variants, tuple(VARIANTS))
 
 
 def main(argv: list[str]) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from benchmarks.echo import EchoServer, message_sizes
 from benchmarks.harness import (
     CpuUse,
+    check_names,
     finish,
     medians,
     module_child,
@@ -65,9 +66,7 @@ class ServingConfig(Options):
 
     def validate(self) -> None:
         """Checks the lists."""
-        wrong = set(self.sizes.split(",")) - set(SIZES)
-        if wrong:
-            raise ValueError(f"--sizes={self.sizes} is not valid; choose from: {', '.join(SIZES)}.")
+        check_names("sizes", self.sizes, SIZES)
         if not all(n.isdigit() and int(n) > 0 for n in self.envs_per_message.split(",")):
             raise ValueError(
                 f"--envs_per_message={self.envs_per_message} is not valid; write it like 1,8,32."

@@ -30,6 +30,11 @@ class Packed(NamedTuple):
     policy_version: int
 
 
+def cuts(length: int, burn_in: int) -> list[int]:
+    """Where prefix, head and tail of an unroll end, given its length T and burn-in in agent steps."""
+    return [burn_in + 1, length, length + burn_in + 1]
+
+
 class _Leaf(NamedTuple):
     """One array of a step, or of a recurrent state."""
 
@@ -64,7 +69,7 @@ class Layout:
                 f"A burn-in of {burn_in} agent steps is too long for unrolls of {self.num_steps} steps; it "
                 "must be less than the unroll length."
             )
-        bounds = (0, shared, self.num_steps - shared, self.num_steps)
+        bounds = (0, *cuts(self.num_steps - shared, burn_in))
         self._prefix, self._head, self._tail = (slice(*ends) for ends in itertools.pairwise(bounds))
 
     def describe(self) -> dict[str, Any]:

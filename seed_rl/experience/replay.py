@@ -12,7 +12,7 @@ from seed_rl.experience.arena import Arena
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.layout import Blob, Layout, Packed
+from seed_rl.experience.layout import Blob, Layout, Packed, cuts
 from seed_rl.experience.memory_limit import machine_memory, replay_limit
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
@@ -187,7 +187,7 @@ class Replay(Experience):
         contents = replay_file.read(path, self._arena.put) if self._config.checkpoint else None
         if contents is None:
             return
-        mine = {"compression": self._config.compression, "cuts": self._cuts()}
+        mine = {"compression": self._config.compression, "cuts": cuts(self._length, self._burn_in)}
         header = contents.header
         found = {"compression": header["compression"], "cuts": header["layout"]["cuts"]}
         if mine != found:
@@ -211,10 +211,6 @@ class Replay(Experience):
 
     def _scaled(self, priorities: Any) -> Any:
         return np.maximum(priorities, _LOWEST_PRIORITY) ** self._config.priority_exponent
-
-    def _cuts(self) -> list[int]:
-        """Where the parts of an unroll end; see `Layout.describe`."""
-        return [self._burn_in + 1, self._length, self._length + self._burn_in + 1]
 
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
