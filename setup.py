@@ -24,7 +24,10 @@ LEARNER = [
     "zstandard>=0.23,<1",
 ]
 ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
-PLOT = ["matplotlib>=3.8,<4"]
+PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
+RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
+SWEEP = ["PyYAML>=6,<7", *PLOT]
+WANDB = ["wandb>=0.17,<1"]
 DEV = [
     "grpcio-tools>=1.74,<1.81",
     "mypy>=1.15,<3",
@@ -32,7 +35,9 @@ DEV = [
     "pytest-timeout>=2.3,<3",
     "ruff>=0.17.5,<0.18",
     *ATARI,
-    *PLOT,
+    *RECORD,
+    *SWEEP,
+    *WANDB,
 ]
 
 # The presets and the wire format live beside the package in a clone, and inside it once installed.
@@ -57,9 +62,22 @@ setup(
     python_requires=">=3.10",
     packages=[*find_packages(include=["seed_rl", "seed_rl.*"]), *DATA_PACKAGES],
     package_dir=DATA_PACKAGES,
-    package_data={"seed_rl": ["py.typed"], "seed_rl.configs": ["*.flags"], "seed_rl.protos": ["*.proto"]},
+    package_data={
+        "seed_rl": ["py.typed"],
+        "seed_rl.runs": ["data/*.csv"],
+        "seed_rl.configs": ["*.flags", "sweeps/*.yaml"],
+        "seed_rl.protos": ["*.proto"],
+    },
     install_requires=REQUIRED,
-    extras_require={"learner": LEARNER, "atari": ATARI, "plot": PLOT, "dev": DEV},
+    extras_require={
+        "learner": LEARNER,
+        "atari": ATARI,
+        "plot": PLOT,
+        "record": RECORD,
+        "sweep": SWEEP,
+        "wandb": WANDB,
+        "dev": DEV,
+    },
     classifiers=[
         "Development Status :: 4 - Beta",
         "Intended Audience :: Science/Research",

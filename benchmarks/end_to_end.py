@@ -25,11 +25,11 @@ from benchmarks.harness import (
     finish,
     medians,
     module_child,
-    parse,
     print_result,
     print_table,
     running,
 )
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ONE_THREAD
 from seed_rl.launch.config import LocalConfig
@@ -76,7 +76,7 @@ class EndToEndConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Runs the benchmark."""
-    config, rest = parse(argv, __doc__ or "", EndToEndConfig, pass_through=True)
+    config, rest = parse_options(argv, __doc__ or "", EndToEndConfig, pass_through=True)
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
         run_flags = [*RUN_FLAGS, *VARIANTS[variant], *rest]

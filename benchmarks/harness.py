@@ -12,50 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from absl import flags
 
-from seed_rl.flags.definitions import OptionsT, define_options, read_options
-from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
 
 ROOT = Path(__file__).resolve().parents[1]
 
 _POLL_SECS = 0.1
-
-
-def parse(
-    argv: Sequence[str], description: str, config_class: type[OptionsT], pass_through: bool = False
-) -> tuple[OptionsT, list[str]]:
-    """Parses a benchmark's command line.
-
-    Args:
-      argv: the arguments, the program's name first.
-      description: what `--help` says above the flags.
-      config_class: the benchmark's options.
-      pass_through: whether other flags (written --name=value) are let through.
-
-    Returns:
-      The options, and the flags that are not the benchmark's own.
-
-    Raises:
-      UsageError: bad input, in one sentence.
-      SystemExit: with code 0, after printing the flags, for `--help`.
-    """
-    flag_values = flags.FlagValues()
-    flag_values.set_gnu_getopt(True)
-    define_options(config_class, flag_values)
-    if "--help" in argv:
-        print(description.strip())
-        print(flag_values.get_help(include_special_flags=False))
-        raise SystemExit(0)
-    try:
-        _, *rest = flag_values([*argv], known_only=pass_through)
-    except flags.Error as error:
-        raise UsageError(f"{str(error).rstrip('.')}; --help lists the valid flags.") from None
-    wrong = [arg for arg in rest if not (pass_through and arg.startswith("--"))]
-    if wrong:
-        raise UsageError(f"The argument {wrong[0]!r} is no flag; flags are written --name=value.")
-    return read_options(config_class, flag_values), rest
 
 
 def check_names(flag: str, names: str, valid: Sequence[str]) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from benchmarks.harness import LocalRun, parse, print_result, print_table, read_metrics
+from benchmarks.harness import LocalRun, print_result, print_table, read_metrics
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.plan import parse_local
 from seed_rl.launch.presets import DEFAULT_PRESET, configs_directory
@@ -35,7 +36,7 @@ class MemoryConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Runs the benchmark."""
-    config, rest = parse(argv, __doc__ or "", MemoryConfig, pass_through=True)
+    config, rest = parse_options(argv, __doc__ or "", MemoryConfig, pass_through=True)
     if config.run is not None and rest:
         raise UsageError(f"With --run there is nothing to run with {rest[0]}; leave it out.")
     samples = _sample(config, rest) if config.run is None else _read(Path(config.run))

@@ -41,6 +41,11 @@ class NumpyRing(Experience):
                 self._limiter.inserted(self._next)
                 self._changed.notify_all()
 
+    def batch_ready(self) -> bool:
+        """Whether the replay ratio allows a batch."""
+        with self._changed:
+            return self._limiter.may_sample()
+
     def sample(self) -> Batch:
         """Gathers rows and makes them time-major."""
         with self._changed:

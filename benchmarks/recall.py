@@ -11,7 +11,8 @@ import dataclasses
 import sys
 from typing import Any
 
-from benchmarks.harness import LocalRun, check_names, parse, print_result, print_table
+from benchmarks.harness import LocalRun, check_names, print_result, print_table
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.presets import configs_directory
 from seed_rl.options import Options, option
@@ -44,7 +45,7 @@ class RecallBenchmarkConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Runs the benchmark."""
-    config, rest = parse(argv, __doc__ or "", RecallBenchmarkConfig, pass_through=True)
+    config, rest = parse_options(argv, __doc__ or "", RecallBenchmarkConfig, pass_through=True)
     results = {}
     for variant in config.variants.split(","):
         results[variant] = _run(config, variant, rest)

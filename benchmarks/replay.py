@@ -32,12 +32,13 @@ import numpy as np
 import psutil
 
 from benchmarks.gameplay import ATARI_57, Recording, load, record
-from benchmarks.harness import parse, print_result, print_table
+from benchmarks.harness import print_result, print_table
 from benchmarks.numpy_ring import NumpyRing
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.make import make_experience
 from seed_rl.experience.replay import Replay
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
@@ -76,7 +77,7 @@ class ReplayBenchmarkConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Runs the benchmark."""
-    config, _ = parse(argv, __doc__ or "", ReplayBenchmarkConfig)
+    config, _ = parse_options(argv, __doc__ or "", ReplayBenchmarkConfig)
     games = list(ATARI_57) if config.games == "all" else config.games.split(",")
     speed_games = list(filter(None, config.speed_games.split(",")))
     needed = sorted({*games, *speed_games, *filter(None, [config.fill_game])})

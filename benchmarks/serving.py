@@ -26,13 +26,13 @@ from benchmarks.harness import (
     finish,
     medians,
     module_child,
-    parse,
     print_result,
     print_table,
     running,
     wait_until,
 )
 from benchmarks.null_suite import SIZES
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ONE_THREAD
 from seed_rl.options import Options, option
@@ -87,7 +87,7 @@ class Case(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """Runs the benchmark."""
-    config, _ = parse(argv, __doc__ or "", ServingConfig)
+    config, _ = parse_options(argv, __doc__ or "", ServingConfig)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     cases = [
         Case(size, int(envs))

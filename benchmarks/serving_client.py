@@ -15,10 +15,10 @@ from typing import Any, NoReturn
 import grpc
 
 from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
-from benchmarks.harness import parse
 from benchmarks.null_suite import SIZES, NullConfig, RoundTrips, null_suite
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
 
@@ -40,7 +40,7 @@ class ClientConfig(Options):
 
 def main(argv: list[str]) -> NoReturn:
     """Runs a client and ends the process."""
-    config, _ = parse(argv, __doc__ or "", ClientConfig)
+    config, _ = parse_options(argv, __doc__ or "", ClientConfig)
     trips = RoundTrips()
     signal.signal(signal.SIGTERM, lambda *_: _end(config, trips))
     if config.kind == "echo":

@@ -11,6 +11,7 @@ Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on on
 
 import signal
 import threading
+from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.agents import registry as agents
@@ -20,10 +21,10 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.inference.server import AddressError
 from seed_rl.launch.config import LocalConfig
-from seed_rl.learner import run_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.options import Options
+from seed_rl.runs import record
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
 
@@ -40,17 +41,20 @@ def main(argv: list[str]) -> int:
         line.agent_config(),
     )
     require_package("tensorflow", "learner")
+    if config.wandb_project:
+        require_package("wandb", "wandb")
     identity = _identity(line, config)
-    record = run_directory.identity(line.environment, environment_config, line.agent, agent_config)
+    recorded = record.identity(line.environment, environment_config, line.agent, agent_config)
     with usage_errors():
-        run_directory.check(config.logdir, record)
+        record.check(config.logdir, recorded)
+    settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     with quiet_start():
-        learner = _make_learner(line, config, agent_config, identity)
+        everything = {**settings, "environment": recorded["environment"]}
+        learner = _make_learner(line, config, agent_config, identity, everything)
     if stop.is_set():
         return 0
     with usage_errors():
-        settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-        run_directory.record(config.logdir, record, settings)
+        record.write(config.logdir, recorded, settings)
     try:
         learner.run(stop.is_set)
     except AddressError as error:
@@ -70,7 +74,11 @@ def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
 
 
 def _make_learner(
-    line: CommandLine, config: LearnerConfig, agent_config: Options, identity: EnvironmentIdentity
+    line: CommandLine,
+    config: LearnerConfig,
+    agent_config: Options,
+    identity: EnvironmentIdentity,
+    settings: dict[str, Any],
 ):
     """Imports TensorFlow, sets its threads and seeds, and builds the learner."""
     import keras
@@ -81,10 +89,12 @@ def _make_learner(
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
     tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
     keras.utils.set_random_seed(config.seed)
+    if config.synchronous:
+        tf.config.experimental.enable_op_determinism()
     with usage_errors():
         assert line.agent is not None
         agent = agents.make_agent(line.agent, agent_config, identity.spec, config.num_envs)
-        return Learner(config, identity, agent)
+        return Learner(config, identity, agent, settings)
 
 
 if __name__ == "__main__":

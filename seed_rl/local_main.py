@@ -11,7 +11,7 @@ from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.supervisor import Supervisor, say
-from seed_rl.learner.run_directory import check, identity
+from seed_rl.runs.record import check, identity
 
 DESCRIPTION = """
 Trains on this machine: one learner and its actor processes.

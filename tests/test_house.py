@@ -24,9 +24,13 @@ FLOORS = {
     "agents": 3,
     "inference": 4,
     "training": 4,
+    "runs": 4,
+    "evaluation": 5,
     "learner": 5,
+    "plotting": 5,
     "flags": 6,
     "launch": 6,
+    "sweeps": 6,
 }
 MAINS_FLOOR = 6
 
@@ -34,7 +38,7 @@ MAINS_FLOOR = 6
 # Not listed: a room's config.py holds settings only, and whoever needs them may import it.
 EXCEPTIONS: set[tuple[str, str]] = set()
 
-TENSORFLOW_FREE = ("wire", "environments", "actor", "flags", "launch")
+TENSORFLOW_FREE = ("wire", "environments", "actor", "runs", "plotting", "flags", "launch", "sweeps")
 TENSORFLOW_FREE_MODULES = (
     "seed_rl.actor_main",
     "seed_rl.local_main",

@@ -75,11 +75,18 @@ class Agent(tf.Module, abc.ABC):
           prev_action: `[B, ...]`, what produced `env`.
           env: `[B, ...]`. Where `env.done` is set the agent itself resets its recurrent state first.
           state: nest of `[B, ...]`.
-          env_ids: `[B]` int32, 0 to num_envs - 1 (for per-environment exploration).
+          env_ids: `[B]` int32, for per-environment exploration: 0 to num_envs - 1 in training; ids from
+            num_envs on are of environments that only evaluate.
 
         Returns:
           The answer `[B, ...]` and the next recurrent state, nest of `[B, ...]`.
         """
+
+    def act_greedy(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Takes the best actions, for evaluation; by default as `act`, for agents that do not explore."""
+        return self.act(prev_action, env, state, env_ids)
 
     @abc.abstractmethod
     def loss(self, sample: Sample) -> LossOutput:

@@ -6,7 +6,7 @@ only the frames that an observation is made of are converted to grayscale.
 
 import dataclasses
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -52,6 +52,12 @@ class AtariConfig(EnvironmentConfig):
     )
     screen_size: int = option(84, "Height and width of observations, in pixels (paper: 84).", at_least=1)
 
+    def for_evaluation(self) -> "AtariConfig":
+        """The protocol of the paper: whole games, after 1 to 30 no-ops, of at most 108,000 frames."""
+        return dataclasses.replace(
+            self, terminal_on_life_loss=False, max_random_noops=30, max_episode_frames=108_000
+        )
+
     def validate(self) -> None:
         """Checks that the no-ops leave something to play."""
         if self.max_episode_frames is not None and self.max_episode_frames <= self.max_random_noops:
@@ -71,6 +77,9 @@ class Atari(gymnasium.Env):
       `reset` after it returns the same frame and lets the game go on. No frame is played, so no reward or
       game end can get lost in between. After a game over or the time limit it starts a new game.
     """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
+    render_mode = "rgb_array"
 
     def __init__(self, config: AtariConfig, seed: int):
         """Loads the game.
@@ -147,6 +156,10 @@ class Atari(gymnasium.Env):
         info = {"episode_continues": True} if self._life_lost else {}
         return self._observation(), float(reward), game_over or life_lost, timed_out, info
 
+    def render(self) -> np.ndarray:
+        """The screen as the player sees it, uint8 `[210, 160, 3]` in most games."""
+        return self._ale.getScreenRGB()
+
     def _load(self) -> None:
         """(Re)starts the emulator with a seed from `np_random`."""
         self._ale.setInt("random_seed", int(self.np_random.integers(2**31)))
@@ -210,8 +223,9 @@ def _rom(game: str) -> str:
     return str(path)
 
 
-def make(config: AtariConfig, seed: int) -> gymnasium.Env:
-    """One Atari environment."""
+def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One Atari environment. It can always be rendered, so the mode does not matter."""
+    del render_mode
     return Atari(config, seed)
 
 

@@ -10,7 +10,6 @@ Three optional entries of a step's `info` dict steer the reported figures, never
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any
 
 import gymnasium
 
@@ -25,6 +24,10 @@ class EnvironmentConfig(Options):
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1
     )
 
+    def for_evaluation(self) -> "EnvironmentConfig":
+        """The settings that an agent is evaluated with; by default those that it was trained with."""
+        return self
+
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
@@ -32,10 +35,12 @@ class Suite:
 
     Attributes:
       config_class: a frozen dataclass that extends EnvironmentConfig; its fields become flags.
-      make: makes one environment from (config, seed). Observations are NumPy arrays (or dicts of them);
-        the observation and action spaces are set. Raises ValueError with one sentence for unknown games and
-        ImportError with one sentence that names the extra or script that installs a missing package.
+      make: makes one environment from (config, seed, render_mode). Observations are NumPy arrays (or dicts of
+        them); the observation and action spaces are set. The render mode is Gymnasium's: left out, or
+        "rgb_array" for an environment whose `render()` gives uint8 `[height, width, 3]`. Raises ValueError
+        with one sentence for unknown games and ImportError with one sentence that names the extra or script
+        that installs a missing package.
     """
 
     config_class: type[EnvironmentConfig]
-    make: Callable[[Any, int], gymnasium.Env]
+    make: Callable[..., gymnasium.Env]

@@ -6,13 +6,14 @@ Attention" (2014), with the sizes of the behaviour suite (Osband et al., 2020).
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.drawing import draw_board
 from seed_rl.environments.repeats import repeat_actions
 from seed_rl.options import option
 
@@ -32,6 +33,9 @@ class Catch(gymnasium.Env):
     first row and falls one row per environment frame. In the last row the reward is 1 if the paddle is there
     too and -1 if not, and the episode terminates; every other reward is 0.
     """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    render_mode = "rgb_array"
 
     def __init__(self, rows: int, columns: int, seed: int):
         self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
@@ -58,6 +62,10 @@ class Catch(gymnasium.Env):
         reward = (1.0 if caught else -1.0) if terminated else 0.0
         return self._board(), reward, terminated, False, {}
 
+    def render(self) -> np.ndarray:
+        """The board as a picture."""
+        return draw_board(self._board())
+
     def _board(self) -> np.ndarray:
         board = np.zeros((self._rows, self._columns), np.float32)
         board[self._ball_row, self._ball_column] = 1.0
@@ -65,8 +73,9 @@ class Catch(gymnasium.Env):
         return board
 
 
-def make(config: CatchConfig, seed: int) -> gymnasium.Env:
-    """One Catch environment."""
+def make(config: CatchConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One Catch environment. It can always be rendered, so the mode does not matter."""
+    del render_mode
     return repeat_actions(Catch(config.rows, config.columns, seed), config)
 
 

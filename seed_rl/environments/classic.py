@@ -29,17 +29,21 @@ class GymConfig(EnvironmentConfig):
     )
 
 
-def make(config: GymConfig, seed: int) -> gymnasium.Env:
+def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
     """One environment, as its authors registered it.
 
     Raises:
       ValueError: Gymnasium does not know the id.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
+    kwargs = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
     try:
         _check_game(config.game)
         env = gymnasium.make(
-            config.game, max_episode_steps=config.max_episode_frames, disable_env_checker=True
+            config.game,
+            max_episode_steps=config.max_episode_frames,
+            disable_env_checker=True,
+            **kwargs,
         )
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error

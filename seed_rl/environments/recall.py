@@ -6,13 +6,14 @@ A network that sees its own last action can carry the cue by repeating an action
 """
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.drawing import draw_board
 from seed_rl.options import option
 
 
@@ -39,6 +40,9 @@ class Recall(gymnasium.Env):
     if it is the cue's number and 0 if not. Every other action is ignored, and every other reward is 0.
     """
 
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
+    render_mode = "rgb_array"
+
     def __init__(self, delay: int, num_cues: int, seed: int):
         self.observation_space = spaces.Box(0.0, 1.0, (num_cues + 1,), np.float32)
         self.action_space = spaces.Discrete(num_cues)
@@ -52,24 +56,30 @@ class Recall(gymnasium.Env):
         super().reset(seed=seed)
         self._cue = int(self.np_random.integers(self._num_cues))
         self._frame = 0
-        return self._observation(self._cue), {}
+        self._shown: int | None = self._cue
+        return self._observation(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """One environment frame."""
         asked = self._frame == self._delay + 1
         self._frame += 1
-        question = self._num_cues if self._frame >= self._delay + 1 else None
-        return self._observation(question), float(asked and action == self._cue), asked, False, {}
+        self._shown = self._num_cues if self._frame >= self._delay + 1 else None
+        return self._observation(), float(asked and action == self._cue), asked, False, {}
 
-    def _observation(self, position: int | None) -> np.ndarray:
+    def render(self) -> np.ndarray:
+        """The observation as a row of lights; the last one is the question."""
+        return draw_board(self._observation()[np.newaxis])
+
+    def _observation(self) -> np.ndarray:
         observation = np.zeros(self._num_cues + 1, np.float32)
-        if position is not None:
-            observation[position] = 1.0
+        if self._shown is not None:
+            observation[self._shown] = 1.0
         return observation
 
 
-def make(config: RecallConfig, seed: int) -> gymnasium.Env:
-    """One Recall environment."""
+def make(config: RecallConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One Recall environment. It can always be rendered, so the mode does not matter."""
+    del render_mode
     return Recall(config.delay, config.num_cues, seed)
 
 

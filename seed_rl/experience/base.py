@@ -43,6 +43,10 @@ class Experience(abc.ABC):
           ClosedError: closed meanwhile.
         """
 
+    @abc.abstractmethod
+    def batch_ready(self) -> bool:
+        """Whether `sample` would not have to wait."""
+
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:  # noqa: B027 (a default)
         """Priorities `[B]` of a batch after it was trained on; by default nothing."""
 

@@ -71,6 +71,11 @@ class Fifo(Experience):
             self._changed.notify_all()
         return stack([entry.unroll for entry in taken])
 
+    def batch_ready(self) -> bool:
+        """Whether a batch is there."""
+        with self._changed:
+            return len(self._entries) >= self._batch_size
+
     def figures(self) -> dict[str, float]:
         """The number of unrolls that wait for their first pass."""
         return {"queue_depth": float(self._new)}

@@ -146,6 +146,11 @@ class Replay(Experience):
         versions = np.array([entry.policy_version for entry in packed], np.int64)
         return Batch(sample, versions, serials)
 
+    def batch_ready(self) -> bool:
+        """Whether the replay ratio allows a batch."""
+        with self._changed:
+            return self._limiter.may_sample()
+
     def update_priorities(self, handle: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities `[B]` of a batch's unrolls, but for those that have gone meanwhile."""
         with self._changed:

@@ -8,7 +8,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.experience.base import Experience
+from seed_rl.experience.base import Batch, Experience
 from seed_rl.types import Sample
 
 
@@ -18,6 +18,13 @@ class DeviceBatch(NamedTuple):
     sample: Sample
     policy_version: np.ndarray
     handle: Any
+
+
+def to_device(batch: Batch, device: str | None = None) -> DeviceBatch:
+    """Moves a batch to a device (TensorFlow's name; None for the default)."""
+    with tf.device(device):
+        sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
+    return DeviceBatch(sample, batch.policy_version, batch.handle)
 
 
 class Source:
@@ -66,9 +73,6 @@ class Source:
     def _fetch(self) -> None:
         try:
             while not self._closed.is_set():
-                batch = self._experience.sample()
-                with tf.device(self._device):
-                    sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
-                self._ready.put(DeviceBatch(sample, batch.policy_version, batch.handle))
+                self._ready.put(to_device(self._experience.sample(), self._device))
         except Exception as error:  # ClosedError among them: raised by whoever asks for the next batch.
             self._ready.put(error)

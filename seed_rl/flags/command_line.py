@@ -130,6 +130,44 @@ def parse(
     return CommandLine(environment, agent, environment_class, agent_class, flag_values)
 
 
+def parse_options(
+    argv: Sequence[str],
+    description: str,
+    config_class: type[OptionsT],
+    *,
+    positional: bool = False,
+    pass_through: bool = False,
+) -> tuple[OptionsT, list[str]]:
+    """Parses the command line of a main that takes neither an environment nor an agent.
+
+    Args:
+      argv: the arguments, the program's name first.
+      description: what `--help` says above the flags.
+      config_class: the main's options.
+      positional: whether arguments that are no flags are let through.
+      pass_through: whether other flags (written --name=value) are let through.
+
+    Returns:
+      The options, and what was let through.
+
+    Raises:
+      UsageError: bad input, in one sentence.
+      SystemExit: with code 0, after printing the flags, for `--help` and `--helpfull`.
+    """
+    flag_values = flags.FlagValues()
+    flag_values.set_gnu_getopt(True)
+    define_options(config_class, flag_values)
+    if not _HELP_ARGUMENTS.isdisjoint(argv[1:]):
+        print(description.strip())
+        print(flag_values.get_help(include_special_flags=False))
+        raise SystemExit(0)
+    _, *rest = _parse(argv[1:], flag_values, known_only=pass_through)
+    wrong = [arg for arg in rest if not (pass_through if arg.startswith("--") else positional)]
+    if wrong:
+        raise UsageError(f"The argument {wrong[0]!r} is no flag; flags are written --name=value.")
+    return read_options(config_class, flag_values), rest
+
+
 def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
     """The values of a few flags, knowing no others; None for those not given.
 
@@ -182,7 +220,8 @@ def _parse(
     except flags.UnrecognizedFlagError as error:
         near = [f"--{name}" for name in difflib.get_close_matches(error.flagname, list(flag_values))]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the valid ones."
-        raise UsageError(f"Unknown flag --{error.flagname} for {chosen}; {hint}") from None
+        whose = f" for {chosen}" if chosen else ""
+        raise UsageError(f"Unknown flag --{error.flagname}{whose}; {hint}") from None
     except (flags.Error, ValueError) as error:
         raise UsageError(_illegal_value(str(error), flag_values)) from None
 

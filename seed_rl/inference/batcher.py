@@ -8,6 +8,7 @@ in vain is not waited for again until it is back, so a frozen client costs the o
 
 import collections
 import enum
+import math
 import threading
 import time
 from typing import Generic, TypeVar
@@ -83,19 +84,27 @@ class Batcher(Generic[RequestT]):
             if len(self._pending) == 1 or self._ready():
                 self._changed.notify()
 
-    def next_batch(self) -> list[tuple[int, RequestT]] | None:
-        """Waits for a batch: (client, request) pairs in order of arrival; None once closed."""
+    def next_batch(self, timeout_secs: float | None = None) -> list[tuple[int, RequestT]] | None:
+        """Waits for a batch: (client, request) pairs in order of arrival; None once closed.
+
+        With a time-out of its own, an empty list when there was none in time.
+        """
+        deadline = math.inf if timeout_secs is None else time.monotonic() + timeout_secs
         with self._changed:
             while not self._closed:
                 if self._pending and self._ready():
                     return self._take()
-                wait = None
+                now = time.monotonic()
+                wait = deadline - now
+                if wait <= 0:
+                    return []
                 if self._pending:
-                    wait = self._pending[0][3] + self._timeout_secs - time.monotonic()
-                    if wait <= 0:
+                    due = self._pending[0][3] + self._timeout_secs - now
+                    if due <= 0:
                         self._stall()
                         return self._take()
-                self._changed.wait(wait)
+                    wait = min(wait, due)
+                self._changed.wait(None if wait == math.inf else wait)
             return None
 
     def finish(self, clients: list[int]) -> None:

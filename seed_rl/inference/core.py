@@ -85,15 +85,24 @@ class InferenceCore:
           ClosedError: the experience was closed.
         """
         while (batch := batcher.next_batch()) is not None:
-            requests = [request for _, request in batch]
-            answers, unrolls = self.process(requests)
-            batcher.finish([client for client, _ in batch])
-            deliver(list(zip(requests, answers, strict=True)))
-            now = time.monotonic()
-            num_envs = sum(request.lease.num_envs for request in requests)
-            self.figures.add([now - request.arrived for request in requests], num_envs)
-            if unrolls:
+            if unrolls := self.answer(batch, batcher, deliver):
                 self._insert(unrolls)
+
+    def answer(
+        self,
+        batch: list[tuple[int, Request]],
+        batcher: Batcher[Request],
+        deliver: Callable[[list[tuple[Request, bytes]]], None],
+    ) -> list[Unroll]:
+        """Answers one batch of (client, request) pairs; returns the unrolls that it completed."""
+        requests = [request for _, request in batch]
+        answers, unrolls = self.process(requests)
+        batcher.finish([client for client, _ in batch])
+        deliver(list(zip(requests, answers, strict=True)))
+        now = time.monotonic()
+        num_envs = sum(request.lease.num_envs for request in requests)
+        self.figures.add([now - request.arrived for request in requests], num_envs)
+        return unrolls
 
     def process(self, requests: list[Request]) -> tuple[list[bytes], list[Unroll]]:
         """Acts on a batch: the bytes of each request's actions, and the unrolls that it completed."""

@@ -40,6 +40,14 @@ class LearnerConfig(TrainerConfig):
     )
     log_period_secs: float = option(10.0, "Seconds between lines of metrics and progress.", above=0)
     seed: int = option(1, "Seed of the network's initialisation and of sampling.")
+    synchronous: bool = option(
+        False,
+        "Repeatable to the bit, and slower: all environments act in one batch, and training and acting take "
+        "turns. Two runs with the same --seed, on the same machine and versions, learn the same.",
+    )
+    wandb_project: str | None = option(
+        None, "Project on Weights & Biases that the figures go to as well. Needs [wandb]."
+    )
     intra_op_threads: int = option(
         0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0
     )

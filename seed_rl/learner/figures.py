@@ -3,7 +3,7 @@
 import collections
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class RunFigures:
         seconds: float,
         episodes: int,
         num_training_envs: int,
+        recent: Mapping[str, Any] | None = None,
     ):
         """Starts counting.
 
@@ -35,18 +36,38 @@ class RunFigures:
           seconds: of the run so far.
           episodes: of the run so far.
           num_training_envs: environments from this id on evaluate.
+          recent: what the property of this name was when the run was last saved.
         """
+        recent = recent or {}
         self._repeats = num_action_repeats
         self._frames_before = env_frames
         self._started = time.monotonic() - seconds
         self._last = (time.monotonic(), env_frames)
         self._lock = threading.Lock()
         self._num_training_envs = num_training_envs
-        self._recent: collections.deque[tuple[float, int]] = collections.deque(maxlen=_WINDOW)
-        self._evaluations: collections.deque[float] = collections.deque(maxlen=_EVALUATION_WINDOW)
+        self._recent: collections.deque[tuple[float, int]] = collections.deque(
+            map(tuple, recent.get("training", ())), maxlen=_WINDOW
+        )
+        self._evaluations: collections.deque[float] = collections.deque(
+            recent.get("evaluation", ()), maxlen=_EVALUATION_WINDOW
+        )
         self._process = psutil.Process()
         self.episodes = episodes
         self.actor_restarts = 0
+
+    @property
+    def recent(self) -> dict[str, Any]:
+        """The episodes that means are taken over, as JSON can hold them."""
+        with self._lock:
+            return {"training": list(self._recent), "evaluation": list(self._evaluations)}
+
+    def settled_return(self, num_eval_envs: int) -> float | None:
+        """The mean return of evaluation, else of training; None until a whole window has ended."""
+        with self._lock:
+            if num_eval_envs:
+                full = len(self._evaluations) == _EVALUATION_WINDOW
+                return float(np.mean(self._evaluations)) if full else None
+            return float(np.mean([r for r, _ in self._recent])) if len(self._recent) == _WINDOW else None
 
     @property
     def seconds(self) -> float:

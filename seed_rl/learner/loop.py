@@ -1,27 +1,23 @@
 """The learner: wires inference, experience and training, for any agent and any environment.
 
 No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is
-the thread that calls `run`.
+the thread that calls `run`. With `--synchronous` that thread infers and samples, too (`learner.lockstep`).
 """
 
-import queue
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from seed_rl.agents.base import Agent
-from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.make import make_experience
 from seed_rl.experience.source import DeviceBatch, Source
-from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.server import InferenceServer
-from seed_rl.inference.service import Request
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
+from seed_rl.learner.lockstep import Lockstep
+from seed_rl.learner.serving import Inference
 from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.export import export_policy
 from seed_rl.training.initial_priorities import InitialPriorities
@@ -34,78 +30,29 @@ from seed_rl.wire.protocol import EnvironmentIdentity
 _POLL_SECS = 0.2
 
 
-class Inference:
-    """Server, batcher and inference threads: everything between the wire and the experience."""
+class Learner:
+    """One run of training, from its last checkpoint to its end or until it is told to stop."""
 
     def __init__(
         self,
         config: LearnerConfig,
         identity: EnvironmentIdentity,
-        core: InferenceCore,
-        figures: RunFigures,
+        agent: Agent,
+        settings: Mapping[str, Any] | None = None,
     ):
-        """Starts serving.
-
-        Raises:
-          AddressError: the address cannot be listened on.
-        """
-        self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
-        self._batcher: Batcher[Request] = Batcher(
-            config.inference_batch_size, config.inference_timeout_ms / 1e3
-        )
-        self._server = InferenceServer(
-            config.server_address,
-            identity,
-            config.num_envs,
-            self._batcher,
-            config.inference_batch_size,
-            figures.on_lease,
-            figures.on_episodes,
-        )
-        self._threads = [
-            threading.Thread(target=self._serve, args=(core,), name=f"inference-{i}", daemon=True)
-            for i in range(config.num_inference_threads)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def raise_error(self) -> None:
-        """Raises what an inference thread died of, if one did."""
-        if not self._errors.empty():
-            raise self._errors.get()
-
-    def stop(self, reason: str, experience: Experience) -> None:
-        """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience."""
-        experience.close()
-        self._batcher.close()
-        for thread in self._threads:
-            thread.join()
-        self._server.stop(reason)
-
-    def _serve(self, core: InferenceCore) -> None:
-        try:
-            core.serve(self._batcher, self._server.deliver)
-        except ClosedError:
-            pass
-        except BaseException as error:
-            self._errors.put(error)
-
-
-class Learner:
-    """One run of training, from its last checkpoint to its end or until it is told to stop."""
-
-    def __init__(self, config: LearnerConfig, identity: EnvironmentIdentity, agent: Agent):
         """Prepares the run and restores its last checkpoint; writes nothing and serves nobody yet.
 
         Args:
           config: settings.
           identity: the environments.
           agent: what learns; its variables are overwritten by a checkpoint.
+          settings: of the run, a nest of dicts, for the logs.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
         """
         self._config, self._identity, self._agent = config, identity, agent
+        self._settings = settings or {}
         self._trainer = Trainer(agent, config)
         self._checkpointer = Checkpointer(
             config.logdir, agent, self._trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
@@ -120,6 +67,7 @@ class Learner:
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
             config.num_envs - agent.num_eval_envs,
+            progress.recent.value,
         )
         self._experience = make_experience(
             agent.experience,
@@ -154,10 +102,16 @@ class Learner:
         config = self._config
         inference = Inference(config, self._identity, self._core, self._figures)
         display = ProgressDisplay(config.total_environment_frames, self._frames())
-        metrics = MetricsWriter(config.logdir)
-        source = Source(self._experience)
+        metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project)
+        source: Source | Lockstep = (
+            Lockstep(inference, self._experience, config.num_envs)
+            if config.synchronous
+            else Source(self._experience)
+        )
         complete = reason = ""
         try:
+            for path in self._checkpointer.skipped:
+                display.say(f"Warning: the checkpoint {path} is not whole; it is passed over.")
             if self.resumed_from:
                 display.say(f"Going on from {self.resumed_from}.")
             figures = self._train(inference, source, metrics, display, stopping)
@@ -181,7 +135,7 @@ class Learner:
     def _train(
         self,
         inference: Inference,
-        source: Source,
+        source: Source | Lockstep,
         metrics: MetricsWriter,
         display: ProgressDisplay,
         stopping: Callable[[], bool],
@@ -238,7 +192,11 @@ class Learner:
         progress.agent_steps.assign(frames // self._identity.spec.num_action_repeats)
         progress.episodes.assign(self._figures.episodes)
         progress.seconds.assign(self._figures.seconds)
+        progress.recent.value = self._figures.recent
         self._checkpointer.save()
+        mean_return = self._figures.settled_return(self._agent.num_eval_envs)
+        if mean_return is not None:
+            self._checkpointer.save_if_best(mean_return)
         self._experience.save(self._checkpointer.experience_path)
 
 

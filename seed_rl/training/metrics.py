@@ -3,20 +3,34 @@
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
+from tensorboard.plugins.hparams import api as hparams
+
+from seed_rl.training.wandb_log import WandbLog
 
 
 class MetricsWriter:
     """Appends to a run's metrics; a resumed run goes on in the same file."""
 
-    def __init__(self, logdir: str):
-        """Opens the files in an existing directory."""
+    def __init__(
+        self, logdir: str, settings: Mapping[str, Any] | None = None, wandb_project: str | None = None
+    ):
+        """Opens the files in an existing directory.
+
+        Args:
+          logdir: the run directory.
+          settings: of the run, a nest of dicts; TensorBoard shows them as text and as hyperparameters.
+          wandb_project: where on Weights & Biases the figures go as well; None for nowhere.
+        """
         path = os.path.join(logdir, "metrics.jsonl")
         self._file = open(path, "a", buffering=1, encoding="utf-8")  # noqa: SIM115 (closed by close)
         self._events = tf.summary.create_file_writer(os.path.join(logdir, "tensorboard"))
+        if settings:
+            self._write_settings(settings)
+        self._wandb = WandbLog(wandb_project, logdir, settings or {}) if wandb_project else None
 
     def write(self, figures: Mapping[str, Any]) -> None:
         """Writes the figures of a period by plain name; `env_frames` is the step of TensorBoard's curves.
@@ -30,11 +44,32 @@ class MetricsWriter:
                 if value is not None and name != "env_frames":
                     tf.summary.scalar(name, value)
         self._events.flush()
+        if self._wandb is not None:
+            self._wandb.write(values)
+
+    def _write_settings(self, settings: Mapping[str, Any]) -> None:
+        with self._events.as_default(step=0):
+            text = json.dumps(settings, indent=2, sort_keys=True, default=str)
+            tf.summary.text("settings", "\n".join(f"    {line}" for line in text.splitlines()))
+            hparams.hparams(dict(_flat(settings)))
+        self._events.flush()
 
     def close(self) -> None:
         """Flushes and closes the files."""
         self._file.close()
         self._events.close()
+        if self._wandb is not None:
+            self._wandb.close()
+
+
+def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Names and values of a nest, as TensorBoard's hyperparameters can hold them."""
+    for name, value in settings.items():
+        path = f"{prefix}/{name}" if prefix else name
+        if isinstance(value, Mapping):
+            yield from _flat(value, path)
+        else:
+            yield path, value if isinstance(value, (bool, int, float, str)) else str(value)
 
 
 def _plain(value: Any) -> int | float | None:

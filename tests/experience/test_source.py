@@ -32,6 +32,9 @@ class Numbered(Experience):
         sample = Sample(array, EnvOutput(*[array] * 4), AgentOutput(array, {}), (), array[0])
         return Batch(sample, np.full(3, self.sampled), self.sampled)
 
+    def batch_ready(self):
+        return self.sampled < self._end
+
     def insert(self, unrolls):
         raise NotImplementedError
 

@@ -4,18 +4,18 @@ import pytest
 
 from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.environments.catch import CatchConfig
-from seed_rl.learner import run_directory
+from seed_rl.runs import record
 
 
 def identity(environment="catch", agent="vtrace", rows=10, **settings):
-    return run_directory.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig(**settings))
+    return record.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig(**settings))
 
 
 @pytest.fixture
 def logdir(tmp_path):
     """The directory of a run, with something in it."""
     path = tmp_path / "runs" / "first"
-    run_directory.record(str(path), identity(), {"learner": {"num_envs": 4}})
+    record.write(str(path), identity(), {"learner": {"num_envs": 4}})
     (path / "metrics.jsonl").write_text("precious")
     return path
 
@@ -27,33 +27,33 @@ def contents(path):
 def refused(logdir, mine):
     before = contents(logdir)
     with pytest.raises(ValueError) as caught:
-        run_directory.check(str(logdir), mine)
+        record.check(str(logdir), mine)
     assert contents(logdir) == before
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
 def test_new_and_empty_directories_are_fine(tmp_path):
-    run_directory.check(str(tmp_path / "new"), identity())
+    record.check(str(tmp_path / "new"), identity())
     assert not (tmp_path / "new").exists()
-    run_directory.check(str(tmp_path), identity())
+    record.check(str(tmp_path), identity())
 
 
 def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir):
     before = contents(logdir)
-    run_directory.check(str(logdir), identity())
-    run_directory.check(str(logdir), identity(discounting=0.5, unroll_length=7))
+    record.check(str(logdir), identity())
+    record.check(str(logdir), identity(discounting=0.5, unroll_length=7))
     assert contents(logdir) == before
 
 
 def test_record_says_settings_and_versions_and_touches_nothing_else(logdir):
     before = contents(logdir)
-    run_directory.record(str(logdir), identity(), {"learner": {"num_envs": 8}})
+    record.write(str(logdir), identity(), {"learner": {"num_envs": 8}})
     after = contents(logdir)
-    record = json.loads(after.pop("run.json"))
-    assert record["identity"] == identity()
-    assert record["settings"] == {"learner": {"num_envs": 8}}
-    assert {"seed_rl", "python", "tensorflow"} <= set(record["versions"])
+    written = json.loads(after.pop("run.json"))
+    assert written["identity"] == identity()
+    assert written["settings"] == {"learner": {"num_envs": 8}}
+    assert {"seed_rl", "python", "tensorflow"} <= set(written["versions"])
     before.pop("run.json")
     assert after == before
 
@@ -77,9 +77,9 @@ def test_a_file_is_refused(tmp_path):
     path = tmp_path / "file"
     path.write_text("precious")
     with pytest.raises(ValueError, match=f"--logdir={path} is a file; name a directory"):
-        run_directory.check(str(path), identity())
+        record.check(str(path), identity())
     with pytest.raises(ValueError, match=f"--logdir={path} cannot be written"):
-        run_directory.record(str(path), identity(), {})
+        record.write(str(path), identity(), {})
     assert path.read_text() == "precious"
 
 

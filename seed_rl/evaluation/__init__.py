@@ -1,0 +1,1 @@
+"""Evaluation: plays with what a run has learned, says how well, and shows it."""

@@ -1,0 +1,29 @@
+"""Evaluations on TensorBoard, beside the run's own curves."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+
+def write_board(
+    logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
+) -> None:
+    """Adds an evaluation to RUN/tensorboard/evaluation.
+
+    Args:
+      logdir: the run directory.
+      env_frames: of training; the step of TensorBoard's curves.
+      summary: figures by plain name.
+      picture: uint8 `[height, width, 3]`, of gameplay; None if there is none.
+    """
+    writer = tf.summary.create_file_writer(str(logdir / "tensorboard" / "evaluation"))
+    with writer.as_default(step=env_frames):
+        for name, value in summary.items():
+            if value is not None:
+                tf.summary.scalar(f"evaluation/{name}", value)
+        if picture is not None:
+            tf.summary.image("evaluation/gameplay", picture[np.newaxis])
+    writer.close()

@@ -1,0 +1,93 @@
+"""From a run directory to the agent that it trained."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from seed_rl.agents import registry as agents
+from seed_rl.agents.base import Agent
+from seed_rl.runs import record
+from seed_rl.runs.record import RunRecord
+from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint, restore_agent
+from seed_rl.types import EnvironmentSpec
+
+
+class Trained(NamedTuple):
+    """An agent with the weights of a checkpoint.
+
+    Attributes:
+      agent: the agent.
+      checkpoint: path prefix of the checkpoint.
+      env_frames: environment frames that it had been trained for.
+      seconds: of training until then.
+    """
+
+    agent: Agent
+    checkpoint: str
+    env_frames: int
+    seconds: float
+
+
+def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
+    """The path prefix of a run's checkpoint.
+
+    Args:
+      run: the run.
+      checkpoint: `last`, `best`, or a path prefix.
+
+    Raises:
+      ValueError: there is no such checkpoint; one sentence.
+    """
+    if checkpoint not in ("last", "best"):
+        path = checkpoint.removesuffix(".index")
+        if not os.path.exists(f"{path}.index"):
+            raise ValueError(
+                f"--checkpoint={checkpoint} is no checkpoint; give last, best, or the path of one without "
+                "its ending, such as RUN/checkpoints/ckpt-1200."
+            )
+        return path
+    find = newest_checkpoint if checkpoint == "last" else best_checkpoint
+    path = find(run.logdir)
+    if path is None:
+        hint = "wait until the run has saved one (--save_checkpoint_secs)"
+        if checkpoint == "best":
+            hint = "one is kept when a full window of episodes has ended; give --checkpoint=last"
+        raise ValueError(f"{run.logdir} has no {checkpoint} checkpoint yet; {hint}.")
+    return path
+
+
+def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
+    """The agent of a run.
+
+    Args:
+      run: the run, whose settings it gets.
+      checkpoint: path prefix of a checkpoint.
+      spec: of the run's environments.
+
+    Raises:
+      ValueError: the checkpoint is of other settings than the run's; one sentence, which names them where
+        they are known.
+    """
+    agent = agents.make_agent(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
+    try:
+        progress = restore_agent(agent, checkpoint)
+    except ValueError as error:
+        found = _recorded_differences(run, checkpoint)
+        if not found:
+            raise
+        raise ValueError(
+            f"The checkpoint {checkpoint} is of another configuration than {run.logdir} "
+            f"({'; '.join(found)}); name the --logdir that it was trained in."
+        ) from error
+    return Trained(agent, checkpoint, int(progress.env_frames.numpy()), float(progress.seconds.numpy()))
+
+
+def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:
+    """What the run of a checkpoint, found by its path, records otherwise than `run`."""
+    for directory in list(Path(checkpoint).resolve().parents)[:4]:
+        try:
+            other = record.read(str(directory))
+        except ValueError:
+            continue
+        return record.differences(other.identity, run.identity)
+    return []

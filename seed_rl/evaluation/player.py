@@ -1,0 +1,141 @@
+"""Plays episodes: several environments at a time, one network call for them all."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.agents.base import Agent
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.specs import environment_spec
+from seed_rl.types import EnvOutput, Nest
+
+
+class PlayedEpisode(NamedTuple):
+    """An episode that was played to its end.
+
+    Attributes:
+      seed: what the environment was reset with; with `actions` it plays the same episode again.
+      actions: one an agent step, as the environment takes them.
+      episode_return: sum of the raw rewards.
+      agent_steps: its length, in agent steps.
+    """
+
+    seed: int
+    actions: list[Any]
+    episode_return: float
+    agent_steps: int
+
+
+class SeededEpisodes(gymnasium.Wrapper):
+    """Gives each episode a seed of its own, and keeps its actions.
+
+    Attributes:
+      finished: seed and actions of the last episode that ended.
+    """
+
+    def __init__(self, env: gymnasium.Env, seeds: Iterator[int]):
+        """Takes a seed for each episode from `seeds`."""
+        super().__init__(env)
+        self._seeds = seeds
+        self._seed: int | None = None
+        self._actions: list[Any] = []
+        self._continues = False
+        self.finished: tuple[int, list[Any]] | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts the next episode, or lets the one go on that only lost a life."""
+        if self._continues:
+            self._continues = False
+            return self.env.reset()
+        self._seed, self._actions = next(self._seeds), []
+        return self.env.reset(seed=self._seed)
+
+    def step(self, action: Any) -> Any:
+        """One agent step."""
+        self._actions.append(action)
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        ended = terminated or truncated
+        self._continues = bool(ended and info.get("episode_continues", False))
+        if ended and not self._continues:
+            assert self._seed is not None
+            self.finished = (self._seed, self._actions)
+        return observation, reward, terminated, truncated, info
+
+
+def play(
+    suite: Suite,
+    environment_config: EnvironmentConfig,
+    agent: Agent,
+    *,
+    env_id: int,
+    episodes: int,
+    num_envs: int,
+    greedy: bool,
+    seed: int,
+    on_episode: Callable[[PlayedEpisode], None] = lambda episode: None,
+) -> list[PlayedEpisode]:
+    """Plays episodes with seeds `seed`, `seed + 1`, ….
+
+    Which environment plays which episode is settled beforehand, so that short episodes do not count more
+    often than long ones.
+
+    Args:
+      suite: makes the environments.
+      environment_config: their settings.
+      agent: plays.
+      env_id: what `Agent.act` gets as the id of every environment; `num_envs` of the run and above evaluate.
+      episodes: how many, at least 1.
+      num_envs: E, environments at a time.
+      greedy: whether `Agent.act_greedy` plays rather than `Agent.act`.
+      seed: of the first episode.
+      on_episode: called with each episode as it ends.
+
+    Returns:
+      The episodes, by seed.
+    """
+    size = min(num_envs, episodes)
+    left = [len(range(index, episodes, size)) for index in range(size)]
+    envs = [
+        SeededEpisodes(suite.make(environment_config, seed), itertools.count(seed + index, size))
+        for index in range(size)
+    ]
+    batch = BatchedEnvironment(envs, environment_spec(envs[0], environment_config))
+    statistics = EpisodeStatistics(size)
+    played = []
+    choose = _Choice(agent, batch, env_id, greedy)
+    try:
+        env = batch.reset()
+        while any(left):
+            env, infos = batch.step(choose(env))
+            for ended in statistics.update(env, infos):
+                finished = envs[ended.env].finished
+                if left[ended.env] and finished is not None:
+                    left[ended.env] -= 1
+                    played.append(PlayedEpisode(*finished, ended.episode_return, ended.agent_steps))
+                    on_episode(played[-1])
+    finally:
+        batch.close()
+    return sorted(played, key=lambda episode: episode.seed)
+
+
+class _Choice:
+    """The agent's choice of actions, with the recurrent states and last actions of E environments."""
+
+    def __init__(self, agent: Agent, batch: BatchedEnvironment, env_id: int, greedy: bool):
+        self._act = tf.function(agent.act_greedy if greedy else agent.act, autograph=False)
+        self._state: Nest = agent.initial_state(batch.num_envs)
+        self._prev_action = tf.constant(batch.spec.action.zeros(batch.num_envs))
+        self._env_ids = tf.fill([batch.num_envs], env_id)
+
+    def __call__(self, env: EnvOutput) -> np.ndarray:
+        """Actions `[E, ...]` for what the environments say, `[E, ...]`."""
+        env = tf.nest.map_structure(tf.constant, env)
+        output, self._state = self._act(self._prev_action, env, self._state, self._env_ids)
+        self._prev_action = output.action
+        return output.action.numpy()

@@ -1,0 +1,77 @@
+"""What an evaluation says: statistics over episodes, as a table and as JSON."""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.runs.record import RunRecord
+from seed_rl.runs.scores import published_scores
+
+
+def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:
+    """Statistics over episodes, by plain name.
+
+    The standard error is that of the mean, from the sample's deviation; None for one episode.
+    `human_normalized` is the mean return in percent of the human score, where scores are published.
+    """
+    returns = np.array([episode.episode_return for episode in episodes])
+    lengths = np.array([episode.agent_steps for episode in episodes])
+    spread = float(returns.std(ddof=1) / np.sqrt(len(returns))) if len(returns) > 1 else None
+    summary: dict[str, Any] = {
+        "episodes": len(episodes),
+        "mean_return": float(returns.mean()),
+        "median_return": float(np.median(returns)),
+        "standard_error": spread,
+        "min_return": float(returns.min()),
+        "max_return": float(returns.max()),
+        "mean_episode_agent_steps": float(lengths.mean()),
+    }
+    scores = published_scores(run.environment, run.game)
+    if scores is not None:
+        summary["human_normalized"] = scores.human_normalized(summary["mean_return"])
+        summary["random_score"], summary["human_score"] = scores
+    return summary
+
+
+def table(summary: dict[str, Any], repeats: int) -> str:
+    """The summary for people, a line each.
+
+    Args:
+      summary: from `summarize`.
+      repeats: environment frames in an agent step.
+    """
+    steps = summary["mean_episode_agent_steps"]
+    error = summary["standard_error"]
+    rows = [
+        ("episodes", f"{summary['episodes']}"),
+        (
+            "mean return",
+            f"{summary['mean_return']:.2f}" + ("" if error is None else f" ± {error:.2f} (standard error)"),
+        ),
+        ("median return", f"{summary['median_return']:.2f}"),
+        ("lowest, highest", f"{summary['min_return']:.2f}, {summary['max_return']:.2f}"),
+        ("mean length", f"{steps:,.1f} agent steps, {steps * repeats:,.0f} environment frames"),
+    ]
+    if "human_normalized" in summary:
+        rows.append(
+            (
+                "human-normalised",
+                f"{summary['human_normalized']:.1f}% (random {summary['random_score']:g}, "
+                f"human {summary['human_score']:g})",
+            )
+        )
+    width = max(len(name) for name, _ in rows)
+    return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Writes results under a temporary name first; makes the directory."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp")
+    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    os.replace(temporary, path)

@@ -1,0 +1,74 @@
+"""Plays a kept episode again, to look at it: seed and actions determine what the environment does."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import gymnasium
+import numpy as np
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.evaluation.player import PlayedEpisode
+
+_DEFAULT_FRAMES_PER_SECOND = 30.0
+
+
+class Scene(NamedTuple):
+    """A moment of an episode.
+
+    Attributes:
+      picture: uint8 `[height, width, 3]`.
+      episode_return: of the episode so far.
+      agent_steps: played so far.
+    """
+
+    picture: np.ndarray
+    episode_return: float
+    agent_steps: int
+
+
+class Rerun:
+    """An episode that is played again, scene by scene.
+
+    Attributes:
+      scenes_per_second: how fast it is in the game's own time.
+      is_faithful: once all scenes were taken, whether the return came out as it was.
+    """
+
+    def __init__(self, suite: Suite, config: EnvironmentConfig, episode: PlayedEpisode):
+        """Makes the environment.
+
+        Raises:
+          ValueError: it cannot be rendered; one sentence.
+        """
+        self._episode = episode
+        self._env: gymnasium.Env = suite.make(config, episode.seed, render_mode="rgb_array")
+        frames_per_second = self._env.metadata.get("render_fps") or _DEFAULT_FRAMES_PER_SECOND
+        self.scenes_per_second = frames_per_second / config.num_action_repeats
+        self.is_faithful = False
+        try:
+            self._env.reset(seed=episode.seed)
+            self._picture()
+        except (NotImplementedError, AttributeError, gymnasium.error.Error) as error:
+            self._env.close()
+            raise ValueError(f"The environment cannot be rendered as pictures ({error}).") from error
+
+    def __iter__(self) -> Iterator[Scene]:
+        """The scenes, the first observation's included; once."""
+        try:
+            yield Scene(self._picture(), 0.0, 0)
+            total = 0.0
+            for step, action in enumerate(self._episode.actions, start=1):
+                _, reward, terminated, truncated, info = self._env.step(action)
+                total += float(info.get("raw_reward", reward))
+                yield Scene(self._picture(), total, step)
+                if (terminated or truncated) and info.get("episode_continues", False):
+                    self._env.reset()
+            self.is_faithful = bool(np.isclose(total, self._episode.episode_return))
+        finally:
+            self._env.close()
+
+    def _picture(self) -> np.ndarray:
+        picture = np.asarray(self._env.render())
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3:
+            raise NotImplementedError(f"render() gives {picture.dtype}{list(picture.shape)}")
+        return picture

@@ -1,0 +1,31 @@
+"""Checks of files that a command will write, before it does any work."""
+
+import tempfile
+from pathlib import Path
+
+from seed_rl.flags.errors import UsageError
+
+
+def check_output(path: Path, flag: str, overwrite: bool) -> None:
+    """Checks that a file can be written; leaves nothing.
+
+    Args:
+      path: of the file; its directory need not exist yet.
+      flag: what names it, without dashes.
+      overwrite: whether it may be there already.
+
+    Raises:
+      UsageError: it is there, or its directory cannot be written.
+    """
+    if path.is_dir():
+        raise UsageError(f"--{flag}={path} is a directory; name a file.")
+    if path.exists() and not overwrite:
+        raise UsageError(f"{path} is there already; add --overwrite, or name another file with --{flag}.")
+    directory = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written ({directory}: {error.strerror}); name another file with --{flag}."
+        ) from None

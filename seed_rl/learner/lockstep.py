@@ -1,0 +1,48 @@
+"""Inference and training in turns, on one thread, so that two runs with the same seed do the same."""
+
+import collections
+
+from seed_rl.experience.base import Experience
+from seed_rl.experience.source import DeviceBatch, to_device
+from seed_rl.inference.service import Request
+from seed_rl.learner.serving import Inference
+from seed_rl.types import Unroll
+
+
+class Lockstep:
+    """Stands where `experience.source.Source` stands in a run that is not synchronous.
+
+    All environments act in one batch, in the order of their ids; then their unrolls go in one by one, and
+    each batch that they allow is trained on before anything else happens. So nothing depends on who came
+    first, and nothing is faster than the slowest actor.
+    """
+
+    def __init__(self, inference: Inference, experience: Experience, num_envs: int):
+        """Prepares.
+
+        Args:
+          inference: of a synchronous run.
+          experience: where unrolls go and batches come from.
+          num_envs: of the run; nothing acts before all of them have asked for an action.
+        """
+        self._inference, self._experience, self._num_envs = inference, experience, num_envs
+        self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment: the newest counts.
+        self._unrolls: collections.deque[Unroll] = collections.deque()
+
+    def next(self, timeout_secs: float) -> DeviceBatch | None:
+        """The next batch; None when the environments have to act first, which this call lets them."""
+        while self._unrolls and not self._experience.batch_ready():
+            self._experience.insert([self._unrolls.popleft()])
+        if self._experience.batch_ready():
+            return to_device(self._experience.sample())
+        for client, request in self._inference.requests(timeout_secs):
+            self._waiting[int(request.lease.env_ids[0])] = (client, request)
+        if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
+            batch = [self._waiting[first] for first in sorted(self._waiting)]
+            self._waiting.clear()
+            self._unrolls.extend(self._inference.answer(batch))
+        return None
+
+    def close(self) -> None:
+        """Closes the experience."""
+        self._experience.close()

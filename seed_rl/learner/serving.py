@@ -1,0 +1,80 @@
+"""Inference in a learner: server, batcher and inference threads, everything between wire and experience."""
+
+import queue
+import threading
+
+from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.server import InferenceServer
+from seed_rl.inference.service import Request
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.figures import RunFigures
+from seed_rl.types import Unroll
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+
+class Inference:
+    """Server, batcher and inference threads: everything between the wire and the experience."""
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        identity: EnvironmentIdentity,
+        core: InferenceCore,
+        figures: RunFigures,
+    ):
+        """Starts serving; in a synchronous run the inference is left to `answer`.
+
+        Raises:
+          AddressError: the address cannot be listened on.
+        """
+        self._core = core
+        self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+        self._batcher: Batcher[Request] = Batcher(
+            config.inference_batch_size, config.inference_timeout_ms / 1e3
+        )
+        self._server = InferenceServer(
+            config.server_address,
+            identity,
+            config.num_envs,
+            self._batcher,
+            config.inference_batch_size,
+            figures.on_lease,
+            figures.on_episodes,
+        )
+        self._threads = [
+            threading.Thread(target=self._serve, name=f"inference-{i}", daemon=True)
+            for i in range(0 if config.synchronous else config.num_inference_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def raise_error(self) -> None:
+        """Raises what an inference thread died of, if one did."""
+        if not self._errors.empty():
+            raise self._errors.get()
+
+    def stop(self, reason: str, experience: Experience) -> None:
+        """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience."""
+        experience.close()
+        self._batcher.close()
+        for thread in self._threads:
+            thread.join()
+        self._server.stop(reason)
+
+    def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
+        """For a synchronous run: a batch of (client, request) pairs; empty if there is none in time."""
+        return self._batcher.next_batch(timeout_secs) or []
+
+    def answer(self, batch: list[tuple[int, Request]]) -> list[Unroll]:
+        """For a synchronous run: answers requests, and returns the unrolls that they completed."""
+        return self._core.answer(batch, self._batcher, self._server.deliver)
+
+    def _serve(self) -> None:
+        try:
+            self._core.serve(self._batcher, self._server.deliver)
+        except ClosedError:
+            pass
+        except BaseException as error:
+            self._errors.put(error)

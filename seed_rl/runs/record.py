@@ -1,0 +1,205 @@
+"""The run directory's record, run.json: what a run is made of, and the check that it goes on with that."""
+
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import seed_rl
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.options import Options
+
+_RECORD = "run.json"
+_PACKAGES = ("tensorflow", "keras", "numpy", "grpcio", "protobuf", "gymnasium", "ale-py", "zstandard")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRecord:
+    """What run.json says.
+
+    Attributes:
+      logdir: the run directory.
+      identity: what must not change within the run, as `identity` gives it.
+      agent_settings: all of them, by name.
+      learner_settings: all of them, by name.
+      versions: of the packages and, in a clone, the git revision.
+    """
+
+    logdir: Path
+    identity: dict[str, Any]
+    agent_settings: dict[str, Any]
+    learner_settings: dict[str, Any]
+    versions: dict[str, str]
+
+    @property
+    def environment(self) -> str:
+        """Name of the suite."""
+        return self.identity["environment"]["name"]
+
+    @property
+    def environment_settings(self) -> dict[str, Any]:
+        """All of them, by name."""
+        return self.identity["environment"]["settings"]
+
+    @property
+    def game(self) -> str | None:
+        """The suite's game, level or scenario; None where there is only one."""
+        return self.environment_settings.get("game")
+
+    @property
+    def agent(self) -> str:
+        """Name of the algorithm."""
+        return self.identity["agent"]["name"]
+
+    def environment_config(self) -> EnvironmentConfig:
+        """The environment's settings.
+
+        Raises:
+          ValueError: they were recorded by a version with other fields; the sentence names them.
+        """
+        return self._config(environments.suite(self.environment).config_class, self.environment_settings)
+
+    def agent_config(self) -> Options:
+        """The agent's settings; otherwise as `environment_config`."""
+        return self._config(agents.config_class(self.agent), self.agent_settings)
+
+    def _config(self, config_class: type[Options], settings: dict[str, Any]) -> Any:
+        unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(config_class)})
+        if unknown:
+            raise ValueError(
+                f"{self.logdir / _RECORD} is of another version of seed_rl ({self.versions.get('seed_rl')}): "
+                f"its settings {', '.join(unknown)} are unknown to this one; use that version."
+            )
+        return config_class(**settings)
+
+
+def identity(
+    environment: str, environment_config: Options, agent: str | None, agent_config: Options
+) -> dict[str, Any]:
+    """What must not change within a run: the environment, the agent, and the settings of its network."""
+    network = {field.name for field in dataclasses.fields(NetworkConfig)}
+    settings = agent_config.to_dict()
+    return {
+        "environment": {"name": environment, "settings": environment_config.to_dict()},
+        "agent": {"name": agent, "network": {k: v for k, v in settings.items() if k in network}},
+    }
+
+
+def check(logdir: str, mine: dict[str, Any]) -> None:
+    """Refuses a directory that belongs to another run; touches nothing.
+
+    Args:
+      logdir: the directory, which may not exist yet.
+      mine: the `identity` of the run that would go on in it.
+
+    Raises:
+      ValueError: one sentence; the directory is not a directory, holds something else, or another run.
+    """
+    path = Path(logdir)
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise ValueError(f"--logdir={logdir} is a file; name a directory.")
+    try:
+        recorded = json.loads((path / _RECORD).read_text())["identity"]
+    except FileNotFoundError:
+        if (path / "checkpoints").exists() or (path / "metrics.jsonl").exists():
+            raise ValueError(f"--logdir={logdir} holds a run without {_RECORD}; use another.") from None
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None
+    found = differences(recorded, mine)
+    if found:
+        raise ValueError(
+            f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
+            "flags of that run."
+        )
+
+
+def read(logdir: str) -> RunRecord:
+    """The record of a run.
+
+    Args:
+      logdir: the run directory.
+
+    Raises:
+      ValueError: one sentence; it is no run directory, or its record cannot be read.
+    """
+    path = Path(logdir)
+    if not (path / _RECORD).is_file():
+        what = f"holds no {_RECORD}, so it is not a run's directory" if path.is_dir() else "is no directory"
+        raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
+    try:
+        content = json.loads((path / _RECORD).read_text())
+        settings = content["settings"]
+        run = RunRecord(
+            path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
+        )
+        if not (isinstance(run.agent, str) and isinstance(run.environment, str)):
+            raise TypeError("names must be strings")
+        return run
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path / _RECORD} cannot be read ({error!r}); is it of this version?") from None
+
+
+def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
+    """What differs between two nests of settings: `NAME: THERE there, MINE now` for each value."""
+    if isinstance(recorded, dict) and isinstance(mine, dict):
+        keys = sorted(set(recorded) | set(mine))
+        return [
+            text
+            for key in keys
+            for text in differences(recorded.get(key), mine.get(key), f"{name} {key}".strip())
+        ]
+    return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
+
+
+def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
+    """Makes the directory and writes run.json, under a temporary name first.
+
+    Args:
+      logdir: the directory.
+      mine: as in `check`.
+      settings: all other settings of the run, as they are resolved now.
+
+    Raises:
+      ValueError: the directory cannot be written.
+    """
+    path = Path(logdir)
+    content = {"identity": mine, "settings": settings, "versions": _versions()}
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        temporary = path / f"{_RECORD}.tmp"
+        temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
+        os.replace(temporary, path / _RECORD)
+    except OSError as error:
+        raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
+
+
+def _versions() -> dict[str, str]:
+    found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    here = Path(seed_rl.__file__).parent
+    try:
+        revision = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        found["git"] = revision.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass  # Not in a clone.
+    return found
