@@ -82,14 +82,14 @@ def _play(config: EvaluateConfig, subject: _Subject) -> "list[PlayedEpisode]":
 
     from seed_rl.evaluation.player import play
 
-    with tqdm.tqdm(total=config.episodes, unit=" episodes", dynamic_ncols=True) as bar:
+    with tqdm.tqdm(total=config.episodes, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
         total = 0.0
 
         def show(episode: "PlayedEpisode") -> None:
             nonlocal total
             total += episode.episode_return
             bar.update()
-            bar.set_postfix_str(f"mean return {total / bar.n:.2f}")
+            bar.set_postfix_str(f"mean return {total / max(bar.n, 1):.2f}", refresh=False)
 
         return play(
             subject.suite,

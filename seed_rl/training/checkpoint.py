@@ -181,8 +181,9 @@ def restore_agent(agent: Agent, path: str) -> Progress:
       ValueError: the checkpoint is of another network.
     """
     progress = Progress()
-    parts = tf.train.Checkpoint(agent=agent, progress=progress)
-    _read(path, lambda: parts.restore(path).expect_partial().assert_existing_objects_matched())
+    of_agent = tf.train.Checkpoint(agent=agent)
+    _read(path, lambda: of_agent.restore(path).expect_partial().assert_existing_objects_matched())
+    tf.train.Checkpoint(progress=progress).restore(path).expect_partial()
     return progress
 
 
