@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import (
-    LocalRun,
     check_names,
     finish,
     medians,
@@ -28,6 +27,7 @@ from benchmarks.harness import (
     print_result,
     print_table,
     running,
+    steady_run,
 )
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
@@ -128,17 +128,7 @@ def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, fl
 
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
     """A run of training: its speed after the warm-up, inference's figures, and memory."""
-    with LocalRun(run_flags) as run:
-        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
-        warm = run.metrics()[0]["seconds"] + config.warm_up_secs
-        patience = config.warm_up_secs + config.seconds + 60
-        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
-        first, memory = run.metrics()[-1], [run.memory_mib()]
-        end = first["seconds"] + config.seconds
-        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
-        last = run.metrics()[-1]
-        memory.append(run.memory_mib())
-    seconds = last["seconds"] - first["seconds"]
+    run = steady_run(run_flags, config.warm_up_secs, config.seconds)
     names = (
         "inference_latency_p50_ms",
         "inference_latency_p99_ms",
@@ -146,9 +136,9 @@ def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
         "policy_lag_updates",
     )
     return {
-        "frames_per_second": (last["env_frames"] - first["env_frames"]) / seconds,
-        **{name: last[name] for name in names if name in last},
-        "memory_mib": memory,
+        "frames_per_second": run.frames_per_second,
+        **{name: run.last[name] for name in names if name in run.last},
+        "memory_mib": run.memory_mib,
     }
 
 

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 
@@ -18,6 +18,7 @@ from seed_rl.launch.child import Child
 ROOT = Path(__file__).resolve().parents[1]
 
 _POLL_SECS = 0.1
+_START_TIMEOUT_SECS = 120.0
 
 
 def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
@@ -165,6 +166,39 @@ class LocalRun:
                     if name:
                         found[name] = process.memory_info().rss / 2**20
         return dict(sorted(found.items(), key=lambda item: (item[0] != "learner", item[0])))
+
+
+class SteadyRun(NamedTuple):
+    """What a run did after its warm-up.
+
+    Attributes:
+      first: the figures of the period that ended with the warm-up.
+      last: those of the last period.
+      memory_mib: at these two times, by process.
+    """
+
+    first: dict[str, Any]
+    last: dict[str, Any]
+    memory_mib: list[dict[str, float]]
+
+    @property
+    def frames_per_second(self) -> float:
+        """Environment frames per second between the two."""
+        frames = self.last["env_frames"] - self.first["env_frames"]
+        return frames / (self.last["seconds"] - self.first["seconds"])
+
+
+def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) -> SteadyRun:
+    """Runs training, lets it warm up from its first update on, and measures so many seconds of it."""
+    with LocalRun(run_flags) as run:
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
+        warm = run.metrics()[0]["seconds"] + warm_up_secs
+        patience = warm_up_secs + seconds + 60
+        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
+        first, memory = run.metrics()[-1], [run.memory_mib()]
+        end = first["seconds"] + seconds
+        run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
+        return SteadyRun(first, run.metrics()[-1], [*memory, run.memory_mib()])
 
 
 def _role(command: Sequence[str]) -> str | None:

@@ -16,8 +16,11 @@ from seed_rl.runs.record import check, identity
 DESCRIPTION = """
 Trains on this machine: one learner and its actor processes.
 
-  python -m seed_rl.local_main [environment] [agent] [actors] [environments per actor] [--flags]
+Examples:
+  python -m seed_rl.local_main catch vtrace
+  python -m seed_rl.local_main atari vtrace 2 24 --game=Breakout --total_environment_frames=20000000
 
+The form is [environment] [agent] [actors] [environments per actor] [--flags].
 Without arguments it trains Pong with V-trace on the preset for a small machine. Ctrl-C stops it
 with a checkpoint; the same command again goes on from there. Flags win over the preset.
 """

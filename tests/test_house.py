@@ -15,6 +15,7 @@ PACKAGE = ROOT / "seed_rl"
 FLOORS = {
     "types": 0,
     "options": 0,
+    "files": 0,
     "wire": 1,
     "environments": 1,
     "ops": 1,
@@ -42,6 +43,8 @@ TENSORFLOW_FREE = ("wire", "environments", "actor", "runs", "plotting", "flags",
 TENSORFLOW_FREE_MODULES = (
     "seed_rl.actor_main",
     "seed_rl.local_main",
+    "seed_rl.plot",
+    "seed_rl.sweep",
     "seed_rl.agents.registry",
     "seed_rl.inference.batcher",
     "seed_rl.learner.config",

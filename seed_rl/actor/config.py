@@ -22,7 +22,7 @@ class ActorConfig(Options):
         "for its actions.",
         at_least=1,
     )
-    seed: int = option(1, "Seed of the environments; environment i of the run gets seed + i.")
+    seed: int = option(1, "Seed of the environments; each of them gets one of its own, from this and its id.")
     connect_timeout_secs: float = option(
         300.0, "An actor that cannot reach a learner for this many seconds gives up with an error.", above=0
     )

@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECS = 0.2
 _LONGEST_BACKOFF_SECS = 5.0
 
+# Above the number of environments of any run.
+_SEED_STRIDE = 1_000_003
+
 
 @dataclasses.dataclass
 class _Group:
@@ -55,6 +58,11 @@ class _Group:
         return True
 
 
+def environment_seed(seed: int, env_id: int) -> int:
+    """The seed of an environment, 0 for the first of seed 0; runs with neighbouring seeds share none."""
+    return seed * _SEED_STRIDE + env_id
+
+
 class Actor:
     """The environments of one actor process and their conversation with the learner."""
 
@@ -74,7 +82,7 @@ class Actor:
         self._groups = []
         for index in range(config.num_env_groups):
             first_env = config.task * config.env_batch_size + index * size
-            seeds = [config.seed + first_env + i for i in range(size)]
+            seeds = [environment_seed(config.seed, first_env + i) for i in range(size)]
             environment = make_batched(suite, environment_config, seeds)
             group = _Group(environment, EpisodeStatistics(size), first_env, environment.reset(seeds))
             self._groups.append(group)

@@ -1,7 +1,6 @@
 """What an evaluation says: statistics over episodes, as a table and as JSON."""
 
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.files import write_atomically
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
 
@@ -72,6 +72,4 @@ def table(summary: dict[str, Any], repeats: int) -> str:
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Writes results under a temporary name first; makes the directory."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp")
-    temporary.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    write_atomically(path, json.dumps(content, indent=2) + "\n")

@@ -6,7 +6,7 @@ H.264 as it comes from PyPI.
 """
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ _STRIP_HEIGHT = 16
 _PAUSE_SECS = 1.0
 
 
-def write_video(path: Path, episodes: Iterable[tuple[str, Rerun]]) -> None:
+def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     """Writes episodes one after the other, under a temporary name first.
 
     Args:
       path: .mp4 or .gif.
-      episodes: a title each.
+      episodes: at least one, with a title each.
 
     Raises:
       OSError: the file cannot be written.
@@ -31,16 +31,13 @@ def write_video(path: Path, episodes: Iterable[tuple[str, Rerun]]) -> None:
     import imageio.v2 as imageio
 
     temporary = path.with_name(f"{path.stem}.tmp{path.suffix}")
-    writer = None
+    writing = _format(path, episodes[0][1].scenes_per_second)
     try:
-        for title, episode in episodes:
-            if writer is None:
-                writer = imageio.get_writer(temporary, **_format(path, episode.scenes_per_second))
-            for picture in _pictures(title, episode):
-                writer.append_data(picture)
-        if writer is not None:
-            writer.close()
-            os.replace(temporary, path)
+        with imageio.get_writer(temporary, **writing) as writer:
+            for title, episode in episodes:
+                for picture in _pictures(title, episode):
+                    writer.append_data(picture)
+        os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
 

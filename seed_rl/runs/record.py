@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.metadata
 import json
-import os
 import platform
 import subprocess
 from pathlib import Path
@@ -13,6 +12,7 @@ import seed_rl
 from seed_rl.agents import registry as agents
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.files import write_atomically
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.options import Options
 
@@ -176,9 +176,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     content = {"identity": mine, "settings": settings, "versions": _versions()}
     try:
         path.mkdir(parents=True, exist_ok=True)
-        temporary = path / f"{_RECORD}.tmp"
-        temporary.write_text(json.dumps(content, indent=2, sort_keys=True) + "\n")
-        os.replace(temporary, path / _RECORD)
+        write_atomically(path / _RECORD, json.dumps(content, indent=2, sort_keys=True) + "\n")
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 

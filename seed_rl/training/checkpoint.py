@@ -13,6 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from seed_rl.agents.base import Agent
+from seed_rl.files import write_atomically
 from seed_rl.training.trainer import Trainer
 
 _DIRECTORY = "checkpoints"
@@ -139,9 +140,7 @@ class Checkpointer:
             "updates": self._trainer.updates,
             "env_frames": int(self.progress.env_frames.numpy()),
         }
-        temporary = directory / f"{_BEST_FILE}.tmp"
-        temporary.write_text(json.dumps(figures) + "\n")
-        os.replace(temporary, directory / _BEST_FILE)
+        write_atomically(directory / _BEST_FILE, json.dumps(figures) + "\n")
         return True
 
 
@@ -216,7 +215,7 @@ def _is_whole(path: str) -> bool:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, RuntimeError):
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):  # As TensorFlow maps its errors.
         return False
     return True
 

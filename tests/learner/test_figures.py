@@ -1,3 +1,6 @@
+import json
+
+import numpy as np
 import pytest
 
 from seed_rl.inference.slots import Lease
@@ -5,8 +8,8 @@ from seed_rl.learner.figures import RunFigures
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
-def figures(repeats=4, env_frames=0, seconds=0.0, episodes=0):
-    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs=2)
+def figures(repeats=4, env_frames=0, seconds=0.0, episodes=0, num_training_envs=2, recent=None):
+    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs, recent)
 
 
 def episode(number, agent_steps=10, env=0):
@@ -76,3 +79,25 @@ def test_restarts_are_counted():
     for is_restart in (False, True, False, True):
         found.on_lease(lease(is_restart))
     assert found.take(0, 0)["actor_restarts"] == 2
+
+
+def test_a_resumed_run_keeps_the_recent_episodes():
+    before = figures(num_training_envs=2)
+    before.on_episodes([episode(i, env=i % 3) for i in range(9)])
+    after = figures(num_training_envs=2, recent=json.loads(json.dumps(before.recent)))
+    assert json.dumps(after.recent) == json.dumps(before.recent)
+    got, want = after.take(0, 0), before.take(0, 0)
+    for name in ("mean_return", "mean_evaluation_return", "mean_episode_agent_steps"):
+        assert got[name] == want[name]
+
+
+@pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20)])
+def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
+    run = figures(num_training_envs=1)
+    ids = 1 if num_eval_envs else 0
+    run.on_episodes([episode(i, env=ids) for i in range(window - 1)])
+    assert run.settled_return(num_eval_envs) is None
+    run.on_episodes([episode(window, env=ids), episode(window + 1, env=ids)])
+    assert run.settled_return(num_eval_envs) == pytest.approx(
+        np.mean([episode(i).episode_return for i in [*range(1, window - 1), window, window + 1]])
+    )

@@ -98,3 +98,42 @@ def test_a_record_that_is_a_directory_is_refused(logdir):
     (logdir / "run.json").unlink()
     (logdir / "run.json").mkdir()
     assert "run.json cannot be read" in refused(logdir, identity())
+
+
+def test_a_record_is_read_back_into_configurations(tmp_path):
+    settings = {
+        "learner": {"num_envs": 8},
+        "agent": VTraceConfig(discounting=0.5, lstm_size=3).to_dict(),
+    }
+    record.write(str(tmp_path), identity(rows=7, lstm_size=3), settings)
+    run = record.read(str(tmp_path))
+    assert run.environment_config() == CatchConfig(rows=7)
+    assert run.agent_config() == VTraceConfig(discounting=0.5, lstm_size=3)
+    assert (run.environment, run.game, run.agent) == ("catch", None, "vtrace")
+    assert run.learner_settings == {"num_envs": 8}
+    assert run.identity == identity(rows=7, lstm_size=3)
+
+
+def test_settings_that_came_later_have_their_defaults_and_unknown_ones_are_named(tmp_path):
+    agent = VTraceConfig(discounting=0.5).to_dict()
+    del agent["lambda_"]
+    record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent})
+    assert record.read(str(tmp_path)).agent_config() == VTraceConfig(discounting=0.5)
+    record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent | {"old": 1, "older": 2}})
+    with pytest.raises(ValueError, match="its settings old, older are unknown to this one"):
+        record.read(str(tmp_path)).agent_config()
+
+
+def test_what_is_no_run_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=f"{tmp_path} holds no run.json, so it is not a run's directory"):
+        record.read(str(tmp_path))
+    with pytest.raises(ValueError, match="is no directory; name the --logdir of a run"):
+        record.read(str(tmp_path / "nothing"))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"null", b"{}", b"\xff\xfe\x00", b'{"identity": {}}'])
+def test_a_record_that_cannot_be_read_says_so(logdir, text):
+    (logdir / "run.json").write_bytes(text)
+    with pytest.raises(ValueError, match=r"run\.json cannot be read") as caught:
+        record.read(str(logdir))
+    assert "\n" not in str(caught.value)

@@ -6,7 +6,13 @@ import tensorflow as tf
 
 from seed_rl.agents.vtrace import VTraceAgent
 from seed_rl.agents.vtrace_config import VTraceConfig
-from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.training.checkpoint import (
+    Checkpointer,
+    best_checkpoint,
+    newest_checkpoint,
+    read_best,
+    restore_agent,
+)
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -161,3 +167,95 @@ def test_only_the_last_checkpoints_are_kept(tmp_path):
     indices = sorted(name for name in os.listdir(tmp_path / "checkpoints") if name.endswith(".index"))
     assert indices == ["ckpt-2.index", "ckpt-3.index"]
     assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("ckpt-3")
+
+
+def test_recent_episodes_come_back(tmp_path):
+    run = Run(tmp_path)
+    run.checkpointer.progress.recent.value = {"training": [[1.5, 3]], "evaluation": []}
+    run.checkpointer.save()
+    fresh = Run(tmp_path)
+    fresh.checkpointer.restore()
+    assert fresh.checkpointer.progress.recent.value == {"training": [[1.5, 3]], "evaluation": []}
+
+
+def save_several(logdir, count=3):
+    run = Run(logdir)
+    for number in range(1, count + 1):
+        save(run, number)
+
+
+def save(run, updates):
+    """A checkpoint as after so many updates."""
+    run.trainer.iteration.assign(updates)
+    run.trainer.updates = updates
+    run.checkpointer.save()
+
+
+def damage(path, how):
+    """What a crash or a full disk leaves of a checkpoint."""
+    data = f"{path}.data-00000-of-00001"
+    if how == "no data":
+        os.remove(data)
+    elif how == "half of the data":
+        os.truncate(data, os.path.getsize(data) // 2)
+    elif how == "a wrong byte":
+        with open(data, "r+b") as file:
+            file.seek(os.path.getsize(data) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 0xFF]))
+    else:
+        os.truncate(f"{path}.index", 10)
+
+
+@pytest.mark.parametrize("how", ["no data", "half of the data", "a wrong byte", "half of the index"])
+def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
+    save_several(tmp_path)
+    path = str(tmp_path / "checkpoints" / "ckpt-3")
+    damage(path, how)
+    fresh = Run(tmp_path, seed=4)
+    assert fresh.checkpointer.restore() == str(tmp_path / "checkpoints" / "ckpt-2")
+    assert fresh.checkpointer.skipped == [path]
+    assert fresh.trainer.updates == 2
+    assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-2")
+
+
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_anew(tmp_path):
+    save_several(tmp_path, count=2)
+    for number in (1, 2):
+        damage(tmp_path / "checkpoints" / f"ckpt-{number}", "no data")
+    before = files(tmp_path / "checkpoints")
+    with pytest.raises(ValueError, match=r"None of the 2 checkpoints in .* can be read; move them away"):
+        Run(tmp_path).checkpointer.restore()
+    assert files(tmp_path / "checkpoints") == before
+
+
+def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
+    run = Run(tmp_path, keep=1)
+    assert best_checkpoint(tmp_path) is None
+    kept = []
+    for updates, mean_return in enumerate((1.0, 3.0, 2.0, 3.0), start=1):
+        save(run, updates)
+        kept.append(run.checkpointer.save_if_best(mean_return))
+    assert kept == [True, True, False, False]
+    assert best_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "best" / "ckpt-2")
+    assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-4")
+    assert read_best(tmp_path / "checkpoints")["mean_return"] == 3.0
+    resumed = Run(tmp_path)
+    resumed.checkpointer.restore()
+    assert not resumed.checkpointer.save_if_best(2.5)
+    assert resumed.checkpointer.save_if_best(3.5)
+    names = os.listdir(tmp_path / "checkpoints" / "best")
+    assert sorted(name for name in names if name.endswith(".index")) == ["ckpt-4.index"]
+
+
+def test_an_agent_is_restored_alone(trained):
+    fresh = Run(trained.logdir, seed=99)
+    progress = restore_agent(fresh.agent, trained.path)
+    assert progress.env_frames.numpy() == trained.checkpointer.progress.env_frames.numpy()
+    got, want = fresh.values(), trained.values()
+    for name, value in want.items():
+        if name.startswith("agent"):
+            np.testing.assert_array_equal(got[name], value, err_msg=name)
+    with pytest.raises(ValueError, match="is of another network"):
+        restore_agent(Run(trained.logdir, lstm_size=8).agent, trained.path)

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorboard.plugins.hparams import plugin_data_pb2
 
 from seed_rl.training.metrics import MetricsWriter
 
@@ -46,3 +47,42 @@ def test_tensorboard_has_the_curves_over_environment_frames(tmp_path):
         for value in event.summary.value
     }
     assert found == {"loss": (40, pytest.approx(0.25))}
+
+
+def test_tensorboard_has_the_settings_as_text_and_as_hyperparameters(tmp_path):
+    settings = {"agent": {"lambda_": 0.5, "limit": None, "lstm": True}, "seed": 3}
+    MetricsWriter(str(tmp_path), settings).close()
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    values = {
+        value.tag: value
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        for value in event.summary.value
+    }
+    text = tf.make_ndarray(
+        values["settings/text_summary" if "settings/text_summary" in values else "settings"].tensor
+    )
+    assert '"lambda_": 0.5' in str(text)
+    content = plugin_data_pb2.HParamsPluginData.FromString(
+        values["_hparams_/session_start_info"].metadata.plugin_data.content
+    )
+    found = content.session_start_info.hparams
+    assert found["agent/lambda_"].number_value == 0.5
+    assert found["agent/limit"].string_value == "None"
+    assert found["agent/lstm"].bool_value is True
+    assert found["seed"].number_value == 3
+
+
+def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    for frames in (1, 2):
+        writer = MetricsWriter(str(tmp_path), {"seed": 3}, "seed_rl_test")
+        writer.write({"env_frames": frames, "loss": 0.5, "nothing": float("nan")})
+        writer.close()
+    sessions = sorted(path for path in (tmp_path / "wandb").iterdir() if path.name.startswith("offline-run"))
+    ids = {path.name.rpartition("-")[2] for path in sessions}
+    assert len(ids) == 1
+    written = [path for session in sessions for path in session.glob("*.wandb")]
+    assert written
+    assert all(b"loss" in path.read_bytes() for path in written)

@@ -1,0 +1,21 @@
+"""Lists the commands: `python -m seed_rl`."""
+
+COMMANDS = {
+    "local_main": "train on this machine: a learner and its actors with one command",
+    "evaluate": "play with what a run has learned; scores, JSON, a video",
+    "plot": "draw runs: curves with bands over seeds, sorted sweeps, many games",
+    "sweep": "search over hyperparameters, by random trials on this machine",
+    "learner_main": "the learner alone, for actors on other machines",
+    "actor_main": "one actor process, for a learner that runs elsewhere",
+}
+
+
+def main() -> None:
+    """Prints one line a command."""
+    print("seed_rl: deep reinforcement learning with central inference. Commands, each with --help:\n")
+    for name, text in COMMANDS.items():
+        print(f"  python -m seed_rl.{name:<13} {text}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""How every picture looks: sizes, colours, axes, and a legend below that never covers a curve."""
+
+import textwrap
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from seed_rl.plotting.lines import Line
+from seed_rl.plotting.words import Unit, short_number
+
+WIDTH = 9.0  # Inches: 900 pixels in the README, at twice the resolution.
+_DPI = 200
+BAND_NOTE = "Bands: 95% confidence intervals of the mean over runs (bootstrap)"
+
+# Okabe and Ito's palette, which colour-blind readers can tell apart, without its yellow (too light on white).
+_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_DASHES = ("-", "--", ":", "-.")
+COLORS = len(_COLORS)
+REST_COLOR = "#BBBBBB"
+_LEGEND_CHARACTERS = 120  # That fit in a row, in the legend's font.
+_LEGEND_FONT, _LEGEND_ROW = 9, 0.2
+
+
+class Stroke(NamedTuple):
+    """How a line is drawn."""
+
+    color: str
+    dash: Any = "-"
+    width: float = 1.6
+
+
+def strokes(count: int) -> list[Stroke]:
+    """Strokes that can be told apart: seven colours, and dashes when those are used up.
+
+    Raises:
+      ValueError: there are too many; one sentence.
+    """
+    if count > len(_COLORS) * len(_DASHES):
+        raise ValueError(
+            f"{count} kinds of line cannot be told apart in one picture; name fewer runs, or choose "
+            "--style=sorted."
+        )
+    return [Stroke(color, dash) for dash in _DASHES for color in _COLORS][:count]
+
+
+def new_figure(height: float, labels: Sequence[str]) -> Figure:
+    """An empty picture of the standard width.
+
+    Args:
+      height: in inches, without the legend.
+      labels: of the legend, for which room is added.
+    """
+    return Figure((WIDTH, height + _LEGEND_ROW * _rows(labels)), dpi=_DPI, layout="constrained")
+
+
+def finish_panel(panel: Axes, lowest: float | None = None, highest: float | None = None) -> None:
+    """Grid, spines and ticks of a panel whose lines are drawn."""
+    panel.grid(alpha=0.25, linewidth=0.6)
+    panel.set_axisbelow(True)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.set_ylim(lowest, highest)
+    if np.max(np.abs(panel.get_ylim())) >= 1e4:
+        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
+
+
+def draw_line(
+    panel: Axes, line: Line, unit: Unit, stroke: Stroke, label: str | None = None, is_dotted: bool = False
+) -> None:
+    """A line, and its band where it has one; dots if `is_dotted`, and for a single point."""
+    x = line.x / unit.size
+    marker = "o" if is_dotted or len(x) == 1 else None
+    panel.plot(
+        x,
+        line.y,
+        color=stroke.color,
+        linestyle=stroke.dash,
+        linewidth=stroke.width,
+        marker=marker,
+        markersize=4,
+        label=label,
+    )
+    if line.low is not None and line.high is not None:
+        panel.fill_between(x, line.low, line.high, color=stroke.color, alpha=0.2, linewidth=0)
+
+
+def draw_legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], note: str = "") -> None:
+    """One legend for all panels, below them; nothing for no labels and no note.
+
+    Args:
+      figure: the picture.
+      panels: where the lines are; the first with a label counts.
+      labels: those that are shown, in order.
+      note: a line above the labels.
+    """
+    handles: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            handles.setdefault(label, handle)
+    if not labels:
+        return
+    figure.legend(
+        [handles[label] for label in labels],
+        [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
+        loc="outside lower center",
+        ncols=_columns(labels),
+        frameon=False,
+        fontsize=_LEGEND_FONT,
+        title=note or None,
+        title_fontsize=_LEGEND_FONT - 1,
+    )
+
+
+def draw_title(figure: Figure, given: str | None, default: str = "") -> None:
+    """The title that was asked for, or the default."""
+    title = default if given is None else given
+    if title:
+        figure.suptitle(title, fontsize=12)
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Writes the picture, in the format of its ending, and without the time of day.
+
+    Raises:
+      OSError: the file cannot be written.
+    """
+    kind = path.suffix[1:].lower()
+    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind)
+    content = BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "seed_rl", "pdf.fonttype": 42}):
+        figure.savefig(content, format=kind, metadata=metadata)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.getvalue())
+
+
+def _columns(labels: Sequence[str]) -> int:
+    longest = max(len(label) for label in labels) + 6  # The handle and the gap.
+    return max(1, min(len(labels), _LEGEND_CHARACTERS // longest))
+
+
+def _rows(labels: Sequence[str]) -> int:
+    """Rows of the legend, the note's among them."""
+    return 0 if not labels else -(-len(labels) // _columns(labels)) + 1

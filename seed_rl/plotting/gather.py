@@ -1,0 +1,123 @@
+"""From directories to groups of runs with the figure that is drawn."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seed_rl.plotting.groups import Group, Run, group_records
+from seed_rl.runs import record
+from seed_rl.runs.curves import Curve, curve, read_periods, return_name
+
+_RECORD = "run.json"
+_DEPTH = 3
+_POSITIONS = ("env_frames", "seconds")  # Where a period is, rather than how it went.
+
+Periods = list[dict[str, Any]]
+
+
+class Gathered(NamedTuple):
+    """What was found.
+
+    Attributes:
+      groups: at least one.
+      left_out: directories of runs that have no figure to draw yet.
+    """
+
+    groups: list[Group]
+    left_out: list[Path]
+
+
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """Run directories: those named, and those within the others up to three levels deep; each once.
+
+    Raises:
+      ValueError: one sentence; something is no directory, or there is no run in it.
+    """
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        runs = sorted(_runs_within(path, _DEPTH))
+        if not runs and path.is_dir():
+            raise ValueError(
+                f"{path} holds no {_RECORD}, and nor does a directory within it; name the --logdir of a run, "
+                "or a directory of runs."
+            )
+        for run in runs or [path]:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
+
+
+def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bool = False) -> Gathered:
+    """Reads the runs of all paths, groups them, and takes the figure that is drawn.
+
+    Args:
+      paths: as in `find_runs`.
+      metric: name of the figure; None for the return, in evaluation where a run of the group has that.
+      leave_out: whether a run without the figure is left out, rather than an error.
+
+    Raises:
+      ValueError: one sentence; a directory is no run, a run has no figures yet, or there is no such figure.
+    """
+    directories = find_runs(paths)
+    records = [record.read(str(directory)) for directory in directories]
+    periods = {r.logdir: _periods(r.logdir, leave_out) for r in records}
+    names = _figures(p for some in periods.values() for p in some)
+    if metric is not None and names and metric not in names:
+        raise ValueError(f"--metric={metric} is no figure of these runs; choose one of: {', '.join(names)}.")
+    groups, left_out = [], []
+    for alike in group_records(records):
+        name = metric or return_name([p for r in alike.records for p in periods[r.logdir]])
+        runs = [Run(r, name, _finite(curve(periods[r.logdir], name))) for r in alike.records]
+        empty = [run.record.logdir for run in runs if not len(run.curve.value)]
+        if empty and not leave_out:
+            raise ValueError(_missing(empty[0], name, metric, periods[empty[0]]))
+        left_out += empty
+        if len(empty) < len(runs):
+            full = tuple(run for run in runs if len(run.curve.value))
+            groups.append(Group(alike.task, alike.variant, full))
+    if not groups:
+        raise ValueError(f"No run has {metric or 'a return'} yet; wait until episodes have ended.")
+    return Gathered(groups, left_out)
+
+
+def _runs_within(path: Path, depth: int) -> Iterable[Path]:
+    """A run holds no other runs, so nothing within one is looked at."""
+    if (path / _RECORD).is_file():
+        yield path
+    elif depth and path.is_dir() and os.access(path, os.R_OK | os.X_OK):
+        for child in path.iterdir():
+            if child.is_dir():
+                yield from _runs_within(child, depth - 1)
+
+
+def _periods(logdir: Path, leave_out: bool) -> Periods:
+    try:
+        return read_periods(logdir)
+    except ValueError:
+        if leave_out:
+            return []
+        raise
+
+
+def _figures(periods: Iterable[dict[str, Any]]) -> list[str]:
+    """Names of all figures that are numbers, sorted."""
+    numbers = {
+        name
+        for period in periods
+        for name, value in period.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    }
+    return sorted(numbers.difference(_POSITIONS))
+
+
+def _finite(drawn: Curve) -> Curve:
+    keep = np.isfinite(drawn.value)
+    return Curve(*(column[keep] for column in drawn))
+
+
+def _missing(logdir: Path, name: str, metric: str | None, periods: Sequence[dict[str, Any]]) -> str:
+    if metric is None:
+        return f"{logdir} has no {name} yet, since no episode has ended; wait, or leave it out."
+    return f"{logdir} has no {name}; leave it out, or choose one of: {', '.join(_figures(periods))}."

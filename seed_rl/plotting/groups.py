@@ -1,0 +1,167 @@
+"""Runs into groups: what differs in nothing but the seed belongs together, and labels tell groups apart."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.options import Options
+from seed_rl.runs.curves import Curve, final_value
+from seed_rl.runs.record import RunRecord
+
+# Settings of where a run trains, and on how much machine; they do not tell groups apart.
+PLUMBING = frozenset(
+    (
+        "checkpoint_replay",
+        "inference_batch_size",
+        "inference_timeout_ms",
+        "inter_op_threads",
+        "intra_op_threads",
+        "keep_checkpoint_every_hours",
+        "keep_checkpoints",
+        "log_period_secs",
+        "logdir",
+        "num_envs",
+        "num_inference_threads",
+        "replay_compression",
+        "replay_max_bytes",
+        "save_checkpoint_secs",
+        "seed",
+        "server_address",
+        "wandb_project",
+    )
+)
+
+
+class Task(NamedTuple):
+    """What is played."""
+
+    environment: str
+    game: str | None
+
+    def __str__(self) -> str:
+        return self.game or self.environment
+
+
+class Variant(NamedTuple):
+    """An agent and those of its settings, as JSON, that tell it from others of its kind."""
+
+    agent: str
+    settings: tuple[tuple[str, str], ...] = ()
+
+
+class Run(NamedTuple):
+    """A run and the one figure of it that is drawn.
+
+    Attributes:
+      record: its run.json.
+      metric: name of the figure.
+      curve: the figure, without values that are not finite; never empty.
+    """
+
+    record: RunRecord
+    metric: str
+    curve: Curve
+
+    @property
+    def final(self) -> float:
+        """Mean over the last tenth of the periods."""
+        return final_value(self.curve)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Runs that differ in nothing but their seed and plumbing; a group equals only itself."""
+
+    task: Task
+    variant: Variant
+    runs: tuple[Run, ...]
+
+    @property
+    def final(self) -> float:
+        """Mean over runs of what they end with."""
+        return float(np.mean([run.final for run in self.runs]))
+
+
+class Alike(NamedTuple):
+    """Records of one group, before their figures are read."""
+
+    task: Task
+    variant: Variant
+    records: tuple[RunRecord, ...]
+
+
+def group_records(records: Iterable[RunRecord]) -> list[Alike]:
+    """Groups of alike records, in the order of their first.
+
+    Two groups of the same agent on the same game differ in a setting, and every setting that does so for some
+    game is in the variants of that agent. Settings that differ only from game to game are not.
+    """
+    found: dict[tuple[Task, str, str], list[RunRecord]] = {}
+    settings: dict[tuple[Task, str, str], dict[str, str]] = {}
+    for record in records:
+        mine = _settings(record)
+        key = (Task(record.environment, record.game), record.agent, json.dumps(mine, sort_keys=True))
+        found.setdefault(key, []).append(record)
+        settings[key] = mine
+    same_task: dict[tuple[Task, str], list[dict[str, str]]] = {}
+    for (task, agent, _), mine in settings.items():
+        same_task.setdefault((task, agent), []).append(mine)
+    telling: dict[str, set[str]] = {}
+    for (_, agent), several in same_task.items():
+        telling.setdefault(agent, set()).update(_differing(several))
+    return [
+        Alike(key[0], _variant(key[1], settings[key], telling[key[1]]), tuple(alike))
+        for key, alike in found.items()
+    ]
+
+
+def by_task(groups: Sequence[Group]) -> dict[Task, list[Group]]:
+    """The groups of each game, in alphabetical order of the games."""
+    tasks = sorted({group.task for group in groups}, key=lambda task: (str(task).lower(), task.environment))
+    return {task: [group for group in groups if group.task == task] for task in tasks}
+
+
+def variants(groups: Iterable[Group]) -> list[Variant]:
+    """Each variant once, in order."""
+    return sorted({group.variant for group in groups}, key=_order)
+
+
+def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
+    """Agents by name, settings by number where they are numbers."""
+
+    def order(value: Any) -> tuple[float, str]:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return (float(value), "") if is_number else (float("-inf"), str(value))
+
+    return variant.agent, [order(json.loads(value)) for _, value in variant.settings]
+
+
+def _differing(several: Sequence[dict[str, str]]) -> set[str]:
+    """Names of the settings that are not the same in all; one that is missing somewhere is not."""
+    names = {name for settings in several for name in settings}
+    return {name for name in names if len({settings.get(name) for settings in several}) > 1}
+
+
+def _variant(agent: str, settings: dict[str, str], telling: set[str]) -> Variant:
+    return Variant(agent, tuple((name, settings.get(name, "null")) for name in sorted(telling)))
+
+
+def _settings(record: RunRecord) -> dict[str, str]:
+    """What tells groups apart, as JSON by name; a setting that is new since the run is at its default."""
+    defaults: dict[str, Any] = _defaults(LearnerConfig)
+    if record.environment in environments.names():
+        defaults |= _defaults(environments.suite(record.environment).config_class)
+    if record.agent in agents.names():
+        defaults |= _defaults(agents.config_class(record.agent))
+    mine = defaults | record.learner_settings | record.environment_settings | record.agent_settings
+    return {n: json.dumps(v, sort_keys=True) for n, v in mine.items() if n not in PLUMBING and n != "game"}
+
+
+def _defaults(config_class: type[Options]) -> dict[str, Any]:
+    return {field.name: field.default for field in dataclasses.fields(config_class)}

@@ -1,0 +1,1 @@
+"""One file a style: each draws groups of runs into a figure."""

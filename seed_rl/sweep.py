@@ -1,0 +1,109 @@
+r"""Random search over hyperparameters: draws trials from a space and trains each with a few seeds.
+
+Examples:
+  python -m seed_rl.sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
+  python -m seed_rl.sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
+
+Flags that are not listed here go to seed_rl.local_main, which plays every run. Ctrl-C stops the runs with
+checkpoints; the same command goes on from there, and with more --trials or --seeds it adds to what is there.
+The results are in LOGDIR/table.csv and, as a picture, LOGDIR/sorted.png. The exit code is 1 if a run failed.
+"""
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.definitions import option_names
+from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, UsageError, require_package, run_main, usage_errors
+from seed_rl.launch.supervisor import say
+from seed_rl.sweeps import directory, table
+from seed_rl.sweeps.config import SweepConfig
+from seed_rl.sweeps.runner import Runner
+from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.trials import Sweep, make_sweep
+
+_SHOWN = 10
+
+
+def main(argv: list[str]) -> int:
+    """Runs a sweep; returns its exit code."""
+    own, others = _split(argv[1:])
+    config, _ = parse_options([argv[0], *own], __doc__ or "", SweepConfig)
+    require_package("yaml", "sweep")
+    if config.space is None:
+        raise UsageError("No space is chosen; add --space=FILE, such as --space=configs/sweeps/catch.yaml.")
+    if config.logdir is None:
+        raise UsageError("No directory is chosen; add --logdir=DIRECTORY.")
+    with usage_errors():
+        space, logdir = read_space(Path(config.space)), Path(config.logdir)
+        sweep = make_sweep(space, logdir, config.trials, config.seeds, config.sweep_seed, others)
+        directory.check(logdir, sweep.identity)
+    with contextlib.ExitStack() as stack:
+        with usage_errors():
+            if not config.dry_run:
+                stack.enter_context(directory.held(logdir, sweep.identity))
+            runner = Runner(sweep, config.parallel, config.retry_failed, lambda: _write_table(sweep))
+        return _show(runner) if config.dry_run else _play(sweep, runner)
+
+
+def _show(runner: Runner) -> int:
+    for run in runner.left():
+        print(shlex.join(run.command))
+    return 0
+
+
+def _play(sweep: Sweep, runner: Runner) -> int:
+    say(
+        f"{len(runner.left())} of {len(sweep.runs)} runs are to be played; the sweep is in {sweep.directory}."
+    )
+    interrupted = runner.run()
+    failed = sum(found.failed for found in runner.ended.values())
+    if failed:
+        say(f"{failed} of {len(sweep.runs)} runs failed; --retry_failed tries them again.")
+    rows = _write_table(sweep)
+    if interrupted:
+        return INTERRUPTED_EXIT_CODE
+    print(table.as_text(sweep, rows[:_SHOWN]))
+    print(f"Table of all trials: {sweep.directory / 'table.csv'}", flush=True)
+    if any(row.final_return is not None for row in rows):
+        _plot(sweep.directory)
+    return 1 if failed or runner.left() else 0
+
+
+def _write_table(sweep: Sweep) -> Sequence[table.Row]:
+    with usage_errors():
+        rows = table.collect(sweep)
+    table.write(sweep, rows)
+    return rows
+
+
+def _plot(logdir: Path) -> None:
+    """Draws the sorted returns; without a package for drawing there is a line that says so."""
+    output = logdir / "sorted.png"
+    try:
+        from seed_rl import plot
+
+        plot.main(["seed_rl.plot", str(logdir), "--style=sorted", f"--output={output}", "--overwrite"])
+    except (UsageError, ImportError) as error:
+        say(f"no picture {output}: {error}")
+
+
+def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What is for this command and what is for the runs.
+
+    Unread, because a parser would replace a flagfile by its lines, which then would win over the space.
+    """
+    names = {*option_names(SweepConfig), "help", "helpfull"}
+    mine: list[str] = []
+    others: list[str] = []
+    for arg in args:
+        name = arg.lstrip("-").partition("=")[0]
+        is_other = arg.startswith("--") and names.isdisjoint((name, name.removeprefix("no")))
+        (others if is_other else mine).append(arg)
+    return mine, others
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,81 @@
+"""The directory of a sweep: what it records, and that only one sweep at a time works in it."""
+
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from seed_rl.files import write_atomically
+from seed_rl.runs.record import differences
+
+_RECORD = "sweep.json"
+
+
+def check(directory: Path, identity: dict[str, Any]) -> None:
+    """Refuses a directory that holds another sweep or a run; touches nothing.
+
+    Args:
+      directory: of the sweep, which need not exist.
+      identity: of the sweep that would go on in it.
+
+    Raises:
+      ValueError: one sentence that names what is different.
+    """
+    if not directory.exists():
+        return
+    if not directory.is_dir():
+        raise ValueError(f"--logdir={directory} is a file; name a directory.")
+    path = directory / _RECORD
+    try:
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (directory / "run.json").exists() or next(directory.glob("trial_*"), None):
+            raise ValueError(f"--logdir={directory} holds runs and no {_RECORD}; use another.") from None
+        return
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); use another --logdir.") from None
+    found = differences(recorded, identity)
+    if found:
+        raise ValueError(
+            f"--logdir={directory} belongs to another sweep ({'; '.join(found)}); use another --logdir, or "
+            "the space, seed and flags of that sweep."
+        )
+
+
+@contextlib.contextmanager
+def held(directory: Path, identity: dict[str, Any]) -> Iterator[None]:
+    """Makes the directory, keeps other sweeps out of it, checks and records what it is for.
+
+    Raises:
+      ValueError: one sentence; it cannot be written, is in use, or belongs to another sweep.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise ValueError(f"--logdir={directory} cannot be made a directory ({error.strerror}).") from None
+    try:
+        _lock(handle, directory)
+        check(directory, identity)
+        if not (directory / _RECORD).exists():
+            try:
+                write_atomically(directory / _RECORD, json.dumps(identity, indent=2) + "\n")
+            except OSError as error:
+                raise ValueError(
+                    f"--logdir={directory} cannot be written ({error.strerror}); use another."
+                ) from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, directory: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"A sweep is running in {directory}; wait for its end, or use another.") from None
+    except OSError:
+        pass  # A file system without locks.

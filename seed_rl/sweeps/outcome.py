@@ -1,0 +1,93 @@
+"""How a run of a sweep ended: judged from its exit code and its figures, and kept in a small file."""
+
+import dataclasses
+import json
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seed_rl.files import write_atomically
+from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE
+from seed_rl.runs.curves import curve, final_value, read_periods, return_name
+from seed_rl.sweeps.trials import Run
+
+# What a launcher ends with that was stopped before there was anything to save.
+_STOPPED = (INTERRUPTED_EXIT_CODE, -signal.SIGTERM, -signal.SIGINT)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A run that is over.
+
+    Attributes:
+      exit_code: 0 for a complete run; negative: minus the signal that ended it.
+      final_return: mean of the return over the last tenth of the run's periods; None without episodes.
+      return_name: the figure that `final_return` is of.
+      env_frames: environment frames played.
+      seconds: of training.
+      last_line: the last line of a failed run's log; '' otherwise.
+    """
+
+    exit_code: int
+    final_return: float | None = None
+    return_name: str | None = None
+    env_frames: int | None = None
+    seconds: float | None = None
+    last_line: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run ended before its last frame."""
+        return self.exit_code != 0
+
+
+def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
+    """The outcome of a run whose process has ended; None if it was stopped and can go on.
+
+    A launcher that is asked to stop writes a checkpoint and exits with 0, so the frames decide.
+
+    Args:
+      run: the run.
+      exit_code: of its process.
+      last_line: of its log.
+    """
+    if exit_code in _STOPPED:
+        return None
+    if exit_code:
+        return Outcome(exit_code, last_line=last_line.removeprefix("seed_rl: error: "))
+    try:
+        periods = read_periods(run.logdir)
+    except ValueError:
+        return None
+    if periods[-1]["env_frames"] < run.total_frames:
+        return None
+    name = return_name(periods)
+    return Outcome(
+        0, final_return(periods), name, int(periods[-1]["env_frames"]), float(periods[-1]["seconds"])
+    )
+
+
+def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
+    """Mean of the return over the last tenth of the periods that have one, at least one; None without any."""
+    returns = curve(periods, return_name(periods))
+    return final_value(returns) if len(returns.value) else None
+
+
+def write(path: Path, outcome: Outcome) -> None:
+    """Records how a run ended."""
+    write_atomically(path, json.dumps(dataclasses.asdict(outcome), indent=2) + "\n")
+
+
+def read(path: Path) -> Outcome | None:
+    """The recorded outcome; None while there is none.
+
+    Raises:
+      ValueError: the record cannot be read; one sentence.
+    """
+    try:
+        return Outcome(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise ValueError(f"{path} cannot be read ({error}); delete it to play the run again.") from None

@@ -1,0 +1,211 @@
+"""Plays the runs of a sweep, a few at a time; stopped by a signal, it leaves checkpoints and no process."""
+
+import contextlib
+import dataclasses
+import math
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+
+from seed_rl.launch import supervisor
+from seed_rl.launch.child import Child
+from seed_rl.launch.supervisor import describe_exit
+from seed_rl.sweeps import outcome as outcomes
+from seed_rl.sweeps.outcome import Outcome
+from seed_rl.sweeps.trials import Run, Sweep
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """Waits of the runner, all in seconds.
+
+    Attributes:
+      poll: between two looks at the processes.
+      stop_grace: what runs get to end after a signal; longer than a launcher gives its learner and actors.
+      kill_grace: what they get after a second signal, which makes a launcher end everything at once.
+      same_signal: signals closer together count as one; longer than the launcher's, which they are passed to.
+    """
+
+    poll: float = 0.1
+    stop_grace: float = 90.0
+    kill_grace: float = 5.0
+    same_signal: float = 0.75
+
+
+class Runner:
+    """Plays what is left of a sweep; needs the main thread, for the signals.
+
+    Attributes:
+      ended: the outcomes known, by trial and seed, of earlier sessions too.
+    """
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        parallel: int,
+        retry_failed: bool = False,
+        on_end: Callable[[], object] = lambda: None,
+        timing: Timing | None = None,
+        say: Callable[[str], None] = supervisor.say,
+    ):
+        """Reads the outcomes of earlier sessions; starts nothing.
+
+        Args:
+          sweep: its runs.
+          parallel: most runs at the same time.
+          retry_failed: whether runs that have failed are tried again.
+          on_end: called after every run, when its outcome is recorded.
+          timing: waits.
+          say: shows a line.
+
+        Raises:
+          ValueError: an outcome cannot be read; one sentence.
+        """
+        self._sweep = sweep
+        self._parallel = parallel
+        self._on_end = on_end
+        self._timing = timing or Timing()
+        self._say = say
+        known = ((run, outcomes.read(run.outcome)) for run in sweep.runs)
+        self.ended: dict[tuple[int, int], Outcome] = {
+            (run.trial, run.seed): found
+            for run, found in known
+            if found and not (found.failed and retry_failed)
+        }
+        self._waiting = self.left()
+        self._running: list[tuple[Run, Child]] = []
+        self._durations: list[float] = []
+        self._signals = 0
+
+    def left(self) -> Sequence[Run]:
+        """The runs that have not ended, in order."""
+        return [run for run in self._sweep.runs if (run.trial, run.seed) not in self.ended]
+
+    def run(self) -> bool:
+        """Plays all runs that are left; returns whether a signal cut that short."""
+        self._waiting = list(self.left())
+        with self._counting_signals():
+            try:
+                while self._waiting or self._running:
+                    if self._signals:
+                        self._stop()
+                        return True
+                    self._start_some()
+                    self._look()
+                    time.sleep(self._timing.poll)
+            finally:
+                for _, child in self._running:
+                    child.kill()
+        return False
+
+    def _start_some(self) -> None:
+        while self._waiting and len(self._running) < self._parallel:
+            run, *self._waiting = self._waiting
+            run.log.parent.mkdir(parents=True, exist_ok=True)
+            run.outcome.unlink(missing_ok=True)
+            verb = "goes on" if (run.logdir / "run.json").exists() else "starts"
+            values = ", ".join(f"{name}={value}" for name, value in self._sweep.values(run.trial).items())
+            child = Child(self._name(run), run.command, run.log)
+            child.start()
+            self._running.append((run, child))
+            self._say(f"{child.name} {verb} with {values}; its log is {run.log}.")
+
+    def _look(self) -> None:
+        """Records the runs that have ended."""
+        for run, child in [(run, child) for run, child in self._running if not child.running]:
+            code = child.poll()
+            assert code is not None
+            child.kill()
+            self._running.remove((run, child))
+            found = outcomes.judge(run, code, child.last_line())
+            if found is None:
+                if not self._signals:
+                    self._say(f"{child.name} was stopped from outside; the same command goes on with it.")
+                continue
+            if found.failed and self._signals:  # What a stopped launcher ends with is no failure of the run.
+                continue
+            outcomes.write(run.outcome, found)
+            self.ended[run.trial, run.seed] = found
+            self._durations.append(child.seconds)
+            self._on_end()
+            self._say(f"{child.name}: {describe(found, run)} ({self._progress()})")
+
+    def _stop(self) -> None:
+        """After a signal: every run is asked to end once, and again at each further signal."""
+        passed_on, grace = self._signals, self._timing.stop_grace
+        if self._running:
+            count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
+            self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
+        for _, child in self._running:
+            child.terminate()
+        deadline = time.monotonic() + grace
+        while self._running and time.monotonic() < deadline:
+            if self._signals > passed_on:
+                passed_on = self._signals
+                deadline = min(deadline, time.monotonic() + self._timing.kill_grace)
+                for _, child in self._running:
+                    child.terminate()
+            self._look()
+            time.sleep(self._timing.poll)
+        self._say("stopped; the same command goes on from here.")
+
+    def _name(self, run: Run) -> str:
+        return f"trial {run.trial} of {self._sweep.trials}, seed {run.seed}"
+
+    def _progress(self) -> str:
+        total = len(self._sweep.runs)
+        failed = sum(found.failed for found in self.ended.values())
+        words = [f"{len(self.ended)} of {total} runs done"]
+        if failed:
+            words.append(f"{failed} failed")
+        if self._waiting or self._running:
+            words.append(f"about {describe_seconds(self._seconds_left())} left")
+        return ", ".join(words)
+
+    def _seconds_left(self) -> float:
+        """From the mean duration of the runs that ended in this session."""
+        mean = sum(self._durations) / len(self._durations)
+        work = mean * len(self._waiting)
+        rest = [max(0.0, mean - child.seconds) for _, child in self._running]
+        return max((work + sum(rest)) / self._parallel, *rest, 0.0)
+
+    @contextlib.contextmanager
+    def _counting_signals(self) -> Iterator[None]:
+        latest = -math.inf
+
+        def count(signum: int, frame: FrameType | None) -> None:
+            nonlocal latest
+            now = time.monotonic()
+            if now - latest >= self._timing.same_signal:
+                self._signals += 1
+            latest = now
+
+        # A sweep under nohup outlives its terminal.
+        caught = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
+        before = {signum: signal.signal(signum, count) for signum in caught}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
+
+
+def describe(found: Outcome, run: Run) -> str:
+    """How a run ended, for people."""
+    if found.failed:
+        line = f" ({found.last_line})" if found.last_line else ""
+        return f"{describe_exit(found.exit_code)}{line}; its log is {run.log}"
+    if found.final_return is None:
+        return f"no episode ended within {found.env_frames:,} frames"
+    name = (found.return_name or "").replace("_", " ")
+    return f"{name} {found.final_return:.4g} after {found.env_frames:,} frames"
+
+
+def describe_seconds(seconds: float) -> str:
+    """A span of time, rounded: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

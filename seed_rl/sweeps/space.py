@@ -1,0 +1,188 @@
+"""The space of a sweep: a YAML file that says what each flag is drawn from.
+
+    environment: catch
+    agent: vtrace
+    flagfile: ../catch_vtrace_small.flags   # may be left out; relative to this file
+    flags: {total_environment_frames: 40000}   # may be left out; the same in every trial
+    space:
+      learning_rate: {log_uniform: [1e-4, 1e-2]}
+      unroll_length: {choice: [10, 20, 40]}
+
+A range is `uniform`, `log_uniform` or `int_uniform`; of the latter both ends can be drawn.
+"""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Value = bool | int | float | str
+
+# What a space file may not set: the sweep sets it, or the file has a place of its own for it.
+RESERVED = ("environment", "agent", "flagfile", "seed", "logdir", "server_address")
+
+_KEYS = ("environment", "agent", "flagfile", "flags", "space")
+_RANGES = ("uniform", "log_uniform", "int_uniform")
+_KINDS = ("choice", *_RANGES)
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+_DIGITS = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class Distribution:
+    """What one flag is drawn from.
+
+    Attributes:
+      kind: choice, uniform, log_uniform or int_uniform.
+      values: the choices, or the lowest and the highest value.
+    """
+
+    kind: str
+    values: tuple[Value, ...]
+
+    def draw(self, rng: np.random.Generator) -> Value:
+        """One value; a real number has six significant digits, so that commands and tables can be read."""
+        if self.kind == "choice":
+            return self.values[int(rng.integers(len(self.values)))]
+        if self.kind == "int_uniform":
+            first, last = map(int, self.values)
+            return int(rng.integers(first, last, endpoint=True))
+        low, high = map(float, self.values)
+        if self.kind == "log_uniform":
+            number = math.exp(rng.uniform(math.log(low), math.log(high)))
+        else:
+            number = float(rng.uniform(low, high))
+        return min(max(float(f"{number:.{_DIGITS}g}"), low), high)
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """A space file.
+
+    Attributes:
+      path: of the file.
+      environment: name of the suite, not checked yet.
+      agent: name of the agent, not checked yet.
+      flagfile: read before all else; None for none.
+      flags: fixed values by flag.
+      parameters: what is drawn, by flag, in ascending order of names.
+    """
+
+    path: Path
+    environment: str
+    agent: str
+    flagfile: Path | None
+    flags: dict[str, Value]
+    parameters: dict[str, Distribution]
+
+    def sample(self, sweep_seed: int, trial: int) -> dict[str, Value]:
+        """The values of a trial by flag: a function of the arguments and the space, whatever ran before."""
+        rng = np.random.default_rng([sweep_seed, trial])
+        return {name: distribution.draw(rng) for name, distribution in self.parameters.items()}
+
+
+def read_space(path: Path) -> Space:
+    """Reads and checks a space file; whether its flags exist is not known here.
+
+    Raises:
+      ValueError: one sentence that names the file and what is wrong with it.
+    """
+    content = _load(path)
+    unknown = sorted(set(map(str, content)) - set(_KEYS))
+    if unknown:
+        raise ValueError(f"{path}: the key {unknown[0]!r} is unknown; choose among: {', '.join(_KEYS)}.")
+    for key in ("environment", "agent"):
+        if not isinstance(content.get(key), str):
+            raise ValueError(f"{path} names no {key}; add a line {key}: NAME.")
+    flagfile = content.get("flagfile")
+    if not isinstance(flagfile, str | None):
+        raise ValueError(f"{path}: flagfile must be one path.")
+    flags, space = (_flags(path, key, content.get(key)) for key in ("flags", "space"))
+    if not space:
+        raise ValueError(f"{path} has no space; add space: with a distribution for each flag to search.")
+    twice = sorted(set(flags) & set(space))
+    if twice:
+        raise ValueError(f"{path}: --{twice[0]} is in flags and in space; take it out of one of them.")
+    return Space(
+        path=path,
+        environment=content["environment"],
+        agent=content["agent"],
+        flagfile=(path.parent / Path(flagfile).expanduser()).resolve() if flagfile else None,
+        flags={name: _value(f"{path}: --{name}", value) for name, value in flags.items()},
+        parameters={name: _distribution(f"{path}: --{name}", value) for name, value in sorted(space.items())},
+    )
+
+
+def _load(path: Path) -> dict[Any, Any]:
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise ValueError(f"--space={path} cannot be read ({reason}).") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        problem = getattr(error, "problem", None) or "it cannot be parsed"
+        raise ValueError(f"--space={path} is no YAML ({where}{problem}).") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"--space={path} is no YAML mapping; write KEY: VALUE lines ({', '.join(_KEYS)}).")
+    return content
+
+
+def _flags(path: Path, key: str, content: Any) -> dict[str, Any]:
+    """A mapping whose keys are names of flags that a space may set; {} for none."""
+    if content is None:
+        return {}
+    if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
+        raise ValueError(f"{path}: {key} must be a mapping whose keys are names of flags.")
+    for name in content:
+        if not re.fullmatch(r"\w+", name):
+            raise ValueError(f"{path}: {name!r} in {key} is no name of a flag; write it without dashes.")
+        if name in RESERVED[:3]:
+            raise ValueError(f"{path}: {name} in {key} has a place of its own; write it at the top level.")
+        if name in RESERVED:
+            raise ValueError(f"{path}: the sweep itself sets --{name} of every run; take it out of {key}.")
+    return content
+
+
+def _distribution(what: str, content: Any) -> Distribution:
+    if not isinstance(content, dict) or len(content) != 1:
+        raise ValueError(f"{what} needs one distribution, KIND: [...], of the kinds {', '.join(_KINDS)}.")
+    ((kind, values),) = content.items()
+    if kind not in _KINDS:
+        raise ValueError(f"{what}: the kind {kind!r} is unknown; choose one of: {', '.join(_KINDS)}.")
+    if not isinstance(values, list):
+        raise ValueError(f"{what}: {kind} needs a list in brackets.")
+    if kind == "choice":
+        if not values:
+            raise ValueError(f"{what}: choice needs at least one value.")
+        return Distribution(kind, tuple(_value(what, value) for value in values))
+    return Distribution(kind, _range(what, kind, values))
+
+
+def _range(what: str, kind: str, values: list[Any]) -> tuple[Value, Value]:
+    numbers = [_value(what, value) for value in values]
+    if len(numbers) != 2 or not all(type(n) in (int, float) and math.isfinite(n) for n in numbers):  # type: ignore[arg-type]
+        raise ValueError(f"{what}: {kind} needs two numbers, [LOW, HIGH].")
+    low, high = (float(n) for n in numbers)
+    if kind == "int_uniform" and not (low.is_integer() and high.is_integer()):
+        raise ValueError(f"{what}: int_uniform needs whole numbers.")
+    if low >= high:
+        raise ValueError(f"{what}: the lowest value, {low:g}, must be less than the highest, {high:g}.")
+    if kind == "log_uniform" and low <= 0:
+        raise ValueError(f"{what}: log_uniform needs a lowest value above 0, not {low:g}.")
+    return (int(low), int(high)) if kind == "int_uniform" else (low, high)
+
+
+def _value(what: str, value: Any) -> Value:
+    """A number, a string or a truth value; what YAML 1.1 takes for text, such as 1e-5, is a number."""
+    if isinstance(value, str) and _EXPONENT.fullmatch(value):
+        return float(value)
+    if isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(f"{what}: {value!r} is no value of a flag; write a number, text, true or false.")

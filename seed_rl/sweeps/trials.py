@@ -1,0 +1,169 @@
+"""From a space to the commands of its trials, each of them checked before anything starts.
+
+No database: a trial is a function of the sweep's seed and the trial's number, and a run is a directory that
+knows by itself how to go on. So the directories are all the bookkeeping that there is, sweeps are extended by
+asking for more of them, and samplers that come with a store, such as Optuna, would bring it for nothing.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.definitions import option_names
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import make_plan, parse_local
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.sweeps.space import RESERVED, Space, Value
+
+_PROGRAM = "seed_rl.local_main"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training run of a sweep.
+
+    Attributes:
+      trial: number of the trial, from 1.
+      seed: from 1.
+      command: what is run.
+      logdir: the run directory.
+      total_frames: environment frames after which it is complete.
+    """
+
+    trial: int
+    seed: int
+    command: list[str]
+    logdir: Path
+    total_frames: int
+
+    @property
+    def log(self) -> Path:
+        """The file of the command's output."""
+        return self.logdir.with_name(f"{self.logdir.name}.log")
+
+    @property
+    def outcome(self) -> Path:
+        """The file that says how the run ended; there is none before that."""
+        return self.logdir.with_name(f"{self.logdir.name}.json")
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """What a command line asks for.
+
+    Attributes:
+      space: where the trials are drawn from.
+      sweep_seed: of the sampling.
+      directory: of the sweep.
+      trials: how many.
+      identity: what must not change in this directory, as JSON can hold it.
+      runs: in the order they are started in.
+    """
+
+    space: Space
+    sweep_seed: int
+    directory: Path
+    trials: int
+    identity: dict[str, Any]
+    runs: list[Run]
+
+    def values(self, trial: int) -> dict[str, Value]:
+        """What was drawn for a trial, by flag."""
+        return self.space.sample(self.sweep_seed, trial)
+
+
+def make_sweep(
+    space: Space, directory: Path, trials: int, seeds: int, sweep_seed: int, arguments: Sequence[str] = ()
+) -> Sweep:
+    """The runs of a sweep.
+
+    Args:
+      space: where the trials are drawn from.
+      directory: of the sweep, which need not exist.
+      trials: how many.
+      seeds: runs of each trial.
+      sweep_seed: of the sampling.
+      arguments: flags of local_main for every run, `--name=value`; they win over those of the space file.
+
+    Raises:
+      UsageError: a flag that does not exist or a value that is not valid, in any of the trials.
+    """
+    _check_arguments(arguments, space)
+    fixed = [
+        *([f"--flagfile={space.flagfile}"] if space.flagfile else []),
+        f"--environment={space.environment}",
+        f"--agent={space.agent}",
+        *_as_flags(space.flags),
+        *arguments,
+    ]
+    identity = {
+        **_fixed_settings(_checked(fixed, directory), leave_out={*RESERVED, *space.parameters}),
+        "space": {name: {d.kind: list(d.values)} for name, d in space.parameters.items()},
+        "sweep_seed": sweep_seed,
+        # With another version of NumPy the same seed may draw other numbers.
+        "first_trial": space.sample(sweep_seed, 1),
+    }
+    runs: list[Run] = []
+    for trial in range(1, trials + 1):
+        flags = [*fixed, *_as_flags(space.sample(sweep_seed, trial))]
+        try:
+            line = _checked(flags, directory)
+        except UsageError as error:
+            raise UsageError(f"Trial {trial} of {space.path}: {error}") from None
+        runs += _runs(trial, seeds, flags, directory, line.read(LearnerConfig).total_environment_frames)
+    return Sweep(space, sweep_seed, directory, trials, identity, runs)
+
+
+def trial_directory(directory: Path, trial: int) -> Path:
+    """Where the runs of a trial are."""
+    return directory / f"trial_{trial:03d}"
+
+
+def _runs(trial: int, seeds: int, flags: Sequence[str], directory: Path, total_frames: int) -> list[Run]:
+    logdirs = [trial_directory(directory, trial) / f"seed_{seed}" for seed in range(1, seeds + 1)]
+    start = [sys.executable, "-m", _PROGRAM]
+    return [
+        Run(trial, seed, [*start, *flags, f"--seed={seed}", f"--logdir={logdir}"], logdir, total_frames)
+        for seed, logdir in enumerate(logdirs, start=1)
+    ]
+
+
+def _checked(flags: Sequence[str], directory: Path) -> CommandLine:
+    """The command line of a run, refused (UsageError) where the launcher would refuse it."""
+    line = parse_local([_PROGRAM, *flags, f"--logdir={directory}"], "")
+    make_plan(line, "unix:/checked")
+    return line
+
+
+def _check_arguments(arguments: Sequence[str], space: Space) -> None:
+    for argument in arguments:
+        name = argument.lstrip("-").partition("=")[0]
+        names = {name, name.removeprefix("no")}
+        if names & set(space.parameters):
+            raise UsageError(f"{argument} is drawn from {space.path} as well; take it out of one of them.")
+        if names & {"seed", "server_address"}:
+            hint = "--seeds=K gives the seeds 1 to K" if name == "seed" else "each run has one of its own"
+            raise UsageError(f"{argument} is not for a sweep: {hint}.")
+
+
+def _fixed_settings(line: CommandLine, leave_out: set[str]) -> dict[str, Any]:
+    """Environment, agent, and every flag that was given, by a flagfile too."""
+    classes = [LocalConfig, LearnerConfig, ActorConfig, line.environment_class]
+    names = option_names(*classes, *([line.agent_class] if line.agent_class else [])) - leave_out
+    values = line.flag_values
+    given = [name for name in sorted(names) if name in values and values[name].present]
+    flags = {name: values[name].value for name in given}
+    return {"environment": line.environment, "agent": line.agent, "flags": flags}
+
+
+def _as_flags(values: dict[str, Value]) -> list[str]:
+    """As `--name=value`; truth values as YAML and absl write them."""
+    return [
+        f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
+        for name, value in values.items()
+    ]

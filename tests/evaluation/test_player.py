@@ -1,0 +1,149 @@
+import itertools
+
+import gymnasium
+import numpy as np
+import pytest
+import tensorflow as tf
+from gymnasium import spaces
+
+from seed_rl.agents.base import Agent
+from seed_rl.environments.atari import SUITE as ATARI
+from seed_rl.environments.atari import AtariConfig
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.catch import SUITE as CATCH
+from seed_rl.environments.catch import CatchConfig
+from seed_rl.evaluation.player import play
+from seed_rl.evaluation.rerun import Rerun
+from seed_rl.types import AgentOutput
+
+
+class Scripted(Agent):
+    """Counts in its recurrent state; acts by the count, by the last action and by the environment's id."""
+
+    learned_variables = ()
+    num_actions = 3
+
+    def initial_state(self, batch_size):
+        return tf.zeros([batch_size], tf.int32)
+
+    def act(self, prev_action, env, state, env_ids):
+        state = tf.where(env.done, tf.zeros_like(state), state) + 1
+        action = (state * 7 + prev_action + env_ids) % self.num_actions
+        return AgentOutput(action, {}), state
+
+    def act_greedy(self, prev_action, env, state, env_ids):
+        del prev_action, env_ids
+        return AgentOutput(tf.ones_like(state), {}), state
+
+    def loss(self, sample):
+        raise NotImplementedError
+
+
+class Ladder(gymnasium.Env):
+    """An episode of as many agent steps as its seed says; the reward of each is the action.
+
+    Every third agent step loses a life; with an odd seed a time limit ends the episode.
+    """
+
+    observation_space = spaces.Box(0.0, 1e6, (1,), np.float32)
+    action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None:
+            self.left = self.seed = seed
+            self.played = 0
+        return np.array([self.left], np.float32), {}
+
+    def step(self, action):
+        self.left -= 1
+        self.played += 1
+        observation = np.array([self.left], np.float32)
+        if self.left == 0:
+            truncated = bool(self.seed % 2)
+            return observation, float(action), not truncated, truncated, {}
+        life_lost = self.played % 3 == 0
+        info = {"episode_continues": True} if life_lost else {}
+        return observation, float(action), life_lost, False, info
+
+
+LADDER = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: Ladder())
+
+
+def played(suite=LADDER, config=None, agent=None, **settings):
+    settings = {"env_id": 0, "episodes": 5, "num_envs": 2, "greedy": False, "seed": 1} | settings
+    return play(suite, config or EnvironmentConfig(), agent or Scripted(), **settings)
+
+
+@pytest.mark.parametrize("num_envs", [1, 2, 5, 16])
+def test_each_episode_is_played_once_whatever_its_length_and_however_many_play(num_envs):
+    episodes = played(num_envs=num_envs, episodes=7, seed=3)
+    assert [e.seed for e in episodes] == [3, 4, 5, 6, 7, 8, 9]
+    assert [e.agent_steps for e in episodes] == [3, 4, 5, 6, 7, 8, 9]
+    assert all(len(e.actions) == e.agent_steps for e in episodes)
+    assert all(e.episode_return == sum(e.actions) for e in episodes)
+
+
+def test_the_recurrent_state_the_last_action_and_the_id_reach_the_agent():
+    (episode,) = played(episodes=1, seed=8, env_id=5)
+    count, last, want = 0, 0, []
+    for step in range(8):
+        count = 1 if step % 3 == 0 else count + 1  # The loss of a life is an episode's end for the agent.
+        last = (7 * count + last + 5) % 3
+        want.append(last)
+    assert episode.actions == want
+
+
+def test_greedy_is_the_agents_greedy():
+    assert all(set(e.actions) == {1} for e in played(greedy=True))
+
+
+def test_every_end_is_told():
+    told = []
+    episodes = played(on_episode=told.append)
+    assert sorted(told) == episodes
+
+
+def test_the_same_seed_plays_the_same_and_another_does_not():
+    def catch(seed, num_envs):
+        return played(CATCH, CatchConfig(), seed=seed, episodes=12, num_envs=num_envs)
+
+    assert catch(1, 4) == catch(1, 4)
+    assert [e.episode_return for e in catch(1, 4)] != [e.episode_return for e in catch(100, 4)]
+
+
+@pytest.mark.parametrize("lives", [False, True])
+def test_a_rerun_of_a_real_game_repeats_it(lives):
+    pytest.importorskip("ale_py")
+    config = AtariConfig(game="Breakout", full_action_space=False, terminal_on_life_loss=lives)
+    config = config.for_evaluation() if not lives else config
+    agent = Scripted()
+    agent.num_actions = 4
+    (episode,) = played(ATARI, config, agent, episodes=1, num_envs=1, seed=4)
+    rerun = Rerun(ATARI, config, episode)
+    scenes = list(rerun)
+    assert rerun.is_faithful
+    assert rerun.scenes_per_second == 15
+    assert len(scenes) == episode.agent_steps + 1
+    assert scenes[-1][1:] == (episode.episode_return, episode.agent_steps)
+    assert {scene.picture.shape for scene in scenes} == {(210, 160, 3)}
+    assert any((a.picture != b.picture).any() for a, b in itertools.pairwise(scenes))
+
+    other = Rerun(ATARI, config, episode._replace(episode_return=episode.episode_return + 1))
+    list(other)
+    assert not other.is_faithful
+
+
+def test_what_cannot_be_rendered_is_refused_in_words():
+    with pytest.raises(ValueError, match="cannot be rendered as pictures"):
+        Rerun(LADDER, EnvironmentConfig(), played()[0])
+
+
+def test_evaluation_plays_whole_games_by_the_papers_protocol():
+    config = AtariConfig(terminal_on_life_loss=True, max_random_noops=0, max_episode_frames=100)
+    found = config.for_evaluation()
+    assert (found.terminal_on_life_loss, found.max_random_noops, found.max_episode_frames) == (
+        False,
+        30,
+        108_000,
+    )
+    assert CatchConfig(rows=4).for_evaluation() == CatchConfig(rows=4)

@@ -1,0 +1,53 @@
+import json
+
+import numpy as np
+import pytest
+
+from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.evaluation.report import summarize, table, write_json
+from seed_rl.runs.record import RunRecord
+
+
+def run(environment="catch", **settings):
+    identity = {"environment": {"name": environment, "settings": settings}, "agent": {"name": "vtrace"}}
+    return RunRecord("runs/x", identity, {}, {}, {})
+
+
+def episodes(*returns):
+    return [PlayedEpisode(i, [], r, 10 + i) for i, r in enumerate(returns)]
+
+
+def test_statistics_by_hand():
+    summary = summarize(run(), episodes(1.0, 4.0, -2.0, 5.0))
+    deviation = np.sqrt(sum((r - 2) ** 2 for r in (1, 4, -2, 5)) / 3)
+    assert summary == {
+        "episodes": 4,
+        "mean_return": 2.0,
+        "median_return": 2.5,
+        "standard_error": pytest.approx(deviation / 2),
+        "min_return": -2.0,
+        "max_return": 5.0,
+        "mean_episode_agent_steps": 11.5,
+    }
+
+
+def test_one_episode_has_no_standard_error():
+    summary = summarize(run(), episodes(3.0))
+    assert summary["standard_error"] is None
+    assert "±" not in table(summary, 1)
+
+
+def test_atari_is_human_normalised():
+    summary = summarize(run("atari", game="Pong"), episodes(21.0, 21.0))
+    assert summary["human_normalized"] == pytest.approx(100 * 41.7 / 35.3)
+    text = table(summary, repeats=4)
+    assert "118.1% (random -20.7, human 14.6)" in text
+    assert "10.5 agent steps, 42 environment frames" in text
+    assert "human_normalized" not in summarize(run("atari", game="Pooyan"), episodes(1.0))
+
+
+def test_json_is_written_whole_into_a_new_directory(tmp_path):
+    path = tmp_path / "a" / "b.json"
+    write_json(path, {"x": 1.5, "standard_error": None})
+    assert json.loads(path.read_text()) == {"x": 1.5, "standard_error": None}
+    assert [p.name for p in path.parent.iterdir()] == ["b.json"]

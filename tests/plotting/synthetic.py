@@ -1,0 +1,81 @@
+"""Run directories as the learner writes them, with made-up curves."""
+
+import json
+import math
+
+import numpy as np
+
+from seed_rl.agents import registry as agents
+from seed_rl.environments import registry as environments
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.runs import record
+from seed_rl.runs.curves import Curve
+from seed_rl.runs.record import RunRecord
+
+
+def write_run(
+    path,
+    game="Pong",
+    agent="vtrace",
+    seed=1,
+    periods=60,
+    frames=2_000_000,
+    seconds=1800.0,
+    lowest=-20.0,
+    highest=20.0,
+    metrics=True,
+    evaluation=False,
+    learner=None,
+    environment="atari",
+    **settings,
+):
+    """Writes run.json and, unless told otherwise, metrics.jsonl; returns the directory.
+
+    The return climbs from `lowest` to `highest`, seeds differ in noise and in when they climb.
+    """
+    game_setting = {} if game is None else {"game": game}
+    environment_config = environments.suite(environment).config_class(**game_setting)
+    agent_config = agents.config_class(agent)(**settings)
+    learner_config = LearnerConfig(logdir=str(path), seed=seed, **(learner or {}))
+    record.write(
+        str(path),
+        record.identity(environment, environment_config, agent, agent_config),
+        {"agent": agent_config.to_dict(), "learner": learner_config.to_dict()},
+    )
+    if not metrics:
+        return path
+    rng = np.random.default_rng([seed, len(game or ""), len(agent)])
+    middle, noise = rng.uniform(0.25, 0.5), 0.0
+    lines = []
+    for i in range(1, periods + 1):
+        share, noise = i / periods, 0.8 * noise + 0.02 * rng.normal()
+        climbed = 1 / (1 + math.exp(-12 * (share - middle))) + noise
+        value = lowest + (highest - lowest) * climbed
+        figures = {
+            "env_frames": int(frames * share),
+            "seconds": seconds * share,
+            "entropy": 1.8 - share,
+            "inference_latency_p50_ms": 4.0 + noise,
+        }
+        if i > 1:
+            figures["mean_return"] = value
+            if evaluation:
+                figures["mean_evaluation_return"] = value + 0.01 * (highest - lowest)
+        lines.append(json.dumps(figures))
+    (path / "metrics.jsonl").write_text("\n".join(lines) + "\n")
+    return path
+
+
+def make_record(name="run", game="Pong", agent="vtrace", environment="atari", learner=None, **settings):
+    """A record in memory; `settings` are the agent's, those left out of the record are not in it."""
+    identity = {
+        "environment": {"name": environment, "settings": {} if game is None else {"game": game}},
+        "agent": {"name": agent, "network": {}},
+    }
+    return RunRecord(name, identity, settings, {"logdir": name, **(learner or {})}, {})
+
+
+def make_curve(frames, values, seconds=None):
+    """A curve; seconds are a thousandth of the frames unless given."""
+    frames = np.asarray(frames, np.float64)
+    return Curve(frames, frames / 1000 if seconds is None else np.asarray(seconds), np.asarray(values, float))

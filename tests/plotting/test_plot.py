@@ -1,0 +1,124 @@
+"""The command: what it writes and says, and how it refuses."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seed_rl import plot
+from seed_rl.flags.errors import UsageError
+from tests.plotting.synthetic import write_run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs")
+    for seed in (1, 2):
+        write_run(path / f"seed_{seed}", seed=seed, periods=10)
+    write_run(path / "other" / "catch", environment="catch", game=None, periods=10)
+    write_run(path / "other" / "fresh", agent="r2d2", metrics=False)
+    return path
+
+
+def main(*args):
+    return plot.main(["plot", *map(str, args)])
+
+
+def refused(*args):
+    with pytest.raises(UsageError) as caught:
+        main(*args)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def process(*args):
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *args], env=env, timeout=120, capture_output=True, text=True)
+
+
+def test_writes_a_picture_and_says_what_is_in_it(runs, tmp_path, capsys):
+    path = tmp_path / "new" / "picture.png"
+    assert main(runs / "seed_1", runs / "seed_2", f"--output={path}") == 0
+    assert path.stat().st_size > 5000
+    assert capsys.readouterr().out == f"Drew 2 runs in 1 group: {path}\n"
+
+
+def test_sorted_says_which_runs_are_left_out(runs, tmp_path, capsys):
+    path = tmp_path / "picture.svg"
+    assert main(runs, "--style=sorted", f"--output={path}") == 0
+    said = capsys.readouterr()
+    assert said.out == f"Drew 3 runs in 2 groups: {path}\n"
+    assert said.err == f"Left out, for it has no return yet: {runs / 'other' / 'fresh'}\n"
+
+
+def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
+    path = tmp_path / "picture.pdf"
+    path.write_text("precious")
+    assert "is there already; add --overwrite" in refused(runs / "seed_1", f"--output={path}")
+    assert path.read_text() == "precious"
+    assert main(runs / "seed_1", f"--output={path}", "--overwrite") == 0
+    assert path.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["{runs}/seed_1"], "add --output=FILE.png"),
+        (["--output={out}"], "No run is named"),
+        (["{runs}/seed_1", "--output={runs}/new.jpg"], "end it in .png, .svg, .pdf"),
+        (["{runs}/seed_1", "--output={runs}/new"], "end it in .png, .svg, .pdf"),
+        (["{runs}/seed_1", "--output={runs}/seed_1/run.json/new.png"], "cannot be written"),
+        (["{runs}/nothing", "--output={out}"], "is no directory"),
+        (["{out}", "--output={out}"], "is no directory"),
+        (["{runs}/other/fresh", "--output={out}"], "has no metrics.jsonl"),
+        (["{runs}/seed_1", "--output={out}", "--metric=lust"], "choose one of: entropy, "),
+        (["{runs}/seed_1", "--output={out}", "--style=bars"], "choose one of: curves, grid, "),
+        (["{runs}/seed_1", "--output={out}", "--lowest=3", "--highest=2"], "--lowest=3.0 must be less"),
+        (
+            ["{runs}/other/catch", "--output={out}", "--style=median_human_normalized"],
+            "no published human and random scores for catch",
+        ),
+        (
+            ["{runs}/seed_1", "--output={out}", "--style=median_human_normalized", "--metric=entropy"],
+            "--metric=entropy cannot be normalised",
+        ),
+        (["{runs}/seed_1", "--output={out}", "--smooth=3"], "Unknown flag --smooth"),
+    ],
+)
+def test_bad_use_is_one_sentence_and_writes_nothing(runs, tmp_path, args, words):
+    before = sorted(runs.rglob("*"))
+    assert words in refused(*(arg.format(runs=runs, out=tmp_path / "new.png") for arg in args))
+    assert list(tmp_path.iterdir()) == []
+    assert sorted(runs.rglob("*")) == before
+
+
+def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'seed_rl[plot]'" in refused(runs / "seed_1", f"--output={tmp_path / 'new.png'}")
+
+
+def test_exit_code_and_standard_error_of_the_process(tmp_path):
+    done = process("-m", "seed_rl.plot", str(tmp_path), f"--output={tmp_path / 'new.png'}")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("seed_rl: error: ") and done.stderr.count("\n") == 1
+
+
+def test_help_starts_with_examples(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main("--help")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert text.index("Examples:") < text.index("python -m seed_rl.plot") < text.index("--style")
+
+
+def test_drawing_leaves_tensorflow_out(runs, tmp_path):
+    code = (
+        "import sys; from seed_rl.plot import main; main(sys.argv)\n"
+        "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    )
+    done = process("-c", code, str(runs / "seed_1"), f"--output={tmp_path / 'new.png'}")
+    assert done.returncode == 0, done.stderr or "seed_rl.plot imports TensorFlow"

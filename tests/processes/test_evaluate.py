@@ -1,0 +1,91 @@
+"""Evaluation of a real run, as a user asks for it."""
+
+import json
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def run(finished_run):
+    return finished_run.house.logdir
+
+
+def evaluate(house, *args):
+    return house.start("evaluate", *args)
+
+
+def refused(house, *args, words):
+    before = {path: path.stat().st_mtime_ns for path in house.path.rglob("*")}
+    process = evaluate(house, *args)
+    assert process.end() == 2, process.output
+    lines = process.output.strip().splitlines()
+    assert len(lines) == 1, process.output
+    assert lines[0].startswith("seed_rl: error: ")
+    assert words in lines[0]
+    after = {path: path.stat().st_mtime_ns for path in house.path.rglob("*")}
+    changed = [p for p in set(before) ^ set(after) if not p.name.endswith("_evaluate.txt")]
+    assert changed == []
+
+
+def test_a_catch_run_is_evaluated(house, run):
+    pytest.importorskip("imageio")
+    output, video = house.path / "out" / "result.json", house.path / "best.gif"
+    args = (f"--logdir={run}", "--episodes=40", f"--output={output}", f"--record={video}")
+    process = evaluate(house, *args)
+    assert process.end() == 0, process.output
+    result = json.loads(output.read_text())
+    assert result["episodes"] == len(result["returns"]) == 40
+    assert result["mean_return"] >= 0.6  # The run was ended by a number of frames, not by being perfect.
+    assert result["env_frames"] > 0
+    assert result["environment"] == {
+        "name": "catch",
+        "settings": json.loads((run / "run.json").read_text())["identity"]["environment"]["settings"],
+    }
+    assert f"mean return      {result['mean_return']:.2f}" in process.output
+    assert video.stat().st_size > 1000
+    assert list((run / "tensorboard" / "evaluation").iterdir())
+
+    # What is there is not written over unless asked for.
+    content = output.read_bytes()
+    refused(house, *args, words="best.gif is there already; add --overwrite")
+    refused(house, *args[:3], words="result.json is there already; add --overwrite")
+    assert output.read_bytes() == content
+    again = evaluate(house, *args[:3], "--overwrite", "--greedy", "--num_envs=3")
+    assert again.end() == 0, again.output
+    assert json.loads(output.read_text())["policy"] == "greedy"
+
+
+def test_the_best_checkpoint_can_be_evaluated(house, run):
+    process = evaluate(
+        house, f"--logdir={run}", "--checkpoint=best", "--episodes=3", f"--output={house.path}/b.json"
+    )
+    assert process.end() == 0, process.output
+    assert "checkpoints/best/ckpt-" in json.loads((house.path / "b.json").read_text())["checkpoint"]
+
+
+def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
+    refused(house, words="No run is chosen; add --logdir")
+    refused(house, f"--logdir={house.path}", words="holds no run.json, so it is not a run's directory")
+    refused(house, f"--logdir={run}", "--episodes=0", words="--episodes=0 is too low; it must be at least 1")
+    refused(house, f"--logdir={run}", "--record=x.avi", words="end it in .mp4 or .gif")
+    refused(house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is no checkpoint")
+    refused(house, f"--logdir={run}", "--output=/proc/x/y.json", words="/proc/x/y.json cannot be written")
+
+
+def test_a_run_without_checkpoints_says_to_wait(house, run):
+    copy = house.path / "copy"
+    shutil.copytree(run, copy, ignore=shutil.ignore_patterns("checkpoints"))
+    refused(house, f"--logdir={copy}", words="has no last checkpoint yet; wait until the run has saved one")
+
+
+def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):
+    copy = house.path / "copy"
+    shutil.copytree(run, copy)
+    record = json.loads((copy / "run.json").read_text())
+    size = record["identity"]["agent"]["network"]["mlp_sizes"]
+    record["identity"]["agent"]["network"]["mlp_sizes"] = record["settings"]["agent"]["mlp_sizes"] = "3"
+    (copy / "run.json").write_text(json.dumps(record))
+    (checkpoint,) = [p.with_suffix("") for p in (run / "checkpoints").glob("*.index")][-1:]
+    words = f"is of another configuration than {copy} (agent network mlp_sizes: {size} there, 3 now)"
+    refused(house, f"--logdir={copy}", f"--checkpoint={checkpoint}", words=words)

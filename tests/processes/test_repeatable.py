@@ -1,0 +1,55 @@
+"""Two synchronous runs with the same seed are the same run."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+# Not of what was learned but of when.
+TIMES = ("seconds", "frames_per_second", "learner_memory_mib", "latency")
+
+
+def trained(house, name, *args):
+    """The last figures and every value of the last checkpoint."""
+    logdir = house.path / name
+    process = house.start(
+        "local_main",
+        "catch",
+        *args,
+        "--synchronous",
+        "--env_batch_size=4",
+        "--total_environment_frames=1500",
+        "--unroll_length=8",
+        "--batch_size=4",
+        f"--logdir={logdir}",
+    )
+    assert process.end() == 0, process.output
+    house.logdir = logdir
+    figures = house.metrics()[-1]
+    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(logdir / "checkpoints")))
+    names = [
+        n for n in reader.get_variable_to_shape_map() if "progress/" not in n and "CHECKPOINTABLE" not in n
+    ]
+    values = {name: reader.get_tensor(name) for name in names}
+    return {k: v for k, v in figures.items() if not any(t in k for t in TIMES)}, values
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("vtrace", "--num_actors=1", "--lstm_size=8"),
+        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10"),
+    ],
+    ids=["vtrace", "r2d2"],
+)
+def test_the_same_seed_learns_the_same_to_the_bit(house, args):
+    figures, values = trained(house, "first", *args, "--seed=3")
+    again_figures, again_values = trained(house, "again", *args, "--seed=3")
+    _, others = trained(house, "other", *args, "--seed=4")
+    assert figures["updates"] > 10
+    assert again_figures == figures
+    assert again_values.keys() == values.keys()
+    for name, value in values.items():
+        np.testing.assert_array_equal(again_values[name], value, err_msg=name)
+    learned = [n for n, value in values.items() if "_trainable_variables" in n and np.ndim(value) > 1]
+    assert learned
+    assert all((others[name] != values[name]).any() for name in learned)

@@ -1,0 +1,92 @@
+"""A sweep of real runs of Catch: interrupted, gone on with, and left without processes."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+
+SPACE = """
+environment: catch
+agent: vtrace
+flags:
+  num_actors: 1
+  env_batch_size: 8
+  total_environment_frames: 4000
+  lstm_size: 0
+  batch_size: 4
+  intra_op_threads: 1
+  log_period_secs: 0.25
+space:
+  learning_rate: {log_uniform: [1e-3, 1e-2]}
+  unroll_length: {choice: [5, 10]}
+"""
+
+
+def sweep(house, *args):
+    space = house.path / "space.yaml"
+    space.write_text(SPACE)
+    return house.start("sweep", f"--space={space}", f"--logdir={house.path / 'sweep'}", "--trials=2", *args)
+
+
+def gone(house, processes):
+    house.wait_until(
+        lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes),
+        f"the end of {processes}",
+        seconds=5,
+    )
+
+
+def test_a_sweep_is_interrupted_and_gone_on_with(house):
+    # The first run trains: its figures are there.
+    house.logdir = house.path / "sweep" / "trial_001" / "seed_1"
+    first = sweep(house)
+    house.wait_for_metrics(lambda line: line["updates"] > 0, first)
+    processes = first.children()
+    assert len(processes) == 3  # The launcher, its learner and its actor.
+    first.signal(signal.SIGINT)
+    assert first.end() == 130, first.output
+    gone(house, processes)
+    assert first.last_line == "seed_rl: stopped; the same command goes on from here."
+    log = house.logdir.with_suffix(".log")
+    complete = house.logdir.with_suffix(".json").exists()
+    assert complete or "Stopped with a checkpoint: " in log.read_text()
+
+    second = sweep(house)
+    house.wait_until(second.children, "processes")
+    processes = second.children()
+    assert second.end(seconds=200) == 0, second.output
+    gone(house, processes)
+    assert complete or "Going on from " in log.read_text()
+    assert "(2 of 2 runs done)" in second.output
+    with open(house.path / "sweep" / "table.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert sorted(row["trial"] for row in rows) == ["1", "2"]
+    assert float(rows[0]["final_return"]) >= float(rows[1]["final_return"])
+    for trial in (1, 2):
+        run = house.path / "sweep" / f"trial_{trial:03d}" / "seed_1"
+        outcome = json.loads(run.with_suffix(".json").read_text())
+        assert (outcome["exit_code"], outcome["return_name"]) == (0, "mean_return")
+        assert outcome["env_frames"] >= 4000
+    picture = house.path / "sweep" / "sorted.png"
+    assert picture.exists() or "no picture" in second.output
+
+
+def test_bad_use_is_one_sentence_and_exit_code_2(house):
+    process = sweep(house, "--trials=0")
+    assert process.end() == 2
+    assert process.output == "seed_rl: error: --trials=0 is too low; it must be at least 1.\n"
+    assert not (house.path / "sweep").exists()
+
+
+def test_the_command_imports_no_tensorflow():
+    code = "import sys, seed_rl.sweep; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, timeout=120, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "seed_rl.sweep imports TensorFlow"

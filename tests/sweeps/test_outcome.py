@@ -1,0 +1,57 @@
+import signal
+
+import pytest
+
+from seed_rl.sweeps import outcome
+from seed_rl.sweeps.outcome import Outcome
+
+
+def periods(count, name="mean_return", total=1000):
+    return [{"env_frames": total * (i + 1) // count, "seconds": 1.0, name: float(i)} for i in range(count)]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 0.0), (9, 8.0), (19, 18.0), (20, 18.5), (30, 28.0)])
+def test_the_final_return_is_of_the_last_tenth_of_the_periods(count, expected):
+    assert outcome.final_return(periods(count)) == expected
+
+
+def test_evaluation_counts_more_and_periods_without_episodes_do_not():
+    evaluated = periods(20, "mean_evaluation_return")
+    mixed = [{**period, "mean_return": 100.0} for period in evaluated]
+    assert outcome.final_return(mixed) == 18.5
+    assert (
+        outcome.final_return([*periods(20), {"env_frames": 1001, "seconds": 1.0, "mean_return": None}])
+        == 18.5
+    )
+    assert outcome.final_return([{"env_frames": 1000, "seconds": 1.0}]) is None
+
+
+def test_a_complete_run_has_its_figures(make_run):
+    found = outcome.judge(make_run(periods(20)), 0, "Training is complete")
+    assert found == Outcome(0, 18.5, "mean_return", 1000, 1.0)
+    assert not found.failed
+
+
+def test_a_failed_run_has_its_last_line(make_run):
+    found = outcome.judge(make_run(), 2, "seed_rl: error: --game=Pung is not valid.")
+    assert found == Outcome(2, last_line="--game=Pung is not valid.")
+    assert found.failed
+    assert outcome.judge(make_run(name="seed_2"), -signal.SIGKILL, "").failed
+
+
+def test_a_run_that_was_stopped_is_not_over(make_run):
+    assert outcome.judge(make_run(periods(10, total=990)), 0, "") is None
+    assert outcome.judge(make_run(name="seed_2"), 0, "") is None
+    for code in (130, -signal.SIGTERM, -signal.SIGINT):
+        assert outcome.judge(make_run(name=f"seed_{3 + abs(code)}"), code, "") is None
+
+
+def test_outcomes_are_read_as_they_were_written(make_run):
+    run = make_run()
+    assert outcome.read(run.outcome) is None
+    for found in (Outcome(0, 18.5, "mean_return", 1000, 1.0), Outcome(3, last_line="out of luck")):
+        outcome.write(run.outcome, found)
+        assert outcome.read(run.outcome) == found
+    run.outcome.write_text("{")
+    with pytest.raises(ValueError, match=r"seed_1\.json cannot be read .*; delete it to play the run again"):
+        outcome.read(run.outcome)

@@ -1,0 +1,155 @@
+import math
+
+import numpy as np
+import pytest
+
+from seed_rl.sweeps.space import Distribution, read_space
+
+GOOD = """
+environment: catch
+agent: vtrace
+flagfile: ../one.flags
+flags: {total_environment_frames: 1e5, optimizer: adam, normalize_observations: true, mlp_sizes: "8,8"}
+space:
+  unroll_length: {int_uniform: [3, 1e1]}
+  clip_norm: {uniform: [0.5, 2]}
+  learning_rate: {log_uniform: [1e-5, 1.0E-2]}
+  adam_epsilon: {choice: [1e-7, 0.001, 1]}
+  torso: {choice: [auto, mlp]}
+"""
+
+
+def write(tmp_path, text):
+    path = tmp_path / "spaces" / "space.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def space(tmp_path):
+    return read_space(write(tmp_path, GOOD))
+
+
+def test_a_file_is_read_with_numbers_that_yaml_takes_for_text(space, tmp_path):
+    assert (space.environment, space.agent) == ("catch", "vtrace")
+    assert space.flagfile == tmp_path / "one.flags"
+    assert space.flags == {
+        "total_environment_frames": 1e5,
+        "optimizer": "adam",
+        "normalize_observations": True,
+        "mlp_sizes": "8,8",
+    }
+    assert list(space.parameters) == ["adam_epsilon", "clip_norm", "learning_rate", "torso", "unroll_length"]
+    assert space.parameters["learning_rate"] == Distribution("log_uniform", (1e-5, 1e-2))
+    assert space.parameters["adam_epsilon"] == Distribution("choice", (1e-7, 0.001, 1))
+    assert space.parameters["unroll_length"] == Distribution("int_uniform", (3, 10))
+
+
+def test_values_are_inside_their_ranges_and_all_of_them_come_up(space):
+    samples = [space.sample(7, trial) for trial in range(1, 1001)]
+    columns = {name: [sample[name] for sample in samples] for name in space.parameters}
+    assert all(0.5 <= value <= 2 for value in columns["clip_norm"])
+    assert all(1e-5 <= value <= 1e-2 for value in columns["learning_rate"])
+    assert set(columns["adam_epsilon"]) == {1e-7, 0.001, 1}
+    assert set(columns["torso"]) == {"auto", "mlp"}
+    assert set(columns["unroll_length"]) == set(range(3, 11))
+    assert all(type(value) is int for value in columns["unroll_length"])
+
+
+def test_every_value_is_what_the_seed_and_the_number_of_the_trial_give(space):
+    for trial in (1, 2, 77):
+        rng = np.random.default_rng([7, trial])
+        expected = {
+            "adam_epsilon": (1e-7, 0.001, 1)[rng.integers(3)],
+            "clip_norm": 0.5 + 1.5 * rng.random(),
+            "learning_rate": 10 ** (-5 + 3 * rng.random()),
+            "torso": ("auto", "mlp")[rng.integers(2)],
+            "unroll_length": 3 + rng.integers(8),
+        }
+        sample = space.sample(7, trial)
+        assert sample["torso"] == expected.pop("torso")
+        assert {name: sample[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    assert space.sample(7, 1) != space.sample(8, 1) != space.sample(8, 2)
+
+
+def test_log_uniform_puts_as_many_values_into_each_tenth_of_the_logarithms(space):
+    values = np.array([space.sample(0, trial)["learning_rate"] for trial in range(4000)])
+    counts = np.zeros(10)
+    for value in values:
+        share = (math.log10(value) + 5) / 3
+        counts[min(int(10 * share), 9)] += 1
+    # Five standard deviations of a count.
+    assert np.abs(counts - 400).max() < 5 * math.sqrt(4000 * 0.1 * 0.9)
+
+
+def test_numbers_are_short_and_stay_inside_a_range_with_long_ends():
+    low, high = 0.12345678, 0.12345679
+    distribution = Distribution("uniform", (low, high))
+    rng = np.random.default_rng(0)
+    assert all(low <= distribution.draw(rng) <= high for _ in range(50))
+    drawn = Distribution("log_uniform", (1e-5, 1.0)).draw(rng)
+    assert drawn == float(f"{drawn:.6g}")
+
+
+def test_the_trials_do_not_depend_on_what_was_read_when(space, tmp_path):
+    again = read_space(write(tmp_path, GOOD))
+    ahead = [again.sample(1, trial) for trial in range(20, 0, -1)]
+    assert [space.sample(1, trial) for trial in range(1, 21)] == ahead[::-1]
+
+
+HEAD = "environment: catch\nagent: vtrace\n"
+ONE = HEAD + "space:\n  learning_rate: "
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("- a\n- b\n", "is no YAML mapping"),
+        ("", "is no YAML mapping"),
+        ("a: [1\nb: 2", "is no YAML (line 2: "),
+        ("agent: vtrace\nspace: {a: {choice: [1]}}", "names no environment; add a line environment: NAME"),
+        ("environment: catch\nspace: {a: {choice: [1]}}", "names no agent"),
+        (HEAD, "has no space"),
+        (HEAD + "spaces: {}", "the key 'spaces' is unknown; choose among: environment, agent, flagfile"),
+        (HEAD + "flagfile: [a, b]\nspace: {a: {choice: [1]}}", "flagfile must be one path"),
+        (HEAD + "space: [learning_rate]", "space must be a mapping whose keys are names of flags"),
+        (HEAD + "space: {no: {choice: [1]}}", "space must be a mapping whose keys are names of flags"),
+        (HEAD + "space: {--learning_rate: {choice: [1]}}", "write it without dashes"),
+        (HEAD + "space: {seed: {choice: [1]}}", "the sweep itself sets --seed"),
+        (HEAD + "flags: {logdir: a}\nspace: {a: {choice: [1]}}", "the sweep itself sets --logdir"),
+        (HEAD + "flags: {agent: a}\nspace: {a: {choice: [1]}}", "write it at the top level"),
+        (HEAD + "flags: {a: [1]}\nspace: {b: {choice: [1]}}", "--a: [1] is no value of a flag"),
+        (HEAD + "flags: {a: 1}\nspace: {a: {choice: [1]}}", "--a is in flags and in space"),
+        (ONE + "0.1", "--learning_rate needs one distribution"),
+        (ONE + "{uniform: [0, 1], choice: [1]}", "--learning_rate needs one distribution"),
+        (ONE + "{normal: [0, 1]}", "the kind 'normal' is unknown; choose one of: choice, uniform, "),
+        (ONE + "{uniform: 3}", "uniform needs a list in brackets"),
+        (ONE + "{choice: []}", "choice needs at least one value"),
+        (ONE + "{choice: [null]}", "None is no value of a flag"),
+        (ONE + "{uniform: [1]}", "uniform needs two numbers, [LOW, HIGH]"),
+        (ONE + "{uniform: [a, b]}", "uniform needs two numbers"),
+        (ONE + "{uniform: [0, .inf]}", "uniform needs two numbers"),
+        (ONE + "{uniform: [false, true]}", "uniform needs two numbers"),
+        (ONE + "{uniform: [2, 1]}", "the lowest value, 2, must be less than the highest, 1"),
+        (ONE + "{int_uniform: [1, 1]}", "the lowest value, 1, must be less than the highest, 1"),
+        (ONE + "{int_uniform: [1, 2.5]}", "int_uniform needs whole numbers"),
+        (ONE + "{log_uniform: [0, 1]}", "log_uniform needs a lowest value above 0, not 0"),
+        (ONE + "{log_uniform: [-1, 1]}", "log_uniform needs a lowest value above 0, not -1"),
+    ],
+)
+def test_bad_files_are_refused_in_one_sentence(tmp_path, text, words):
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError) as caught:
+        read_space(path)
+    sentence = str(caught.value)
+    assert words in sentence and str(path) in sentence
+    assert "\n" not in sentence
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot be read \(No such file or directory\)"):
+        read_space(tmp_path / "none.yaml")
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xfa")
+    with pytest.raises(ValueError, match=r"cannot be read \(not a text file\)"):
+        read_space(tmp_path / "binary.yaml")

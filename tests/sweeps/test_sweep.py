@@ -1,0 +1,310 @@
+"""The command with runs that take no time: bookkeeping, failures, signals, the table."""
+
+import csv
+import json
+import os
+import re
+import signal
+import statistics
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.sweeps import runner as runners
+from seed_rl.sweeps.runner import Runner, Timing, describe_seconds
+from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.trials import make_sweep
+
+
+def table(sweeping):
+    with open(sweeping.logdir / "table.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def expected_return(sweeping, trial, seed):
+    return seed + 1000 * read_space(sweeping.space).sample(1, trial)["learning_rate"]
+
+
+def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
+    assert sweeping("--trials=4", "--seeds=3", "--parallel=3") == 0
+    rows = table(sweeping)
+    assert list(rows[0]) == [
+        "trial",
+        "learning_rate",
+        "unroll_length",
+        "final_return",
+        "standard_error",
+        "seeds_done",
+        "seeds_failed",
+    ]
+    space = read_space(sweeping.space)
+    best = sorted(range(1, 5), key=lambda trial: -space.sample(1, trial)["learning_rate"])
+    assert [int(row["trial"]) for row in rows] == best
+    for row in rows:
+        trial = int(row["trial"])
+        returns = [expected_return(sweeping, trial, seed) for seed in (1, 2, 3)]
+        assert float(row["learning_rate"]) == space.sample(1, trial)["learning_rate"]
+        assert float(row["final_return"]) == pytest.approx(statistics.fmean(returns))
+        assert float(row["standard_error"]) == pytest.approx(statistics.stdev(returns) / 3**0.5)
+        assert (row["seeds_done"], row["seeds_failed"]) == ("3", "0")
+    assert sweeping.outcome(2, 3) == {
+        "exit_code": 0,
+        "final_return": pytest.approx(expected_return(sweeping, 2, 3)),
+        "return_name": "mean_return",
+        "env_frames": 1004,
+        "seconds": 10.04,
+        "last_line": "",
+    }
+    assert sweeping.plotted == [
+        [
+            "seed_rl.plot",
+            str(sweeping.logdir),
+            "--style=sorted",
+            f"--output={sweeping.logdir / 'sorted.png'}",
+            "--overwrite",
+        ]
+    ]
+    out, err = capfd.readouterr()
+    lines = out.splitlines()
+    assert lines[0].split() == list(rows[0])
+    assert [line.split()[0] for line in lines[1:5]] == [row["trial"] for row in rows]
+    assert len({len(line) for line in lines[:5]}) == 1
+    assert "seed_rl: 12 of 12 runs are to be played" in err
+    ended = r"trial 4 of 4, seed 3: mean return [\d.]+ after 1,004 frames \(\d+ of 12 runs done"
+    assert len(re.findall(ended, err)) == 1
+    assert re.search(r"\(1 of 12 runs done, about \d+ s left\)", err)
+    assert "(12 of 12 runs done)" in err
+    assert not list(sweeping.logdir.rglob("*.tmp"))
+
+
+def test_the_table_shows_the_best_ten(sweeping, capsys):
+    assert sweeping("--trials=12", "--parallel=4") == 0
+    assert len(table(sweeping)) == 12
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 10 + 1
+
+
+def test_an_extended_sweep_plays_only_what_is_new(sweeping):
+    assert sweeping("--trials=2") == 0
+    before = [sweeping.outcome(trial, 1) for trial in (1, 2)]
+    assert sweeping("--trials=3", "--seeds=2", "--parallel=2") == 0
+    assert [sweeping.outcome(trial, 1) for trial in (1, 2)] == before
+    assert [[sweeping.starts(t, s) for s in (1, 2)] for t in (1, 2, 3)] == [[1, 1]] * 3
+    # A shorter command takes nothing out of the table.
+    assert sweeping("--trials=1") == 0
+    assert [row["seeds_done"] for row in table(sweeping)] == ["2", "2", "2"]
+
+
+def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd):
+    sweeping.behave(t1s1="fail")
+    assert sweeping("--trials=2", "--seeds=2") == 1
+    assert sweeping.outcome(1, 1)["exit_code"] == 3
+    assert sweeping.outcome(1, 1)["last_line"] == "out of luck"
+    assert [sweeping.starts(t, s) for t in (1, 2) for s in (1, 2)] == [1, 1, 1, 1]
+    row = next(row for row in table(sweeping) if row["trial"] == "1")
+    assert (row["seeds_done"], row["seeds_failed"], row["standard_error"]) == ("1", "1", "")
+    assert float(row["final_return"]) == pytest.approx(expected_return(sweeping, 1, 2))
+    err = capfd.readouterr().err
+    assert (
+        "trial 1 of 2, seed 1: ended with exit code 3 (out of luck); its log is "
+        f"{sweeping.run(1, 1)}.log (1 of 4 runs done, 1 failed, about "
+    ) in err
+    assert "1 of 4 runs failed; --retry_failed tries them again." in err
+
+    sweeping.behave()
+    assert sweeping("--trials=2", "--seeds=2") == 1
+    assert sweeping.starts(1, 1) == 1
+    assert sweeping("--trials=2", "--seeds=2", "--retry_failed") == 0
+    assert sweeping.starts(1, 1) == 2 and sweeping.starts(1, 2) == 1
+    assert sweeping.outcome(1, 1)["exit_code"] == 0
+
+
+def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(sweeping):
+    sweeping.behave(t1s1="fail", t2s1="fail")
+    assert sweeping("--trials=2") == 1
+    assert sweeping.plotted == []
+    assert [row["final_return"] for row in table(sweeping)] == ["", ""]
+    assert sweeping("--trials=3") == 1
+    assert [row["trial"] for row in table(sweeping)] == ["3", "1", "2"]
+    assert len(sweeping.plotted) == 1
+
+
+def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capfd):
+    sweeping.behave(t1s1="stop")
+    assert sweeping("--trials=2") == 1
+    assert sweeping.outcome(1, 1) is None and sweeping.outcome(2, 1)["exit_code"] == 0
+    assert "trial 1 of 2, seed 1 was stopped from outside; the same command goes on" in capfd.readouterr().err
+    sweeping.behave()
+    assert sweeping("--trials=2") == 0
+    assert (sweeping.starts(1, 1), sweeping.starts(2, 1)) == (2, 1)
+
+
+def signalled(sweeping, number, ready):
+    """A sweep of three trials, two at a time, that gets a signal when these runs are there; the lines."""
+    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 3, 1, 1)
+    lines = []
+
+    def say(line):
+        lines.append(line)
+        if "starts" in line and f"trial {len(ready)} of" in line:
+            files = [sweeping.run(trial, 1) / "ready" for trial in ready]
+            sweeping.wait_until(lambda: all(file.exists() for file in files), files)
+            os.kill(os.getpid(), number)
+
+    sweeping.runner = Runner(sweep, 2, timing=Timing(poll=0.01), say=say)
+    assert sweeping.runner.run()
+    return lines
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number, monkeypatch):
+    monkeypatch.setattr(runners.signal, "getsignal", lambda _: signal.SIG_DFL)  # Even under nohup.
+    children = []
+    kept = runners.Child.start
+    monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or kept(self))
+    before = signal.getsignal(number)
+    sweeping.behave(t1s1="wait", t2s1="wait")
+    lines = signalled(sweeping, number, ready=(1, 2))
+    assert signal.getsignal(number) == before
+    assert len(children) == 2 and not any(child.running for child in children)
+    for trial in (1, 2):
+        assert (sweeping.run(trial, 1) / "signals").read_text() == "SIGTERM\n"
+        assert sweeping.outcome(trial, 1) is None
+    assert sweeping.starts(3, 1) == 0
+    assert lines[-2].startswith("stopping; 2 runs may write a checkpoint")
+    assert lines[-1] == "stopped; the same command goes on from here."
+
+
+def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
+    children = []
+    start = runners.Child.start
+    monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or start(self))
+    sweeping.behave(t1s1="ignore")
+    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 1, 1, 1)
+
+    def say(line):
+        if "starts" in line:
+            ready = sweeping.run(1, 1) / "ready"
+            sweeping.wait_until(ready.exists, ready)
+        if "starts" in line or "stopping" in line:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    timing = Timing(poll=0.01, stop_grace=3600.0, kill_grace=0.1, same_signal=0.0)
+    assert Runner(sweep, 1, timing=timing, say=say).run()
+    assert [child.poll() for child in children] == [-signal.SIGKILL]
+    assert sweeping.outcome(1, 1) is None
+
+
+def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
+    sweeping.behave(t1s1="wait", t2s1="wait")
+    path = sweeping.run(1, 1)
+    path.mkdir(parents=True)
+    # All frames were played before the signal came.
+    fake = sweeping.space.with_name("fake_main.py")
+    fake.write_text(fake.read_text().replace("figures(500)", "figures(1000)"))
+    signalled(sweeping, signal.SIGTERM, ready=(1, 2))
+    assert [sweeping.outcome(trial, 1)["env_frames"] for trial in (1, 2)] == [1000, 1000]
+    assert sorted(sweeping.runner.ended) == [(1, 1), (2, 1)]
+
+
+def test_a_stopped_sweep_ends_with_130_and_the_same_command_completes_it(sweeping, monkeypatch, capfd):
+    sweeping.behave(t2s1="wait")
+    start = runners.Child.start
+
+    def start_and_signal(child):
+        start(child)
+        if "trial 2" in child.name:
+            ready = sweeping.run(2, 1) / "ready"
+            sweeping.wait_until(ready.exists, ready)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(runners.Child, "start", start_and_signal)
+    assert sweeping("--trials=3") == 130
+    assert [row["seeds_done"] for row in table(sweeping)] == ["1", "0", "0"]
+    assert sweeping.plotted == [] and capfd.readouterr().out == ""
+    monkeypatch.setattr(runners.Child, "start", start)
+    sweeping.behave()
+    assert sweeping("--trials=3") == 0
+    assert [sweeping.starts(trial, 1) for trial in (1, 2, 3)] == [1, 2, 1]
+
+
+def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
+    assert sweeping("--trials=2", "--dry_run", "--clip_norm=3") == 0
+    assert not sweeping.logdir.exists()
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert " -m fake_main --environment=catch --agent=vtrace " in lines[0] and "--clip_norm=3" in lines[0]
+    assert sweeping("--trials=1", "--clip_norm=3") == 0
+    before = sweeping.contents()
+    capsys.readouterr()
+    assert sweeping("--trials=2", "--dry_run", "--clip_norm=3") == 0
+    assert capsys.readouterr().out.splitlines() == lines[1:]
+    assert sweeping.contents() == before
+
+
+def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):
+    assert sweeping("--trials=1") == 0
+    before = sweeping.contents()
+    with pytest.raises(UsageError, match=r"belongs to another sweep \(.*sweep_seed: 1 there, 2 now\)"):
+        sweeping("--trials=1", "--sweep_seed=2")
+    with pytest.raises(UsageError, match=r"\(flags clip_norm: None there, 3.0 now\)"):
+        sweeping("--trials=1", "--clip_norm=3")
+    sweeping.space.write_text(sweeping.space.read_text().replace("[10, 20]", "[10, 30]"))
+    sentence = r"\(space unroll_length choice: \[10, 20\] there, \[10, 30\] now\)"
+    with pytest.raises(UsageError, match=sentence):
+        sweeping("--trials=1", "--dry_run")
+    assert sweeping.contents() == before
+
+
+def test_another_stream_of_random_numbers_is_noticed(sweeping, monkeypatch):
+    assert sweeping("--trials=1") == 0
+    path = sweeping.logdir / "sweep.json"
+    recorded = json.loads(path.read_text())
+    recorded["first_trial"]["learning_rate"] = 0.5
+    path.write_text(json.dumps(recorded))
+    with pytest.raises(UsageError, match=r"\(first_trial learning_rate: 0\.5 there, "):
+        sweeping("--trials=2")
+
+
+def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_path, capsys):
+    (tmp_path / "mine.flags").write_text("--learning_rate=7\n--clip_norm=5\n")
+    assert sweeping("--trials=1", f"--flagfile={tmp_path / 'mine.flags'}", "--dry_run") == 0
+    assert f"--flagfile={tmp_path / 'mine.flags'} --learning_rate=0.00" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--trials=0"], "--trials=0 is too low; it must be at least 1."),
+        (["--seeds=0"], "--seeds=0 is too low"),
+        (["--parallel=0"], "--parallel=0 is too low"),
+        (["--trials=some"], "--trials=some is not valid; it must be a whole number."),
+        (["--space=none.yaml"], "--space=none.yaml cannot be read"),
+        (["catch"], "The argument 'catch' is no flag"),
+        (["--trails=3"], "Unknown flag --trails for environment catch"),
+    ],
+)
+def test_bad_use_is_refused_before_anything_is_written(sweeping, args, words):
+    with pytest.raises(UsageError) as caught:
+        sweeping(*args)
+    assert words in str(caught.value)
+    assert not sweeping.logdir.exists()
+
+
+def test_a_picture_that_cannot_be_drawn_is_one_line(sweeping, monkeypatch, capsys):
+    def no_matplotlib(argv):
+        raise UsageError("The package matplotlib is not installed.")
+
+    monkeypatch.setattr("seed_rl.plot.main", no_matplotlib)
+    assert sweeping("--trials=1") == 0
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith("sorted.png: The package matplotlib is not installed.")
+
+
+def test_spans_of_time_are_rounded():
+    assert [describe_seconds(s) for s in (4.2, 89, 91, 7000, 9000)] == [
+        "4 s",
+        "89 s",
+        "2 min",
+        "117 min",
+        "2.5 h",
+    ]

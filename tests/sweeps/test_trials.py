@@ -1,0 +1,141 @@
+import sys
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.trials import make_sweep
+
+SPACE = """
+environment: catch
+agent: vtrace
+flagfile: preset.flags
+flags: {total_environment_frames: 5e4, normalize_observations: true}
+space:
+  learning_rate: {log_uniform: [1e-4, 1e-2]}
+  unroll_length: {choice: [10, 20]}
+"""
+
+
+def space(tmp_path, text=SPACE):
+    (tmp_path / "preset.flags").write_text("--learning_rate=7\n--rows=9\n--total_environment_frames=1\n")
+    path = tmp_path / "space.yaml"
+    path.write_text(text)
+    return read_space(path)
+
+
+def made(tmp_path, *arguments, text=SPACE, trials=3, seeds=2, sweep_seed=1):
+    return make_sweep(
+        space(tmp_path, text), tmp_path / "sweep", trials, seeds, sweep_seed, arguments=arguments
+    )
+
+
+def refusal(tmp_path, *arguments, **settings):
+    with pytest.raises(UsageError) as caught:
+        made(tmp_path, *arguments, **settings)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_run_is_a_command_of_the_launcher(tmp_path):
+    sweep = made(tmp_path, "--flagfile=/dev/null", "--batch_size=4")
+    run = sweep.runs[3]
+    assert (run.trial, run.seed, run.total_frames) == (2, 2, 50_000)
+    values = sweep.values(2)
+    assert run.command == [
+        sys.executable,
+        "-m",
+        "seed_rl.local_main",
+        f"--flagfile={tmp_path / 'preset.flags'}",
+        "--environment=catch",
+        "--agent=vtrace",
+        "--total_environment_frames=50000.0",
+        "--normalize_observations=true",
+        "--flagfile=/dev/null",
+        "--batch_size=4",
+        f"--learning_rate={values['learning_rate']}",
+        f"--unroll_length={values['unroll_length']}",
+        "--seed=2",
+        f"--logdir={tmp_path / 'sweep' / 'trial_002' / 'seed_2'}",
+    ]
+    assert run.log == tmp_path / "sweep" / "trial_002" / "seed_2.log"
+    assert [(run.trial, run.seed) for run in sweep.runs] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    assert not (tmp_path / "sweep").exists()
+
+
+def test_a_longer_sweep_starts_with_the_runs_of_a_shorter_one(tmp_path):
+    short, long = made(tmp_path, trials=3, seeds=1), made(tmp_path, trials=30, seeds=1)
+    assert long.runs[:3] == short.runs
+    assert long.identity == short.identity
+    assert len({tuple(run.command) for run in long.runs}) == 30
+
+
+def test_the_identity_says_what_every_run_has_and_no_more(tmp_path):
+    identity = made(tmp_path, "--batch_size=4", "--nouse_last_action_and_reward", sweep_seed=5).identity
+    assert identity.pop("first_trial") == space(tmp_path).sample(5, 1)
+    assert identity == {
+        "environment": "catch",
+        "agent": "vtrace",
+        "flags": {
+            "batch_size": 4,
+            "normalize_observations": True,
+            "rows": 9,
+            "total_environment_frames": 50_000,
+            "use_last_action_and_reward": False,
+        },
+        "space": {
+            "learning_rate": {"log_uniform": [1e-4, 1e-2]},
+            "unroll_length": {"choice": [10, 20]},
+        },
+        "sweep_seed": 5,
+    }
+
+
+def test_the_command_line_wins_over_the_file(tmp_path):
+    sweep = made(tmp_path, "--total_environment_frames=77", "--agent=r2d2", "--burn_in=0")
+    assert {run.total_frames for run in sweep.runs} == {77}
+    assert sweep.identity["agent"] == "r2d2"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"text": SPACE.replace("catch", "chess")}, "--environment=chess is not valid; choose one of"),
+        ({"text": SPACE.replace("vtrace", "shy")}, "--agent=shy is not valid; choose one of"),
+        ({"text": SPACE.replace("flagfile: preset", "flagfile: none")}, "cannot be read"),
+        ({"text": SPACE.replace("normalize_", "normalise_")}, "did you mean --normalize_observations"),
+        ({"text": SPACE.replace("total_environment_frames: 5e4", "batch_size: 0")}, "--batch_size=0 is too"),
+        (
+            {"text": SPACE.replace("unroll_length", "unrol_length")},
+            "space.yaml: Unknown flag --unrol_length for environment catch and agent vtrace; did you mean",
+        ),
+        ({"text": SPACE.replace("[10, 20]", "[many]")}, "--unroll_length=many is not valid; it must be a w"),
+        ({"text": SPACE.replace("choice: [10", "uniform: [10")}, "it must be a whole number"),
+        ({"text": SPACE.replace("[10, 20]", "[0]")}, "--unroll_length=0 is too low"),
+        ({"text": SPACE.replace("unroll_length", "game")}, "Unknown flag --game for environment catch"),
+    ],
+)
+def test_whatever_the_launcher_would_refuse_is_refused_before_anything_starts(tmp_path, settings, words):
+    assert words in refusal(tmp_path, **settings)
+
+
+def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
+    text = SPACE.replace("choice: [10, 20]", "int_uniform: [-3, 40]")
+    sampled = [space(tmp_path, text).sample(1, trial)["unroll_length"] for trial in range(1, 101)]
+    first = next(trial for trial, value in enumerate(sampled, start=1) if value < 1)
+    assert 1 < first < 100
+    assert refusal(tmp_path, text=text, trials=100).startswith(f"Trial {first} of ")
+    assert len(made(tmp_path, text=text, trials=first - 1, seeds=1).runs) == first - 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("--learning_rate=1", "--learning_rate=1 is drawn from "),
+        ("--seed=3", "--seed=3 is not for a sweep: --seeds=K gives the seeds 1 to K"),
+        ("--server_address=unix:/s", "is not for a sweep: each run has one of its own"),
+        ("--batch_sise=4", "Unknown flag --batch_sise"),
+    ],
+)
+def test_flags_that_are_not_for_the_command_line_are_refused(tmp_path, argument, words):
+    assert words in refusal(tmp_path, argument)
