@@ -15,6 +15,7 @@ import sys
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.environments import registry as environments
+from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
@@ -34,7 +35,7 @@ def main(argv: list[str]) -> int:
         actor.run()
     except RefusedError as error:
         raise UsageError(str(error)) from None
-    except LearnerGoneError as error:
+    except (LearnerGoneError, EnvironmentFailedError) as error:
         print(f"seed_rl: error: {error}", file=sys.stderr)
         return 1
     finally:

@@ -23,6 +23,12 @@ class ActorConfig(Options):
         at_least=1,
     )
     seed: int = option(1, "Seed of the environments; each of them gets one of its own, from this and its id.")
+    max_environment_failures: int = option(
+        3,
+        "How often an environment may fail (raise, or return NaN or what its spaces do not allow) and be "
+        "made anew before an episode of it has ended; one more ends the actor.",
+        at_least=0,
+    )
     connect_timeout_secs: float = option(
         300.0, "An actor that cannot reach a learner for this many seconds gives up with an error.", above=0
     )

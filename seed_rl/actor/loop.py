@@ -83,7 +83,9 @@ class Actor:
         for index in range(config.num_env_groups):
             first_env = config.task * config.env_batch_size + index * size
             seeds = [environment_seed(config.seed, first_env + i) for i in range(size)]
-            environment = make_batched(suite, environment_config, seeds)
+            environment = make_batched(
+                suite, environment_config, seeds, config.max_environment_failures, first_env
+            )
             group = _Group(environment, EpisodeStatistics(size), first_env, environment.reset(seeds))
             self._groups.append(group)
         spec = self._groups[0].environment.spec

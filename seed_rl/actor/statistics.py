@@ -23,8 +23,8 @@ class Episode(NamedTuple):
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
-    Honours `info["raw_reward"]` and `info["episode_continues"]` (see `seed_rl.environments.base`). An episode
-    that terminates counts with its `done` step, one that a time limit cuts short with its `truncated` step.
+    Honours the entries of `info` that `seed_rl.environments.base` lists. An episode that terminates counts
+    with its `done` step, one that a time limit cuts short with its `truncated` step.
     Start a new one after `BatchedEnvironment.reset`.
     """
 
@@ -55,6 +55,7 @@ class EpisodeStatistics:
             self._was_truncated[index] = truncateds[index]
             ended = dones[index] or truncateds[index]
             if ended and not info.get("episode_continues", False):
-                episodes.append(Episode(index, self._returns[index], self._agent_steps[index]))
+                if not info.get("episode_is_void", False):
+                    episodes.append(Episode(index, self._returns[index], self._agent_steps[index]))
                 self._returns[index], self._agent_steps[index] = 0.0, 0
         return episodes

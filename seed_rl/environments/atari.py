@@ -6,7 +6,7 @@ only the frames that an observation is made of are converted to grayscale.
 
 import dataclasses
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -78,9 +78,6 @@ class Atari(gymnasium.Env):
       game end can get lost in between. After a game over or the time limit it starts a new game.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 60}
-    render_mode = "rgb_array"
-
     def __init__(self, config: AtariConfig, seed: int):
         """Loads the game.
 
@@ -89,6 +86,8 @@ class Atari(gymnasium.Env):
           ImportError: ale-py or OpenCV is not installed.
         """
         ale_py, cv2 = _engine()
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60}
+        self.render_mode = "rgb_array"
         cv2.setNumThreads(1)  # actors share the cores: each keeps to its own thread
         self._cv2 = cv2
         self._config = config

@@ -1,11 +1,12 @@
 """What a suite of environments is: one file that defines one `Suite`.
 
 Single environments speak the Gymnasium API (`gymnasium.Env`), so that any of its wrappers can be used.
-Three optional entries of a step's `info` dict steer the reported figures, never the training:
+Optional entries of a step's `info` dict steer the reported figures, never the training:
 
 * `info["raw_reward"]`: what counts for the reported episode return, where it is not the reward itself;
 * `info["episode_continues"]`: True where `terminated` or `truncated` is set and yet the reported episode
-  goes on (a life was lost, not the game).
+  goes on (a life was lost, not the game);
+* `info["episode_is_void"]`: True where `truncated` is set because the environment failed: no episode counts.
 """
 
 import dataclasses

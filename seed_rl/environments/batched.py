@@ -1,5 +1,6 @@
 """Several environments behind one step; the one place where episode ends become `done` and `truncated`."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,6 +8,7 @@ import gymnasium
 import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import Spares, Watched
 from seed_rl.environments.specs import (
     ObservationLeaf,
     action_decoder,
@@ -17,6 +19,9 @@ from seed_rl.environments.specs import (
 )
 from seed_rl.types import EnvironmentSpec, EnvOutput, pack_like
 
+# Between the seeds of an environment and of those that take its place.
+_SPARE_SEEDS = 500_009
+
 
 class BatchedEnvironment:
     """Steps E environments, one after the other, and resets each of them at its episode's end.
@@ -26,6 +31,10 @@ class BatchedEnvironment:
     After a truncation (termination wins where both are set) the last observation goes out with `truncated`;
     at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
 
+    An environment that raises, or returns NaN or what its spaces do not allow, is made anew where that is
+    asked for. Its episode is void: the last good observation goes out again with `truncated`, reward 0 and
+    `info["episode_is_void"]`, and the next step is the reset.
+
     The arrays that `reset` and `step` return are written over by the next `reset` or `step`.
 
     Attributes:
@@ -33,12 +42,13 @@ class BatchedEnvironment:
       num_envs: E.
     """
 
-    def __init__(self, envs: Sequence[gymnasium.Env], spec: EnvironmentSpec):
+    def __init__(self, envs: Sequence[gymnasium.Env], spec: EnvironmentSpec, spares: Spares | None = None):
         """Takes over the environments: `close` closes them.
 
         Args:
           envs: E >= 1 environments with equal spaces.
           spec: their spec.
+          spares: takes the place of environments that fail; by default the first failure is the last.
 
         Raises:
           ValueError: an environment does not have this spec.
@@ -47,7 +57,7 @@ class BatchedEnvironment:
             _check_spaces(index, env, spec)
         self.spec = spec
         self.num_envs = len(envs)
-        self._envs = list(envs)
+        self._watched = [Watched(env, index, spares or Spares()) for index, env in enumerate(envs)]
         self._decoders = [action_decoder(env.action_space) for env in envs]
         self._leaves = [observation_leaves(env.observation_space) for env in envs]
         self._buffers = [leaf.spec.zeros(self.num_envs) for leaf in self._leaves[0]]
@@ -77,9 +87,10 @@ class BatchedEnvironment:
             raise ValueError(
                 f"There are {self.num_envs} environments, but {len(seeds)} seeds; give one to each."
             )
-        for index, env in enumerate(self._envs):
-            observation, _ = env.reset(seed=None if seeds is None else int(seeds[index]))
+        for index, watched in enumerate(self._watched):
+            observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
             self._write(index, observation, 0.0, done=True, truncated=False)
+            watched.started()
         self._started = True
         return self._output
 
@@ -95,7 +106,8 @@ class BatchedEnvironment:
 
         Raises:
           RuntimeError: `reset` was never called.
-          ValueError: the actions, or what an environment returned, do not match the spec.
+          ValueError: the actions do not match the spec.
+          EnvironmentFailedError: an environment failed too often.
         """
         if not self._started:
             raise RuntimeError("Call reset() before the first step().")
@@ -112,34 +124,73 @@ class BatchedEnvironment:
         """Closes the environments; a second call does nothing."""
         if not self._closed:
             self._closed = True
-            for env in self._envs:
-                env.close()
+            for watched in self._watched:
+                watched.env.close()
 
     def _step_one(self, index: int, action: np.ndarray) -> dict[str, Any]:
-        env = self._envs[index]
         if self._was_truncated[index]:
-            observation, _ = env.reset()
-            self._write(index, observation, 0.0, done=True, truncated=False)
+            self._start_episode(index, 0.0)
             return {}
-        observation, reward, terminated, truncated, info = env.step(self._decoders[index](action))
+        watched, decoded = self._watched[index], self._decoders[index](action)
+        watched.stepping()
+        try:
+            observation, reward, terminated, truncated, info = watched.env.step(decoded)
+            if not math.isfinite(reward):
+                raise ValueError(f"the reward is {reward}")
+            if not terminated:
+                self._write(index, observation, reward, done=False, truncated=bool(truncated))
+        except Exception as error:
+            watched.failed(error)
+            self._output.reward[index] = 0.0
+            self._output.done[index] = False
+            self._output.truncated[index] = self._was_truncated[index] = True
+            return {"episode_is_void": True}
+        if terminated or truncated:
+            watched.ended()
         if terminated:
-            observation, _ = env.reset()
-        self._write(
-            index, observation, reward, done=bool(terminated), truncated=bool(truncated and not terminated)
-        )
+            self._start_episode(index, float(reward))
         return info
 
+    def _start_episode(self, index: int, reward: float) -> None:
+        """Resets an environment, with another in its place where it has failed or its reset does."""
+        watched = self._watched[index]
+        while True:
+            try:
+                if watched.is_broken:
+                    _check_spaces(index, watched.replace(), self.spec)
+                observation, _ = watched.env.reset()
+                self._write(index, observation, reward, done=True, truncated=False)
+            except Exception as error:
+                watched.failed(error)
+                continue
+            watched.started()
+            return
+
     def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
-        for leaf, buffer in zip(self._leaves[index], self._buffers, strict=True):
-            buffer[index] = _checked_array(index, leaf, observation)
+        arrays = [_checked_array(index, leaf, observation) for leaf in self._leaves[index]]
+        for array, buffer in zip(arrays, self._buffers, strict=True):
+            buffer[index] = array
         self._output.reward[index] = reward
         self._output.done[index] = done
         self._output.truncated[index] = truncated
         self._was_truncated[index] = truncated
 
 
-def make_batched(suite: Suite, config: EnvironmentConfig, seeds: Sequence[int]) -> BatchedEnvironment:
+def make_batched(
+    suite: Suite,
+    config: EnvironmentConfig,
+    seeds: Sequence[int],
+    max_failures: int = 0,
+    first_env: int = 0,
+) -> BatchedEnvironment:
     """Makes one environment of the suite per seed.
+
+    Args:
+      suite: makes them.
+      config: their settings.
+      seeds: one an environment.
+      max_failures: how often each may fail, and be made anew, before an episode of it has ended.
+      first_env: the id of the first environment, for messages.
 
     Raises:
       ValueError: there is no seed, the suite refuses the configuration, or a space is not supported.
@@ -151,7 +202,12 @@ def make_batched(suite: Suite, config: EnvironmentConfig, seeds: Sequence[int]) 
     try:
         for seed in seeds:
             envs.append(suite.make(config, seed))
-        return BatchedEnvironment(envs, environment_spec(envs[0], config))
+        spares = Spares(
+            lambda index, count: suite.make(config, seeds[index] + _SPARE_SEEDS * count),
+            max_failures,
+            first_env,
+        )
+        return BatchedEnvironment(envs, environment_spec(envs[0], config), spares)
     except BaseException:
         for env in envs:
             env.close()
@@ -181,6 +237,8 @@ def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.nd
             f"Environment {index} returned {array.dtype}{list(array.shape)} for '{name}', but its "
             f"observation space says {leaf.spec}; correct the environment's space or what it returns."
         )
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"Environment {index} returned NaN for '{name}'.")
     return array if leaf.start is None else array - leaf.start
 
 

@@ -6,7 +6,7 @@ Attention" (2014), with the sizes of the behaviour suite (Osband et al., 2020).
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -34,12 +34,11 @@ class Catch(gymnasium.Env):
     too and -1 if not, and the episode terminates; every other reward is 0.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
-    render_mode = "rgb_array"
-
     def __init__(self, rows: int, columns: int, seed: int):
         self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
         self.action_space = spaces.Discrete(3)
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+        self.render_mode = "rgb_array"
         self._rows, self._columns = rows, columns
         super().reset(seed=seed)
 

@@ -6,7 +6,7 @@ A network that sees its own last action can carry the cue by repeating an action
 """
 
 import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -40,12 +40,11 @@ class Recall(gymnasium.Env):
     if it is the cue's number and 0 if not. Every other action is ignored, and every other reward is 0.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array"], "render_fps": 10}
-    render_mode = "rgb_array"
-
     def __init__(self, delay: int, num_cues: int, seed: int):
         self.observation_space = spaces.Box(0.0, 1.0, (num_cues + 1,), np.float32)
         self.action_space = spaces.Discrete(num_cues)
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+        self.render_mode = "rgb_array"
         self._delay, self._num_cues = delay, num_cues
         super().reset(seed=seed)
 

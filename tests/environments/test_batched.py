@@ -9,6 +9,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.specs import environment_spec
 
 GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
@@ -196,7 +197,7 @@ def test_nested_observations():
 def test_wrong_observations_name_environment_and_leaf(replaced, leaf):
     batch = _batch(NestedEnv(), NestedEnv(**replaced))
     batch.reset()
-    with pytest.raises(ValueError, match=f"Environment 1 returned .*'{leaf}'"):
+    with pytest.raises(EnvironmentFailedError, match=f"Environment 1 returned .*'{leaf}'"):
         batch.step(np.array([0, 0]))
 
 
