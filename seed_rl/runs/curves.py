@@ -1,0 +1,74 @@
+"""The figures of a run over time, out of its metrics.jsonl."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_FILE = "metrics.jsonl"
+
+
+class Curve(NamedTuple):
+    """One figure of a run, float64 `[N]` each, in ascending order of environment frames.
+
+    Attributes:
+      env_frames: environment frames.
+      seconds: of training, time between sessions not counted.
+      value: the figure.
+    """
+
+    env_frames: np.ndarray
+    seconds: np.ndarray
+    value: np.ndarray
+
+
+def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
+    """The figures of every period of a run, in ascending order of environment frames.
+
+    A run that was killed goes on from its last checkpoint, so the periods between that and the end of the
+    killed session were played twice: the later session counts. A line that was cut off by a crash is left out.
+
+    Args:
+      logdir: the run directory.
+
+    Raises:
+      ValueError: it has no metrics yet; one sentence.
+    """
+    path = Path(logdir) / _FILE
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        raise ValueError(f"{logdir} has no {_FILE}; name the --logdir of a run that has started.") from None
+    periods: list[dict[str, Any]] = []
+    for line in lines:
+        try:
+            period = json.loads(line)
+            frames = period["env_frames"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        while periods and periods[-1]["env_frames"] >= frames:
+            periods.pop()
+        periods.append(period)
+    if not periods:
+        raise ValueError(f"{path} holds no figures yet; wait until the run has trained for a while.")
+    return periods
+
+
+def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:
+    """One figure by name, over the periods that have it; empty where none has."""
+    found = [p for p in periods if p.get(name) is not None]
+    columns = ([p[key] for p in found] for key in ("env_frames", "seconds", name))
+    return Curve(*(np.array(column, np.float64) for column in columns))
+
+
+def final_value(curve: Curve) -> float:
+    """What a curve ends with: the mean over its last tenth, at least one period; it must not be empty."""
+    return float(curve.value[-max(1, len(curve.value) // 10) :].mean())
+
+
+def return_name(periods: Sequence[dict[str, Any]]) -> str:
+    """The figure that tells how well a run does: that of evaluation environments where it has them."""
+    evaluated = any(p.get("mean_evaluation_return") is not None for p in periods)
+    return "mean_evaluation_return" if evaluated else "mean_return"

@@ -1,0 +1,64 @@
+"""Published scores, and returns as a share of them.
+
+* Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark (up to
+  30 no-ops, 108K frames).
+* DMLab-30: human and random scores as published with the levels.
+"""
+
+import csv
+from pathlib import Path
+from typing import NamedTuple
+
+_DATA = Path(__file__).parent / "data"
+_FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
+
+
+class Scores(NamedTuple):
+    """Mean returns of a random policy and of a human player."""
+
+    random: float
+    human: float
+
+    def human_normalized(self, value: float) -> float:
+        """In percent: 0 is the random policy's score, 100 the human's."""
+        return 100.0 * (value - self.random) / (self.human - self.random)
+
+
+def published_scores(environment: str, game: str | None) -> Scores | None:
+    """The scores of a game; None where none are published.
+
+    Args:
+      environment: name of the suite.
+      game: the game's name as `--game` takes it: "MsPacman" and "ms_pacman" are the same.
+    """
+    if environment not in _FILES or not game:
+        return None
+    return _table(environment).get(_key(game))
+
+
+def human_normalized(environment: str, game: str | None, value: float) -> float:
+    """A mean return in percent of the human score; see `Scores`.
+
+    Raises:
+      ValueError: there are no published scores for the game; one sentence.
+    """
+    scores = published_scores(environment, game)
+    if scores is None:
+        name = " ".join(filter(None, (environment, game)))
+        raise ValueError(
+            f"There are no published human and random scores for {name}, so its return cannot be "
+            "normalised; leave it out, or choose another style."
+        )
+    return scores.human_normalized(value)
+
+
+def _table(environment: str) -> dict[str, Scores]:
+    with open(_DATA / _FILES[environment], newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    header = rows[0]
+    random, human = header.index("random"), header.index("human")
+    return {_key(row[0]): Scores(float(row[random]), float(row[human])) for row in rows[1:]}
+
+
+def _key(game: str) -> str:
+    return game.replace("_", "").lower()

@@ -1,0 +1,63 @@
+import json
+
+import numpy as np
+import pytest
+
+from seed_rl.runs.curves import Curve, curve, final_value, read_periods, return_name
+
+
+def write(logdir, *lines):
+    text = "".join(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+    (logdir / "metrics.jsonl").write_text(text)
+
+
+def period(frames, **figures):
+    return {"env_frames": frames, "seconds": frames / 10, **figures}
+
+
+def test_what_a_killed_session_played_twice_counts_once(tmp_path):
+    first = [period(f, session=1) for f in (10, 20, 30, 40)]
+    second = [period(f, session=2) for f in (25, 35, 45)]
+    third = [period(f, session=3) for f in (45, 55)]
+    write(tmp_path, *first, *second, *third)
+    found = [(p["env_frames"], p["session"]) for p in read_periods(tmp_path)]
+    assert found == [(10, 1), (20, 1), (25, 2), (35, 2), (45, 3), (55, 3)]
+
+
+def test_lines_that_a_crash_cut_off_are_left_out(tmp_path):
+    write(tmp_path, period(10), '{"env_frames": 2', "\n", "[]\n", "3\n", "{}\n", period(20))
+    assert [p["env_frames"] for p in read_periods(tmp_path)] == [10, 20]
+
+
+def test_a_curve_has_the_periods_that_have_the_figure(tmp_path):
+    returns = {10: {}, 20: {"mean_return": 1.5}, 30: {"mean_return": None}, 40: {"mean_return": 2}}
+    write(tmp_path, *(period(frames, **figures) for frames, figures in returns.items()))
+    found = curve(read_periods(tmp_path), "mean_return")
+    np.testing.assert_array_equal(found.env_frames, [20, 40])
+    np.testing.assert_array_equal(found.seconds, [2, 4])
+    np.testing.assert_array_equal(found.value, [1.5, 2])
+    assert found.value.dtype == np.float64
+    assert curve(read_periods(tmp_path), "nothing").value.size == 0
+
+
+@pytest.mark.parametrize(("count", "last"), [(1, 1), (9, 1), (10, 1), (29, 2), (200, 20)])
+def test_a_curve_ends_with_the_mean_of_its_last_tenth(count, last):
+    values = np.arange(count, dtype=np.float64) ** 2
+    assert final_value(Curve(values, values, values)) == pytest.approx(np.mean(values[-last:]))
+
+
+def test_evaluation_counts_where_there_is_some():
+    assert return_name([period(1, mean_return=1)]) == "mean_return"
+    both = [period(1, mean_return=1), period(2, mean_evaluation_return=1)]
+    assert return_name(both) == "mean_evaluation_return"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"), [(None, "has no metrics.jsonl; name the --logdir"), ([], "holds no figures yet")]
+)
+def test_a_run_without_figures_is_refused_in_words(tmp_path, lines, words):
+    if lines is not None:
+        write(tmp_path, *lines)
+    with pytest.raises(ValueError, match=words) as caught:
+        read_periods(tmp_path)
+    assert "\n" not in str(caught.value)

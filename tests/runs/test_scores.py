@@ -1,0 +1,48 @@
+import pytest
+
+from seed_rl.environments.atari import AtariConfig
+from seed_rl.runs.scores import human_normalized, published_scores
+
+
+def test_pong_by_hand():
+    # Table 10 of the SEED RL paper: a human has 14.6; the random policy has -20.7.
+    assert published_scores("atari", "Pong") == (-20.7, 14.6)
+    assert human_normalized("atari", "Pong", -20.7) == 0
+    assert human_normalized("atari", "Pong", 14.6) == 100
+    assert human_normalized("atari", "Pong", 21.0) == pytest.approx(100 * 41.7 / 35.3)
+
+
+@pytest.mark.parametrize("game", ["MsPacman", "ms_pacman", "MSPACMAN"])
+def test_the_name_may_be_written_as_the_environment_takes_it(game):
+    assert published_scores("atari", game) == published_scores("atari", "MsPacman") is not None
+
+
+def test_all_57_games_have_scores_and_are_games():
+    pytest.importorskip("ale_py")
+    from seed_rl.runs import scores
+
+    table = scores._table("atari")
+    assert len(table) == 57
+    from ale_py import roms
+
+    ids = {rom.replace("_", "") for rom in roms.get_all_rom_ids()}
+    assert set(table) <= ids
+    assert AtariConfig().game.lower() in table
+    assert all(row.human != row.random for row in table.values())
+
+
+def test_the_30_levels_have_scores():
+    assert published_scores("dmlab", "rooms_watermaze") == (4.065, 54)
+    from seed_rl.runs import scores
+
+    assert len(scores._table("dmlab")) == 30
+
+
+@pytest.mark.parametrize(
+    ("environment", "game"), [("atari", "Pooyan"), ("gym", "CartPole-v1"), ("catch", None)]
+)
+def test_what_has_no_published_scores_is_refused_in_words(environment, game):
+    assert published_scores(environment, game) is None
+    with pytest.raises(ValueError, match="no published human and random scores") as caught:
+        human_normalized(environment, game, 1.0)
+    assert "\n" not in str(caught.value)
