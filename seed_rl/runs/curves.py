@@ -28,7 +28,7 @@ def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
     """The figures of every period of a run, in ascending order of environment frames.
 
     A run that was killed goes on from its last checkpoint, so the periods between that and the end of the
-    killed session were played twice: the later session counts. A line that was cut off by a crash is left out.
+    killed session were played twice: the later session counts. A line that a crash cut off is left out.
 
     Args:
       logdir: the run directory.

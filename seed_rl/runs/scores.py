@@ -1,7 +1,7 @@
 """Published scores, and returns as a share of them.
 
-* Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark (up to
-  30 no-ops, 108K frames).
+* Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark
+  (up to 30 no-ops, 108K frames).
 * DMLab-30: human and random scores as published with the levels.
 """
 
