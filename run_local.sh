@@ -6,5 +6,5 @@
 # Without arguments: Pong with V-trace on the preset for a small machine. --help lists the flags.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
-setup_venv learner,atari
+setup_venv learner,atari,minatar
 exec "$VENV_PYTHON" -m seed_rl.local_main "$@"

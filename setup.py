@@ -24,6 +24,7 @@ LEARNER = [
     "zstandard>=0.23,<1",
 ]
 ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
+MINATAR = ["minatar>=1.0.15,<2"]
 PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
 RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
 SWEEP = ["PyYAML>=6,<7", *PLOT]
@@ -35,6 +36,7 @@ DEV = [
     "pytest-timeout>=2.3,<3",
     "ruff>=0.17.5,<0.18",
     *ATARI,
+    *MINATAR,
     *RECORD,
     *SWEEP,
     *WANDB,
@@ -72,6 +74,7 @@ setup(
     extras_require={
         "learner": LEARNER,
         "atari": ATARI,
+        "minatar": MINATAR,
         "plot": PLOT,
         "record": RECORD,
         "sweep": SWEEP,

@@ -51,7 +51,7 @@ def installs(calls):
 def test_the_first_run_installs_and_starts_with_the_arguments(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
-    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari]")
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,minatar]")
     assert calls[-1] == "-m seed_rl.local_main catch vtrace --logdir=a b"
 
 

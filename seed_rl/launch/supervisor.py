@@ -8,17 +8,14 @@
 
 import contextlib
 import dataclasses
-import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, USAGE_EXIT_CODE
 from seed_rl.launch.child import Child
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from seed_rl.launch.signals import StopSignals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,11 +102,11 @@ class Supervisor:
         self._timing = timing or Timing()
         self._actors = [(actor, Restarts(self._timing)) for actor in actors]
         self._say = say
-        self._signals = 0
+        self._signals = StopSignals(self._timing.same_signal)
 
     def run(self) -> int:
         """Starts everything, waits for the end, and returns the exit code of the run."""
-        with self._counting_signals():
+        with self._signals.caught():
             try:
                 self._learner.start()
                 for actor, _ in self._actors:
@@ -124,7 +121,7 @@ class Supervisor:
             code = self._learner.poll()
             if code is not None:
                 return self._learner_ended(code)
-            if self._signals:
+            if self._signals.count:
                 return self._stop()
             for actor, restarts in self._actors:
                 if self._tend(actor, restarts):
@@ -163,7 +160,7 @@ class Supervisor:
         code = self._learner.poll()
         if code is not None:
             return self._learner_ended(code)
-        if self._signals:
+        if self._signals.count:
             return self._stop()
         self._learner.terminate()
         self._wait([self._learner], self._timing.checkpoint_grace)
@@ -175,13 +172,13 @@ class Supervisor:
 
     def _stop(self) -> int:
         """After a signal: checkpoint, actors, end."""
-        signals = self._signals
+        signals = self._signals.count
         self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
         self._learner.terminate()
         if self._wait([self._learner], self._timing.checkpoint_grace, signals):
             self._end_actors()
             return self._stopped()
-        if self._signals > signals:
+        if self._signals.count > signals:
             self._say("stopping at once; the run goes on from its last complete checkpoint.")
             return INTERRUPTED_EXIT_CODE
         self._learner.kill()
@@ -214,32 +211,12 @@ class Supervisor:
     def _wait(self, children: Sequence[Child], seconds: float, signals: int | None = None) -> bool:
         """Whether all ended in time; a signal more than `signals` (by default those so far) cuts it short."""
         deadline = time.monotonic() + seconds
-        signals = self._signals if signals is None else signals
+        signals = self._signals.count if signals is None else signals
         while any(child.running for child in children):
-            if time.monotonic() > deadline or self._signals > signals:
+            if time.monotonic() > deadline or self._signals.count > signals:
                 return False
             time.sleep(self._timing.poll)
         return True
-
-    @contextlib.contextmanager
-    def _counting_signals(self) -> Iterator[None]:
-        latest = -math.inf
-
-        def count(signum: int, frame: FrameType | None) -> None:
-            nonlocal latest
-            now = time.monotonic()
-            if now - latest >= self._timing.same_signal:
-                self._signals += 1
-            latest = now
-
-        # A run under nohup outlives its terminal.
-        caught = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
-        before = {signum: signal.signal(signum, count) for signum in caught}
-        try:
-            yield
-        finally:
-            for signum, handler in before.items():
-                signal.signal(signum, handler)
 
 
 def describe_exit(code: int) -> str:

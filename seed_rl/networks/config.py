@@ -4,7 +4,7 @@ import dataclasses
 
 from seed_rl.options import Options, option
 
-TORSOS = ("auto", "mlp", "shallow", "nature", "resnet")
+TORSOS = ("auto", "mlp", "minatar", "shallow", "nature", "resnet")
 INITIALIZERS = ("he_normal", "glorot_uniform")
 FRAME_STACKS = (1, 2, 4, 8)
 
@@ -15,10 +15,15 @@ class NetworkConfig(Options):
 
     torso: str = option(
         "auto",
-        "What images go through: shallow (IMPALA's small CNN: 16 8x8 stride 4, 32 4x4 stride 2, 256), nature "
-        "(32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, 256) or mlp; auto takes "
+        "What images go through: minatar (16 3x3, 128), shallow (IMPALA's small CNN: 16 8x8 stride 4, 32 4x4 "
+        "stride 2, 256), nature (32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, 256) or mlp; auto takes "
         "shallow for images of at least 36x36. Everything but images goes through the MLP.",
         choices=TORSOS,
+    )
+    network: str | None = option(
+        None,
+        "A network of your own in the place of the torsos, package.module:Class or the name of an entry "
+        "point in the group seed_rl.networks; seed_rl/networks/custom.py says what it must be.",
     )
     mlp_sizes: str = option("64,64", "Units of the MLP's hidden layers, separated by commas; may be empty.")
     lstm_size: int = option(256, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
@@ -45,6 +50,11 @@ class NetworkConfig(Options):
         """Checks what limits alone cannot say."""
         if self.frame_stack not in FRAME_STACKS:
             raise ValueError(f"--frame_stack={self.frame_stack} is not valid; choose one of: 1, 2, 4, 8.")
+        if self.network is not None and (self.normalize_observations or self.torso != "auto"):
+            raise ValueError(
+                f"--network={self.network} takes the place of torsos and their scaling; leave --torso and "
+                "--normalize_observations out."
+            )
         if not all(size > 0 for size in self.mlp_units):
             raise ValueError(f"--mlp_sizes={self.mlp_sizes} is not valid; every size must be above 0.")
 

@@ -7,9 +7,10 @@ import tensorflow as tf
 
 from seed_rl.networks import stacking, torsos
 from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.custom import load_network
 from seed_rl.networks.scaling import RunningScale
 from seed_rl.networks.tracking import track_each
-from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec
+from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like
 
 
 class Encoder(keras.layers.Layer):
@@ -46,9 +47,11 @@ class Encoder(keras.layers.Layer):
         self._scales: list[RunningScale | None] = [None] * len(specs)
         if config.normalize_observations:
             self._scales = [_running_scale(config, spec) for spec in specs]
+        self._network = _custom(config, observation_spec)
         made = (
             torsos.make_torso(config.torso, spec, shape, config.mlp_units, scale, config.initializer)
             for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
+            if self._network is None
         )
         self._torsos = track_each(self, made, "torso")
 
@@ -67,15 +70,35 @@ class Encoder(keras.layers.Layer):
         self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor]]:
         """From observations, nest of `[T, B, ...]`, to features float32 `[T, B, F]` and the next state."""
-        features, next_state = [], {}
+        inputs, next_state = [], {}
         arrays = flatten_like(self._observation_spec, observation)
-        for name, array, stack, torso in zip(self._names, arrays, self._stacks, self._torsos, strict=True):
+        for name, array, stack in zip(self._names, arrays, self._stacks, strict=True):
             if stack:
                 array, stacked = stack.stack(array, done, state.get(name, ()))
                 if stack.has_state:
                     next_state[name] = stacked
-            features.append(apply_to_each_step(torso, array))
+            inputs.append(array)
+        if self._network is not None:
+            return self._apply_network(inputs), next_state
+        features = [apply_to_each_step(torso, x) for torso, x in zip(self._torsos, inputs, strict=True)]
         return (features[0] if len(features) == 1 else tf.concat(features, -1)), next_state
+
+    def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
+        """The custom network on arrays `[T, B, ...]`: float32 `[T, B, F]`."""
+        assert self._network is not None
+        steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
+        outputs = self._network(pack_like(self._observation_spec, steps))
+        if len(outputs.shape) != 2 or outputs.dtype != tf.float32:
+            raise ValueError(
+                f"--network={type(self._network).__name__} gave {outputs.dtype.name}{outputs.shape}; it must "
+                "give features float32 [N, F]."
+            )
+        return tf.reshape(outputs, [arrays[0].shape[0], -1, outputs.shape[-1]])
+
+
+def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
+    """The network that stands in the place of the torsos; None where there is none."""
+    return load_network(config.network)(observation_spec) if config.network else None
 
 
 def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:

@@ -17,9 +17,10 @@ Scale = FixedScale | RunningScale
 
 # `auto` takes a convolutional torso for images of at least this height and width: the Nature CNN's smallest.
 MIN_IMAGE_SIZE = 36
-_SMALLEST_IMAGE = {"shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1}
+_SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1}
 # (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
 _CONVOLUTIONS = {
+    "minatar": (((16, 3, 1),), 128),
     "shallow": (((16, 8, 4), (32, 4, 2)), 256),
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
 }
@@ -111,7 +112,8 @@ def cnn(
 ) -> Any:
     """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
 
-    The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left) and that of Mnih et al., 2015.
+    The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left), that of Mnih et al., 2015, and that of
+    MinAtar's authors (Young and Tian, 2019).
     """
     (filters, size, stride), *rest = convolutions
     kwargs = {"activation": "relu", "kernel_initializer": initializer}

@@ -5,9 +5,12 @@
 * DMLab-30: human and random scores as published with the levels.
 """
 
+import contextlib
 import csv
 from pathlib import Path
 from typing import NamedTuple
+
+from seed_rl.environments.dmlab_levels import test_level
 
 _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
@@ -29,10 +32,14 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
 
     Args:
       environment: name of the suite.
-      game: the game's name as `--game` takes it: "MsPacman" and "ms_pacman" are the same.
+      game: the game's name as `--game` takes it: "MsPacman" and "ms_pacman" are the same. A level of DMLab-30
+        has the scores of its test variant.
     """
     if environment not in _FILES or not game:
         return None
+    if environment == "dmlab":
+        with contextlib.suppress(ValueError):
+            game = test_level(game)
     return _table(environment).get(_key(game))
 
 

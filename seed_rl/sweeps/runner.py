@@ -1,21 +1,16 @@
 """Plays the runs of a sweep, a few at a time; stopped by a signal, it leaves checkpoints and no process."""
 
-import contextlib
 import dataclasses
-import math
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from types import FrameType
+from collections.abc import Callable, Sequence
 
 from seed_rl.launch import supervisor
 from seed_rl.launch.child import Child
+from seed_rl.launch.signals import StopSignals
 from seed_rl.launch.supervisor import describe_exit
 from seed_rl.sweeps import outcome as outcomes
 from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.trials import Run, Sweep
-
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +73,7 @@ class Runner:
         self._waiting = self.left()
         self._running: list[tuple[Run, Child]] = []
         self._durations: list[float] = []
-        self._signals = 0
+        self._signals = StopSignals(self._timing.same_signal)
 
     def left(self) -> Sequence[Run]:
         """The runs that have not ended, in order."""
@@ -87,10 +82,10 @@ class Runner:
     def run(self) -> bool:
         """Plays all runs that are left; returns whether a signal cut that short."""
         self._waiting = list(self.left())
-        with self._counting_signals():
+        with self._signals.caught():
             try:
                 while self._waiting or self._running:
-                    if self._signals:
+                    if self._signals.count:
                         self._stop()
                         return True
                     self._start_some()
@@ -122,10 +117,12 @@ class Runner:
             self._running.remove((run, child))
             found = outcomes.judge(run, code, child.last_line())
             if found is None:
-                if not self._signals:
+                if not self._signals.count:
                     self._say(f"{child.name} was stopped from outside; the same command goes on with it.")
                 continue
-            if found.failed and self._signals:  # What a stopped launcher ends with is no failure of the run.
+            if (
+                found.failed and self._signals.count
+            ):  # What a stopped launcher ends with is no failure of the run.
                 continue
             outcomes.write(run.outcome, found)
             self.ended[run.trial, run.seed] = found
@@ -135,7 +132,7 @@ class Runner:
 
     def _stop(self) -> None:
         """After a signal: every run is asked to end once, and again at each further signal."""
-        passed_on, grace = self._signals, self._timing.stop_grace
+        passed_on, grace = self._signals.count, self._timing.stop_grace
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
@@ -143,8 +140,8 @@ class Runner:
             child.terminate()
         deadline = time.monotonic() + grace
         while self._running and time.monotonic() < deadline:
-            if self._signals > passed_on:
-                passed_on = self._signals
+            if self._signals.count > passed_on:
+                passed_on = self._signals.count
                 deadline = min(deadline, time.monotonic() + self._timing.kill_grace)
                 for _, child in self._running:
                     child.terminate()
@@ -171,26 +168,6 @@ class Runner:
         work = mean * len(self._waiting)
         rest = [max(0.0, mean - child.seconds) for _, child in self._running]
         return max((work + sum(rest)) / self._parallel, *rest, 0.0)
-
-    @contextlib.contextmanager
-    def _counting_signals(self) -> Iterator[None]:
-        latest = -math.inf
-
-        def count(signum: int, frame: FrameType | None) -> None:
-            nonlocal latest
-            now = time.monotonic()
-            if now - latest >= self._timing.same_signal:
-                self._signals += 1
-            latest = now
-
-        # A sweep under nohup outlives its terminal.
-        caught = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
-        before = {signum: signal.signal(signum, count) for signum in caught}
-        try:
-            yield
-        finally:
-            for signum, handler in before.items():
-                signal.signal(signum, handler)
 
 
 def describe(found: Outcome, run: Run) -> str:

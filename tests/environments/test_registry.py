@@ -2,11 +2,13 @@
 
 import subprocess
 import sys
+import types
 
 import pytest
 
 from seed_rl.environments import registry
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from tests.installed import install
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -23,7 +25,7 @@ def test_names():
 
 def test_unknown_name_lists_the_valid_ones_and_the_nearest():
     with pytest.raises(
-        ValueError, match=r"^--environment=Attari .*atari, catch, gym, recall.*\(nearest: atari\)\.$"
+        ValueError, match=r"^--environment=Attari .*atari, catch, .*gym, .*recall.*\(nearest: atari\)\.$"
     ):
         registry.suite("Attari")
     with pytest.raises(ValueError, match=r"recall\.$"):
@@ -34,7 +36,8 @@ def test_suites_import_without_engines_and_without_tensorflow():
     """Flags can be defined anywhere, and actors stay thin."""
     program = """
 import sys
-for engine in ("ale_py", "cv2"):
+import types
+for engine in ("ale_py", "cv2", "deepmind_lab", "minatar"):
     sys.modules[engine] = None
 from seed_rl.environments import batched, registry
 from seed_rl.actor import statistics
@@ -52,3 +55,36 @@ except ImportError as error:
     )
     assert "pip install seed_rl[atari]" in result.stdout
     assert result.stdout.count("\n") == 1
+
+
+@pytest.fixture
+def their_module(monkeypatch):
+    """A module of somebody else's, with a suite."""
+    found = types.ModuleType("their_suite")
+    found.SUITE = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: None)
+    monkeypatch.setitem(sys.modules, "their_suite", found)
+    return found
+
+
+def test_an_installed_package_adds_a_suite(their_module, tmp_path, monkeypatch):
+    points = {"pong2000": "their_suite:SUITE", "catch": "their_suite:SUITE"}
+    install(tmp_path, monkeypatch, "seed_rl.environments", **points)
+    assert "pong2000" in registry.names()
+    assert registry.suite("pong2000") is their_module.SUITE
+    assert registry.suite("catch") is not their_module.SUITE  # Ours comes first.
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("nowhere:SUITE", "--environment=theirs (nowhere:SUITE) cannot be loaded: No module named 'nowhere'"),
+        ("their_suite:__name__", "which is no seed_rl.environments.base.Suite"),
+    ],
+)
+def test_an_installed_suite_that_is_none_is_refused_in_words(
+    their_module, tmp_path, monkeypatch, value, words
+):
+    install(tmp_path, monkeypatch, "seed_rl.environments", theirs=value)
+    with pytest.raises(ValueError, match="--environment=theirs") as caught:
+        registry.suite("theirs")
+    assert words in str(caught.value)

@@ -8,12 +8,12 @@ ACTOR = ("actor_main", "--environment=catch")
 LOCAL = ("local_main", "catch", "vtrace")
 
 CASES = [
-    (("learner_main", "--environment=catsh", "--agent=vtrace"), ["--environment=catsh", "atari, catch, gym"]),
-    (("actor_main", "--environment=catsh"), ["--environment=catsh", "atari, catch, gym"]),
-    (("local_main", "catsh", "vtrace"), ["--environment=catsh", "atari, catch, gym"]),
+    (("learner_main", "--environment=catsh", "--agent=vtrace"), ["--environment=catsh", "atari, catch, "]),
+    (("actor_main", "--environment=catsh"), ["--environment=catsh", "atari, catch, "]),
+    (("local_main", "catsh", "vtrace"), ["--environment=catsh", "atari, catch, "]),
     (("learner_main", "--environment=catch", "--agent=vtrase"), ["--agent=vtrase", "vtrace"]),
     (("local_main", "catch", "vtrase"), ["--agent=vtrase", "vtrace"]),
-    ((*LEARNER, "--torso=deep"), ["--torso=deep", "auto, mlp, shallow, nature, resnet"]),
+    ((*LEARNER, "--torso=deep"), ["--torso=deep", "auto, mlp, minatar, shallow, nature, resnet"]),
     ((*LEARNER, "--batch_size=many"), ["--batch_size=many", "a whole number"]),
     ((*ACTOR, "--env_batch_size=0"), ["--env_batch_size=0", "at least 1"]),
     ((*ACTOR, "--env_batch_size=3", "--num_env_groups=2"), ["--num_env_groups=2", "multiple"]),

@@ -33,6 +33,9 @@ def test_all_57_games_have_scores_and_are_games():
 
 def test_the_30_levels_have_scores():
     assert published_scores("dmlab", "rooms_watermaze") == (4.065, 54)
+    for name in ("rooms_collect_good_objects", "contributed/dmlab30/rooms_collect_good_objects_train"):
+        assert published_scores("dmlab", name) == (0.073, 10)
+    assert published_scores("dmlab", "rooms_watermase") is None
     from seed_rl.runs import scores
 
     assert len(scores._table("dmlab")) == 30

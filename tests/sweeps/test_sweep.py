@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import statistics
+from signal import getsignal
 
 import pytest
 
@@ -157,14 +158,14 @@ def signalled(sweeping, number, ready):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number, monkeypatch):
-    monkeypatch.setattr(runners.signal, "getsignal", lambda _: signal.SIG_DFL)  # Even under nohup.
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)  # Even under nohup.
     children = []
     kept = runners.Child.start
     monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or kept(self))
-    before = signal.getsignal(number)
+    before = getsignal(number)
     sweeping.behave(t1s1="wait", t2s1="wait")
     lines = signalled(sweeping, number, ready=(1, 2))
-    assert signal.getsignal(number) == before
+    assert getsignal(number) == before
     assert len(children) == 2 and not any(child.running for child in children)
     for trial in (1, 2):
         assert (sweeping.run(trial, 1) / "signals").read_text() == "SIGTERM\n"

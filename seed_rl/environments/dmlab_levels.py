@@ -1,0 +1,87 @@
+"""The levels of DMLab-30: their names, and which of them are for training and which for the final test.
+
+28 levels are trained and tested on as they are. Two come as a pair: the `_train` variant, and the `_test`
+variant, which shows what the first one holds back. The set counts 30 tasks, so a pair is one of them.
+"""
+
+from seed_rl.environments.nearest import nearest
+
+_PREFIX = "contributed/dmlab30/"
+
+_PAIRS = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
+
+# In the order in which the set is published; the pairs by the name that their variants share.
+TASKS = (
+    *_PAIRS,
+    "rooms_select_nonmatching_object",
+    "rooms_watermaze",
+    "rooms_keys_doors_puzzle",
+    "language_select_described_object",
+    "language_select_located_object",
+    "language_execute_random_task",
+    "language_answer_quantitative_question",
+    "lasertag_one_opponent_small",
+    "lasertag_three_opponents_small",
+    "lasertag_one_opponent_large",
+    "lasertag_three_opponents_large",
+    "natlab_fixed_large_map",
+    "natlab_varying_map_regrowth",
+    "natlab_varying_map_randomized",
+    "skymaze_irreversible_path_hard",
+    "skymaze_irreversible_path_varied",
+    "psychlab_arbitrary_visuomotor_mapping",
+    "psychlab_continuous_recognition",
+    "psychlab_sequential_comparison",
+    "psychlab_visual_search",
+    "explore_object_locations_small",
+    "explore_object_locations_large",
+    "explore_obstructed_goals_small",
+    "explore_obstructed_goals_large",
+    "explore_goal_locations_small",
+    "explore_goal_locations_large",
+    "explore_object_rewards_few",
+    "explore_object_rewards_many",
+)
+
+
+def train_level(game: str) -> str:
+    """The level that an agent trains on, without the prefix.
+
+    Args:
+      game: a task or a level, with or without the prefix `contributed/dmlab30/`; of a pair, any of its names.
+
+    Raises:
+      ValueError: DMLab-30 has no such level; the sentence has the nearest names.
+    """
+    return _variant(game, "_train")
+
+
+def test_level(game: str) -> str:
+    """The level that DMLab-30 tests with, without the prefix: the name that scores are published under.
+
+    Args:
+      game: as in `train_level`.
+
+    Raises:
+      ValueError: DMLab-30 has no such level; the sentence has the nearest names.
+    """
+    return _variant(game, "_test")
+
+
+def engine_name(level: str) -> str:
+    """What the engine calls a level: its name with the prefix."""
+    return _PREFIX + level
+
+
+def _variant(game: str, ending: str) -> str:
+    name = game.removeprefix(_PREFIX)
+    task = name.removesuffix("_train").removesuffix("_test") if _is_of_a_pair(name) else name
+    if task not in TASKS:
+        close = nearest(name, TASKS)
+        hint = f"the nearest are: {', '.join(close)}" if close else "docs/dmlab.md lists them"
+        raise ValueError(f"--game={game} is not a level of DMLab-30; {hint}.")
+    return task + ending if task in _PAIRS else task
+
+
+def _is_of_a_pair(name: str) -> bool:
+    return any(name == pair + ending for pair in _PAIRS for ending in ("_train", "_test"))

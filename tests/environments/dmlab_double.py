@@ -1,0 +1,233 @@
+"""Stands in for the module deepmind_lab, whose engine has no package: its Python API and a small game.
+
+Whatever the engine's C module refuses is refused in the same way, and so is what it leaves undefined. The
+game: a player walks and turns on an empty plane for a second or two. The frame shows who and where it is.
+"""
+
+import contextlib
+import csv
+import sys
+import tempfile
+import types
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from seed_rl.runs import scores
+
+PREFIX = "contributed/dmlab30/"
+ACTION_SPEC = (
+    ("LOOK_LEFT_RIGHT_PIXELS_PER_FRAME", -512, 512),
+    ("LOOK_DOWN_UP_PIXELS_PER_FRAME", -512, 512),
+    ("STRAFE_LEFT_RIGHT", -1, 1),
+    ("MOVE_BACK_FORWARD", -1, 1),
+    ("FIRE", 0, 1),
+    ("JUMP", 0, 1),
+    ("CROUCH", 0, 1),
+)
+KNOWN_SETTINGS = {
+    *("width", "height", "fps", "mixerSeed", "logLevel"),
+    *("allowHoldOutLevels", "datasetPath"),
+}
+NUM_MAPS = 4
+
+
+def levels() -> set[str]:
+    """The 32 levels of DMLab-30 out of the published scores, which have the names of the test levels."""
+    path = Path(scores.__file__).with_name("data") / "dmlab30_scores.csv"
+    with open(path, newline="", encoding="utf-8") as file:
+        test = {row["test_level"] for row in csv.DictReader(file)}
+    train = {name.removesuffix("_test") + "_train" for name in test if name.endswith("_test")}
+    return {PREFIX + name for name in test | train}
+
+
+def make_module() -> types.ModuleType:
+    """A module with a class Lab; `module.labs` has all instances in the order of their making."""
+    module = types.ModuleType("deepmind_lab")
+    module.labs = []
+
+    class RecordedLab(Lab):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            module.labs.append(self)
+
+    module.Lab = RecordedLab
+    return module
+
+
+@contextlib.contextmanager
+def installed():
+    """The double in the place of deepmind_lab, whether or not that is installed."""
+    before = sys.modules.get("deepmind_lab")
+    module = make_module()
+    sys.modules["deepmind_lab"] = module
+    try:
+        yield module
+    finally:
+        del sys.modules["deepmind_lab"]
+        if before is not None:
+            sys.modules["deepmind_lab"] = before
+
+
+class Lab:
+    """Tests read `level`, `config` and `renderer` as given; `compiled` levels, `resets` and `steps`."""
+
+    def __init__(self, level, observations, config={}, renderer="software", level_cache=None):  # noqa: B006
+        for name, value, kind in (
+            ("level", level, str),
+            ("observations", observations, list),
+            ("config", config, dict),
+            ("renderer", renderer, str),
+        ):
+            if not isinstance(value, kind):
+                raise TypeError(f"{name} must be {kind.__name__}, not {type(value).__name__}")
+        for text in (*config, *config.values()):
+            if not isinstance(text, str):
+                raise TypeError("bad argument type for built-in operation")
+        if renderer not in ("software", "hardware"):
+            raise RuntimeError(f"Failed to set renderer, actual '{renderer}'!")
+        if level not in levels():
+            raise RuntimeError(f"Invalid levelName flag '{level}'")
+        if unknown := set(config) - KNOWN_SETTINGS:  # The engine hands these to the level.
+            raise RuntimeError(f"A setting that no level here has: {unknown}")
+        if level.endswith("_test") and config.get("allowHoldOutLevels") != "true":
+            raise RuntimeError(f"Level {level} is held out")
+        self._width, self._height = int(config.get("width", "320")), int(config.get("height", "240"))
+        if self._width % 4 or self._height % 4:
+            raise RuntimeError("width and height must be multiples of 4")
+        self._fps = int(config.get("fps", "60"))
+        self._mixer_seed = int(config.get("mixerSeed", "0"))
+        known = {spec["name"] for spec in self._specs()}
+        for name in observations:
+            if name not in known:
+                raise ValueError(f"Unknown observation '{name}'.")
+        self.level, self.config, self.renderer = level, dict(config), renderer
+        self.compiled, self.resets, self.steps = [], [], []
+        self._names, self._cache = list(observations), level_cache
+        self._status, self._next_episode, self._num_steps = "uninitialized", 0, 0
+
+    def reset(self, episode=-1, seed=None):
+        self._open()
+        if not isinstance(episode, int):
+            raise TypeError("an integer is required")
+        if seed is not None and not isinstance(seed, int):
+            raise ValueError(f"'seed' must be int or None, was '{type(seed).__name__}'.")
+        if seed is not None and not -(2**31) <= seed < 2**31:
+            raise OverflowError("the engine's seeds have 32 bits")
+        if episode >= 0:
+            self._next_episode = episode
+        seed = int(np.random.default_rng().integers(2**31)) if seed is None else seed
+        self.resets.append((self._next_episode, seed))
+        self._map = self._load_map(abs(seed) % NUM_MAPS)
+        entropy = [seed % 2**32, self._next_episode, self._mixer_seed, zlib.crc32(self.level.encode())]
+        rng = np.random.default_rng(entropy)
+        self._player = int(rng.integers(256))
+        self._frames_left = int(rng.integers(60, 150))
+        self._x = self._y = self._yaw = 0
+        self._next_episode += 1
+        self._num_steps = 0
+        self._status = "running"
+        return True
+
+    def step(self, action, num_steps=1):
+        if not isinstance(action, np.ndarray):
+            raise TypeError(f"argument 1 must be numpy.ndarray, not {type(action).__name__}")
+        if not isinstance(num_steps, int):
+            raise TypeError("an integer is required")
+        if not self.is_running():
+            raise RuntimeError("Environment in wrong status to advance.")
+        if action.shape != (len(ACTION_SPEC),):
+            raise ValueError(f"action must have shape ({len(ACTION_SPEC)})")
+        if action.dtype != np.intc:
+            raise ValueError("action must have dtype np.intc")
+        for value, (name, low, high) in zip(action.tolist(), ACTION_SPEC, strict=True):
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be {low} to {high}")
+        if num_steps < 1:
+            raise ValueError("num_steps must be at least 1")
+        self.steps.append((tuple(action.tolist()), num_steps))
+        self._num_steps += num_steps
+        look, _, strafe, move, fire, _, _ = action.tolist()
+        played = min(num_steps, self._frames_left)
+        self._frames_left -= played
+        self._x, self._y = self._x + strafe * played, self._y + move * played
+        self._yaw += look * played
+        if self._frames_left == 0:
+            self._status = "terminated"
+        return float(played * (0.25 * max(move, 0) - fire))
+
+    def is_running(self):
+        return self._status == "running"
+
+    def observations(self):
+        if not self.is_running():
+            raise RuntimeError("Environment in wrong status for call to observations()")
+        frame = np.full((self._height, self._width, 3), self._map, np.uint8)
+        state = np.array([self._player, self._x, self._y, self._yaw, self._num_steps])
+        frame[: len(state), :, :] = (state % 256).astype(np.uint8)[:, np.newaxis, np.newaxis]
+        found = {
+            "RGB_INTERLEAVED": frame,
+            "INSTR": self._instruction(),
+            "VEL.TRANS": np.array([self._x, self._y, 0.0]),
+            "VEL.ROT": np.array([0.0, self._yaw, 0.0]),
+        }
+        return {name: found[name] for name in self._names}
+
+    def observation_spec(self):
+        self._open()
+        return self._specs()
+
+    def action_spec(self):
+        self._open()
+        return [{"min": low, "max": high, "name": name} for name, low, high in ACTION_SPEC]
+
+    def num_steps(self):
+        self._open()
+        return self._num_steps
+
+    def fps(self):
+        self._open()
+        return self._fps
+
+    def events(self):
+        if self._status not in ("running", "terminated"):
+            raise RuntimeError("Environment in wrong status for call to events()")
+        return []
+
+    def close(self):
+        was_open, self._status = self._status != "closed", "closed"
+        return was_open
+
+    def _open(self):
+        """A call on a closed engine has no defined result; here it fails."""
+        if self._status == "closed":
+            raise RuntimeError("The environment is closed")
+
+    def _specs(self):
+        return [
+            {"name": "RGB_INTERLEAVED", "shape": (self._height, self._width, 3), "dtype": np.uint8},
+            {"name": "INSTR", "shape": (), "dtype": str},
+            {"name": "VEL.TRANS", "shape": (3,), "dtype": np.float64},
+            {"name": "VEL.ROT", "shape": (3,), "dtype": np.float64},
+        ]
+
+    def _instruction(self):
+        if not self.level.startswith(PREFIX + "language_"):
+            return ""
+        return f"Pick the {('red', 'blue')[self._num_steps // 40 % 2]} object in room {self._map}."
+
+    def _load_map(self, number):
+        """The map out of the cache, else compiled and written to it; errors of the cache come out."""
+        key = f"{self.level}/map:{number}?{self._mixer_seed}"
+        map_file = zlib.compress(key.encode()) * 1000
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "level.pk3"
+            if self._cache is None or not self._cache.fetch(key, str(path)):
+                self.compiled.append(key)
+                path.write_bytes(map_file)
+                if self._cache is not None:
+                    self._cache.write(key, str(path))
+            if path.read_bytes() != map_file:
+                raise RuntimeError("The file is not the level")
+        return number
