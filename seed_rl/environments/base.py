@@ -6,7 +6,7 @@ Optional entries of a step's `info` dict steer the reported figures, never the t
 * `info["raw_reward"]`: what counts for the reported episode return, where it is not the reward itself;
 * `info["episode_continues"]`: True where `terminated` or `truncated` is set and yet the reported episode
   goes on (a life was lost, not the game);
-* `info["observation_is_repeated"]`: True where the engine gives no last observation, so that the one before it
+* `info["observation_is_repeated"]`: True where the engine gives no last observation, and the one before it
   comes again;
 * `info["episode_is_void"]`: True where `truncated` is set because the environment failed: no episode counts.
 """

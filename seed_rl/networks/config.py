@@ -16,8 +16,9 @@ class NetworkConfig(Options):
     torso: str = option(
         "auto",
         "What images go through: minatar (16 3x3, 128), shallow (IMPALA's small CNN: 16 8x8 stride 4, 32 4x4 "
-        "stride 2, 256), nature (32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, 256) or mlp; auto takes "
-        "shallow for images of at least 36x36. Everything but images goes through the MLP.",
+        "stride 2, 256), nature (32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, "
+        "256) or mlp; auto takes shallow for images of at least 36x36. Everything but images goes through "
+        "the MLP.",
         choices=TORSOS,
     )
     network: str | None = option(

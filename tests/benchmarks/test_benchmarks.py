@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import end_to_end, memory, recall, replay, serving
+from benchmarks import end_to_end, memory, overhead, recall, replay, serving
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 
@@ -87,6 +87,16 @@ def test_end_to_end_compares_with_its_parts(variant):
     assert min(before.values()) > 10
 
 
+def test_overhead_compares_runs_with_and_without():
+    pytest.importorskip("ale_py", reason="no Atari")
+    short = ("--seconds=1", "--warm_up_secs=0", "--rounds=1", "--variants=logging")
+    found = result(benchmark("overhead", *short, *TINY_RUN))
+    figures = found["figures"]["logging"]
+    ratio = figures["with"] / figures["without"]
+    assert found["ratios"]["logging"] == pytest.approx(ratio, rel=0.01, abs=0.001)
+    assert ratio > 0
+
+
 def test_replay_measures_memory_and_speed():
     pytest.importorskip("ale_py", reason="no Atari")
     found = result(
@@ -144,6 +154,7 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
         (replay, "--games=Pong,Chess", "Chess is no game of Atari-57"),
         (recall, "--variants=dqn", "choose from: vtrace_lstm, vtrace_feed_forward"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
+        (overhead, "--variants=all", "choose from: logging, evaluation"),
     ],
 )
 def test_bad_input_is_one_sentence(module, flag, sentence):
