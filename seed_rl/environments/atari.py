@@ -28,7 +28,9 @@ class AtariConfig(EnvironmentConfig):
     )
     game: str = option("Pong", "Name of the game, such as Pong or SpaceInvaders.")
     full_action_space: bool = option(
-        True, "Use all 18 actions (paper) instead of only those that do something in the game."
+        True,
+        "Use all actions that the emulator takes for the game (18 as in the paper; Skiing: 9) instead "
+        "of only those that do something.",
     )
     sticky_action_probability: float = option(
         0.0,
