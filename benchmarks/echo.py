@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from benchmarks.null_suite import NullConfig, RoundTrips, null_suite
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import suite_spec
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.protocol import channel_options
@@ -21,8 +21,7 @@ CHANNEL_OPTIONS = [*channel_options(-1), ("grpc.use_local_subchannel_pool", 1)]
 def null_spec(size: str) -> EnvironmentSpec:
     """The spec of null environments of this size."""
     config = NullConfig(size=size)
-    environment = null_suite(RoundTrips(), 1).make(config, 0)
-    return environment_spec(environment, config)
+    return suite_spec(null_suite(RoundTrips(), 1), config, 0)
 
 
 def message_sizes(size: str, envs_per_message: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import suite_spec
 from seed_rl.evaluation.config import EvaluateConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
@@ -71,9 +71,7 @@ def _load(config: EvaluateConfig) -> _Subject:
 
     keras.utils.set_random_seed(config.seed)
     checkpoint = find_checkpoint(run, config.checkpoint)
-    env = suite.make(environment_config, config.seed)
-    spec = environment_spec(env, environment_config)
-    env.close()
+    spec = suite_spec(suite, environment_config, config.seed)
     return _Subject(run, suite, environment_config, load(run, checkpoint, spec))
 
 

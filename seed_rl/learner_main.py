@@ -16,7 +16,7 @@ from typing import Any
 from seed_rl.actor.config import ActorConfig
 from seed_rl.agents import registry as agents
 from seed_rl.environments import registry as environments
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.inference.server import AddressError
@@ -25,7 +25,6 @@ from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.options import Options
 from seed_rl.runs import record
-from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
 
 
@@ -66,10 +65,7 @@ def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
     """Makes one environment, to see what it is like."""
     environment_config = line.environment_config()
     with usage_errors():
-        suite = environments.suite(line.environment)
-        environment = suite.make(environment_config, config.seed)
-        spec: EnvironmentSpec = environment_spec(environment, environment_config)
-        environment.close()
+        spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
     return EnvironmentIdentity(line.environment, environment_config.to_dict(), spec)
 
 

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 
@@ -42,6 +42,20 @@ def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> Environme
     return EnvironmentSpec(
         observation_spec(env.observation_space), action_spec(env.action_space), config.num_action_repeats
     )
+
+
+def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:
+    """The spec of a suite's environments, from one that is made for it and closed.
+
+    Raises:
+      ValueError: the suite refuses the configuration, or a space is not supported.
+      ImportError: the suite's engine is not installed.
+    """
+    env = suite.make(config, seed)
+    try:
+        return environment_spec(env, config)
+    finally:
+        env.close()
 
 
 def observation_spec(space: spaces.Space) -> Nest:

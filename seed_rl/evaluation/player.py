@@ -11,8 +11,7 @@ import tensorflow as tf
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.agents.base import Agent
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.types import EnvOutput, Nest
 
 
@@ -101,11 +100,14 @@ def play(
     """
     size = min(num_envs, episodes)
     left = [len(range(index, episodes, size)) for index in range(size)]
-    envs = [
-        SeededEpisodes(suite.make(environment_config, seed), itertools.count(seed + index, size))
-        for index in range(size)
-    ]
-    batch = BatchedEnvironment(envs, environment_spec(envs[0], environment_config))
+    envs: list[SeededEpisodes] = []
+
+    def make(config: EnvironmentConfig, first_seed: int) -> gymnasium.Env:
+        envs.append(SeededEpisodes(suite.make(config, first_seed), itertools.count(first_seed, size)))
+        return envs[-1]
+
+    seeds = range(seed, seed + size)
+    batch = make_batched(Suite(suite.config_class, make), environment_config, seeds)
     statistics = EpisodeStatistics(size)
     played = []
     choose = _Choice(agent, batch, env_id, greedy)
