@@ -26,7 +26,7 @@ from seed_rl.agents import registry as agents
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.batched import make_batched
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.config import LocalConfig
@@ -131,9 +131,8 @@ class _LearnerParts:
         self._num_envs = local.num_actors * local.env_batch_size
         self._config = line.read(LearnerConfig, num_envs=self._num_envs, server_address="", logdir="")
         environment_config = line.environment_config()
-        environment = environments.suite(line.environment).make(environment_config, self._config.seed)
-        self._spec: EnvironmentSpec = environment_spec(environment, environment_config)
-        environment.close()
+        suite = environments.suite(line.environment)
+        self._spec: EnvironmentSpec = suite_spec(suite, environment_config, self._config.seed)
         assert line.agent is not None
         self._agent = agents.make_agent(line.agent, line.agent_config(), self._spec, self._num_envs)
         self._random = np.random.default_rng(0)

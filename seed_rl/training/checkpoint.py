@@ -203,10 +203,9 @@ def _newest_readable(directory: str) -> tuple[str | None, list[str]]:
 
 def _all(directory: str) -> list[str]:
     """Path prefixes of the checkpoints in a directory, that of the most updates first."""
-    found = {path.stem: path for path in Path(directory).glob("ckpt-*.index")}
-    numbers = {stem.removeprefix("ckpt-"): stem for stem in found}
-    newest_first = sorted((number for number in numbers if number.isdigit()), key=int, reverse=True)
-    return [os.path.join(directory, numbers[number]) for number in newest_first]
+    numbers = [path.stem.removeprefix("ckpt-") for path in Path(directory).glob("ckpt-*.index")]
+    newest_first = sorted(filter(str.isdigit, numbers), key=int, reverse=True)
+    return [os.path.join(directory, f"ckpt-{number}") for number in newest_first]
 
 
 def _is_whole(path: str) -> bool:

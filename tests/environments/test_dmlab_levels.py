@@ -60,7 +60,8 @@ def test_other_levels_are_one_and_the_same(task):
 @pytest.mark.parametrize("game", _published_levels())
 def test_the_engine_has_every_level(game, evaluation):
     config = DmlabConfig(game=game, width=8, height=8)
-    make(config.for_evaluation() if evaluation else config, 0).reset()
+    frame, _ = make(config.for_evaluation() if evaluation else config, 0).reset()
+    assert frame.shape == (8, 8, 3)
 
 
 @pytest.mark.parametrize(
