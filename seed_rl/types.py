@@ -20,6 +20,7 @@ This module imports NumPy only.
 """
 
 import dataclasses
+import math
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -41,12 +42,27 @@ class ArraySpec:
       dtype: NumPy name of the dtype, such as `uint8` or `float32`.
       minimum: lowest values, inclusive, flattened in C order; None when unbounded.
       maximum: highest values, inclusive, flattened in C order; None when unbounded.
+      bits: shape of the bools that the bytes stand for, where they are packed (see `packed`); else None.
     """
 
     shape: tuple[int, ...]
     dtype: str
     minimum: tuple[float, ...] | None = None
     maximum: tuple[float, ...] | None = None
+    bits: tuple[int, ...] | None = None
+
+    @classmethod
+    def packed(cls, shape: tuple[int, ...]) -> "ArraySpec":
+        """Of bools `[*shape]`, flattened in C order, eight in a byte, the first in its highest bit.
+
+        What is left of the last byte is 0, as `numpy.packbits` leaves it.
+        """
+        return cls(((math.prod(shape) + 7) // 8,), "uint8", bits=shape)
+
+    @property
+    def unpacked(self) -> "ArraySpec":
+        """What the environment gives and a network sees: bools where they are packed, else the same."""
+        return self if self.bits is None else ArraySpec(self.bits, "bool")
 
     @property
     def size(self) -> int:
@@ -82,7 +98,8 @@ class ArraySpec:
         bounds = ""
         if self.minimum is not None and self.maximum is not None:
             bounds = f", {min(self.minimum):g} to {max(self.maximum):g}"
-        return f"{self.dtype}{list(self.shape)}{bounds}"
+        packed = "" if self.bits is None else f" of packed bool{list(self.bits)}"
+        return f"{self.dtype}{list(self.shape)}{packed}{bounds}"
 
 
 class EnvironmentSpec(NamedTuple):

@@ -224,7 +224,7 @@ def _check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None
 
 
 def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.ndarray:
-    """The leaf's array, ready to be assigned to a buffer of the leaf's dtype."""
+    """The leaf's array as it goes over the wire, ready to be assigned to a buffer of the leaf's dtype."""
     name = leaf.name or "observation"
     try:
         for key in leaf.path:
@@ -232,13 +232,16 @@ def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.nd
         array = np.asarray(observation)
     except (LookupError, TypeError, ValueError) as error:
         raise ValueError(f"Environment {index} returned no array for '{name}': {error!r}.") from error
-    if array.shape != leaf.spec.shape or not _fits(array.dtype, leaf.spec.dtype):
+    expected = leaf.spec.unpacked
+    if array.shape != expected.shape or not _fits(array.dtype, expected.dtype):
         raise ValueError(
             f"Environment {index} returned {array.dtype}{list(array.shape)} for '{name}', but its "
-            f"observation space says {leaf.spec}; correct the environment's space or what it returns."
+            f"observation space says {expected}; correct the environment's space or what it returns."
         )
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(f"Environment {index} returned NaN for '{name}'.")
+    if leaf.spec.bits is not None:
+        return np.packbits(array)
     return array if leaf.start is None else array - leaf.start
 
 

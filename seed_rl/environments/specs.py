@@ -2,10 +2,12 @@
 
 What goes over the wire: integer actions and discrete observations are int32 and count from 0, whatever the
 space's `start`; floating-point actions are float32, and so are float64 observations; every other
-observation keeps its dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
+observation keeps its dtype. Arrays of bools are packed, eight in a byte. Dict spaces become dicts; Tuple
+spaces become dicts with the keys '0', '1', ….
 """
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -177,6 +179,8 @@ def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) ->
 def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
     """The spec of a space that is one array, and the start that is subtracted from its values."""
     if isinstance(space, spaces.Box) and space.dtype.kind in "biuf":
+        if space.dtype == np.bool_ and math.prod(space.shape) > 1:
+            return ArraySpec.packed(space.shape), None
         dtype = "float32" if space.dtype == np.float64 else space.dtype.name
         return ArraySpec(space.shape, dtype), None
     if isinstance(space, spaces.Discrete):

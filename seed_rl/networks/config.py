@@ -30,8 +30,8 @@ class NetworkConfig(Options):
     lstm_size: int = option(256, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
     frame_stack: int = option(
         1,
-        "Frames that uint8 images are stacked over, in agent steps: 1, 2, 4 or 8. The paper stacks 4 on "
-        "Atari (Table 9). Frames are sent and stored once and stacked on the learner.",
+        "Frames that images of uint8 or bool are stacked over, in agent steps: 1, 2, 4 or 8. The paper "
+        "stacks 4 on Atari (Table 9) and Football. Frames are sent and stored once, then stacked.",
     )
     normalize_observations: bool = option(
         False,

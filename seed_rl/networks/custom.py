@@ -1,9 +1,9 @@
 """Networks of one's own in the place of the torsos: `--network=package.module:Class`.
 
 The class is a `keras.layers.Layer` that is made with the environment's observation spec (a nest of
-`ArraySpec`) and called with observations, nest of `[N, ...]`; uint8 images are stacked over `--frame_stack`
-frames before. It gives features, float32 `[N, F]`. The last action and reward, the LSTM and the agent's heads
-come after it, as always.
+`ArraySpec`) and called with observations, nest of `[N, ...]`; bools are unpacked before, and images of uint8
+or bool stacked over `--frame_stack` frames. It gives features, float32 `[N, F]`. The last action and reward,
+the LSTM and the agent's heads come after it, as always.
 """
 
 import importlib

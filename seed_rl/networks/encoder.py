@@ -6,6 +6,7 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks import stacking, torsos
+from seed_rl.networks.bits import unpack
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.custom import load_network
 from seed_rl.networks.scaling import RunningScale
@@ -29,7 +30,7 @@ class Encoder(keras.layers.Layer):
         """
         super().__init__()
         leaves = flatten_spec(observation_spec)
-        specs = [spec for _, spec in leaves]
+        specs = [spec.unpacked for _, spec in leaves]
         if config.torso not in ("auto", "mlp") and not any(map(torsos.is_image, specs)):
             raise ValueError(
                 f"--torso={config.torso} needs images, and the observation is {observation_spec}; "
@@ -37,12 +38,13 @@ class Encoder(keras.layers.Layer):
             )
         if config.frame_stack > 1 and not any(map(stacking.is_stackable, specs)):
             raise ValueError(
-                f"--frame_stack={config.frame_stack} needs uint8 images, and the observation is "
+                f"--frame_stack={config.frame_stack} needs images of uint8 or bool, and the observation is "
                 f"{observation_spec}; use --frame_stack=1."
             )
         self._observation_spec = observation_spec
+        self._specs = tuple(spec for _, spec in leaves)
         self._names = tuple(name or "observation" for name, _ in leaves)
-        self._stacks = tuple(_frame_stack(config, spec) for spec in specs)
+        self._stacks = tuple(_frame_stack(config, spec) for spec in self._specs)
         shapes = [s.shape if s else spec.shape for s, spec in zip(self._stacks, specs, strict=True)]
         self._scales: list[RunningScale | None] = [None] * len(specs)
         if config.normalize_observations:
@@ -57,9 +59,10 @@ class Encoder(keras.layers.Layer):
 
     def observe(self, observation: Nest) -> None:
         """Adds observations, nest of `[..., *shape]`, to the running statistics, where there are any."""
-        for scale, array in zip(self._scales, flatten_like(self._observation_spec, observation), strict=True):
+        arrays = flatten_like(self._observation_spec, observation)
+        for scale, spec, array in zip(self._scales, self._specs, arrays, strict=True):
             if scale:
-                scale.update(array)
+                scale.update(unpack(array, spec))
 
     def initial_state(self, batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
         """The state before the first step; empty when nothing is stacked."""
@@ -72,8 +75,10 @@ class Encoder(keras.layers.Layer):
         """From observations, nest of `[T, B, ...]`, to features float32 `[T, B, F]` and the next state."""
         inputs, next_state = [], {}
         arrays = flatten_like(self._observation_spec, observation)
-        for name, array, stack in zip(self._names, arrays, self._stacks, strict=True):
-            if stack:
+        for name, spec, array, stack in zip(self._names, self._specs, arrays, self._stacks, strict=True):
+            if stack is None:
+                array = unpack(array, spec)
+            else:
                 array, stacked = stack.stack(array, done, state.get(name, ()))
                 if stack.has_state:
                     next_state[name] = stacked
@@ -98,12 +103,15 @@ class Encoder(keras.layers.Layer):
 
 def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
     """The network that stands in the place of the torsos; None where there is none."""
-    return load_network(config.network)(observation_spec) if config.network else None
+    if not config.network:
+        return None
+    unpacked = [spec.unpacked for _, spec in flatten_spec(observation_spec)]
+    return load_network(config.network)(pack_like(observation_spec, unpacked))
 
 
 def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:
     """For images: even a single frame may need its channel dimension."""
-    if not torsos.is_image(spec):
+    if not torsos.is_image(spec.unpacked):
         return None
     return stacking.FrameStack(_num_frames(config, spec), spec)
 

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from seed_rl.networks.bits import unpack_stacks
 from seed_rl.networks.config import FRAME_STACKS
 from seed_rl.types import ArraySpec, Nest
 
@@ -9,30 +10,33 @@ _WORDS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
 
 
 class FrameStack:
-    """Stacks uint8 frames over `num_frames` agent steps, right across episode ends and unrolls.
+    """Stacks frames of uint8 over `num_frames` agent steps, right across episode ends and unrolls.
 
-    The state is the stack of the step before, uint8 `[B, *shape, num_frames]`; frames from before an
-    episode's first step are zeros. A pixel's stack is one machine word that is shifted by a byte per step,
-    which on a CPU is about three times faster than concatenating single bytes.
+    The state is the stack of the step before, uint8 `[B, *spec.shape, num_frames]`; frames from before an
+    episode's first step are zeros. A byte's stack is one machine word that is shifted by a byte per step,
+    which on a CPU is about three times faster than concatenating single bytes. Packed bits are stacked first
+    and unpacked then.
     """
 
     def __init__(self, num_frames: int, spec: ArraySpec):
-        """Stacks frames of `spec`: images `[H, W]` or `[H, W, C]`.
+        """Stacks frames of `spec`: images `[H, W]` or `[H, W, C]`, of uint8 or of packed bits.
 
         Raises:
-          ValueError: the frames are not uint8 images, or `num_frames` is not 1, 2, 4 or 8.
+          ValueError: the frames are no such images, or `num_frames` is not 1, 2, 4 or 8.
         """
         if num_frames not in FRAME_STACKS:
             raise ValueError(f"--frame_stack={num_frames} is not valid; choose one of: 1, 2, 4, 8.")
         if num_frames > 1 and not is_stackable(spec):
-            raise ValueError(f"--frame_stack={num_frames} needs uint8 images, not {spec}; set it to 1.")
+            raise ValueError(
+                f"--frame_stack={num_frames} needs images of uint8 or bool, not {spec}; set it to 1."
+            )
         self._num_frames = num_frames
-        self._shape = spec.shape
+        self._spec = spec
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one stack: `[H, W, num_frames]`, or `[H, W, C * num_frames]` from frames `[H, W, C]`."""
-        height, width, *channels = self._shape
+        height, width, *channels = self._spec.unpacked.shape
         return height, width, (channels[0] if channels else 1) * self._num_frames
 
     @property
@@ -42,13 +46,15 @@ class FrameStack:
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """The state before the first step."""
-        return tf.zeros([batch_size, *self._shape, self._num_frames], tf.uint8) if self.has_state else ()
+        if not self.has_state:
+            return ()
+        return tf.zeros([batch_size, *self._spec.shape, self._num_frames], tf.uint8)
 
     def stack(self, frames: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
         """Stacks of each step, oldest frame first.
 
         Args:
-          frames: `[T, B, *shape]`; T must be known when this is traced.
+          frames: `[T, B, *spec.shape]`; T must be known when this is traced.
           done: bool `[T, B]`, True at the first step of an episode.
           state: from `initial_state` or the call before.
 
@@ -58,12 +64,15 @@ class FrameStack:
         if self.has_state:
             stacks = self._stack_words(frames, done, state)
             state, frames = stacks[-1], tf.stack(stacks)
-        return tf.reshape(frames, [frames.shape[0], -1, *self.shape]), state
+        num_steps = frames.shape[0]
+        if self._spec.bits is not None:
+            frames = unpack_stacks(frames if self.has_state else frames[..., tf.newaxis], self._spec)
+        return tf.reshape(frames, [num_steps, -1, *self.shape]), state
 
     def _stack_words(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> list[tf.Tensor]:
-        """T stacks uint8 `[B, *shape, num_frames]`; the lowest byte of a word is the oldest frame's pixel."""
+        """T stacks uint8 `[B, *spec.shape, num_frames]`; the lowest byte of a word is the oldest frame's."""
         dtype = _WORDS[self._num_frames]
-        keep_shape = [frames.shape[0], -1] + [1] * len(self._shape)
+        keep_shape = [frames.shape[0], -1] + [1] * len(self._spec.shape)
         keep = tf.reshape(tf.where(done, tf.constant(0, dtype), dtype.max), keep_shape)
         byte, newest = tf.constant(8, dtype), tf.constant(8 * (self._num_frames - 1), dtype)
         word = tf.bitcast(state, dtype)
@@ -76,5 +85,6 @@ class FrameStack:
 
 
 def is_stackable(spec: ArraySpec) -> bool:
-    """True for uint8 images, `[H, W]` or `[H, W, C]`."""
-    return spec.dtype == "uint8" and len(spec.shape) in (2, 3)
+    """True for images `[H, W]` or `[H, W, C]` of uint8, and of bool, which are packed."""
+    unpacked = spec.unpacked
+    return unpacked.dtype in ("uint8", "bool") and len(unpacked.shape) in (2, 3)

@@ -29,8 +29,8 @@ _MAX_ABS_SCALED = 10.0
 
 
 def is_image(spec: ArraySpec) -> bool:
-    """True for `[H, W]` of uint8 and for `[H, W, C]` of any dtype."""
-    return len(spec.shape) == 3 or (len(spec.shape) == 2 and spec.dtype == "uint8")
+    """True for `[H, W]` of uint8 or bool and for `[H, W, C]` of any dtype."""
+    return len(spec.shape) == 3 or (len(spec.shape) == 2 and spec.dtype in ("uint8", "bool"))
 
 
 def is_one_hot(spec: ArraySpec) -> bool:

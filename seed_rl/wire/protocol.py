@@ -59,7 +59,12 @@ def max_message_bytes(record_bytes: int, num_envs: int) -> int:
 def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
     """An ArraySpec as it goes over the wire."""
     return pb.ArraySpec(
-        name=name, dtype=spec.dtype, shape=spec.shape, minimum=spec.minimum or (), maximum=spec.maximum or ()
+        name=name,
+        dtype=spec.dtype,
+        shape=spec.shape,
+        minimum=spec.minimum or (),
+        maximum=spec.maximum or (),
+        bits=spec.bits or (),
     )
 
 
@@ -93,4 +98,4 @@ def _leaves(specs: Iterable[pb.ArraySpec]) -> dict[str, str]:
 
 def _text(message: pb.ArraySpec) -> str:
     bounds = (tuple(message.minimum) or None, tuple(message.maximum) or None)
-    return str(ArraySpec(tuple(message.shape), message.dtype, *bounds))
+    return str(ArraySpec(tuple(message.shape), message.dtype, *bounds, tuple(message.bits) or None))

@@ -9,7 +9,7 @@ import pytest
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.specs import action_decoder, environment_spec, observation_leaves
+from seed_rl.environments.specs import ObservationLeaf, action_decoder, environment_spec, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 
@@ -31,8 +31,7 @@ def expected_outputs(
     leaves = observation_leaves(env.observation_space)
 
     def arrays(observation: Any) -> list[np.ndarray]:
-        values = [(np.array(_at(observation, leaf.path)), leaf.start) for leaf in leaves]
-        return [value if start is None else value - start for value, start in values]
+        return [_on_the_wire(np.array(_at(observation, leaf.path)), leaf) for leaf in leaves]
 
     decode = action_decoder(env.action_space)
     yield 0.0, True, False, arrays(env.reset()[0])
@@ -190,6 +189,12 @@ class EnvironmentContract:
             closable.reset()
             closable.close()
             assert closable.close() is None
+
+
+def _on_the_wire(value: np.ndarray, leaf: ObservationLeaf) -> np.ndarray:
+    if leaf.spec.bits is not None:
+        return np.packbits(value)
+    return value if leaf.start is None else value - leaf.start
 
 
 def _at(observation: Any, path: tuple[Any, ...]) -> Any:

@@ -90,7 +90,7 @@ def test_starts_near_the_uniform_policy():
     [
         (VECTOR, {"torso": "nature"}, "--torso=nature needs images"),
         (FRAME, {"torso": "nature"}, "needs images of at least 36x36"),
-        (VECTOR, {"frame_stack": 4}, "--frame_stack=4 needs uint8 images"),
+        (VECTOR, {"frame_stack": 4}, "--frame_stack=4 needs images of uint8"),
     ],
 )
 def test_settings_that_do_not_fit_are_refused(spec, options, sentence):

@@ -39,6 +39,21 @@ def test_equals_the_reference_across_episode_ends(num_frames, shape):
     np.testing.assert_array_equal(stacks, reference(frames, done, num_frames))
 
 
+@pytest.mark.parametrize("num_frames", [1, 4])
+@pytest.mark.parametrize("shape", [(3, 5), (3, 2, 5)])
+def test_packed_frames_are_stacked_as_they_are_and_unpacked_then(num_frames, shape):
+    spec = ArraySpec.packed(shape)
+    stack = FrameStack(num_frames, spec)
+    frames, done = random_frames(shape)
+    frames %= 2
+    packed = np.packbits(frames.reshape(T, B, -1), axis=-1)
+    stacks, state = stack.stack(packed, done, stack.initial_state(B))
+    assert stacks.shape == (T, B, *stack.shape)
+    np.testing.assert_array_equal(stacks, reference(frames, done, num_frames))
+    if num_frames > 1:
+        assert state.shape == (B, *spec.shape, num_frames)
+
+
 @pytest.mark.parametrize("lengths", [[1] * T, [4, 1, 6]])
 def test_goes_on_across_unrolls(lengths):
     stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
@@ -86,7 +101,7 @@ def test_one_frame_has_no_state():
 
 @pytest.mark.parametrize("spec", [ArraySpec((3, 2), "float32"), ArraySpec((5,), "uint8")])
 def test_only_uint8_images_are_stacked(spec):
-    with pytest.raises(ValueError, match="needs uint8 images"):
+    with pytest.raises(ValueError, match="needs images of uint8"):
         FrameStack(4, spec)
 
 

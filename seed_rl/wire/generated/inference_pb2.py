@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"\x11\n\x0f\x44\x65scribeRequest\"Y\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\"\xdf\x02\n\x0b\x44\x65scription\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\t\x12\x34\n\x08settings\x18\x03 \x03(\x0b\x32\".seed_rl.Description.SettingsEntry\x12\'\n\x0bobservation\x18\x04 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x05 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x10\n\x08num_envs\x18\x06 \x01(\x05\x12\x1a\n\x12num_action_repeats\x18\x07 \x01(\x05\x12$\n\x1cmax_environments_per_message\x18\x08 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"T\n\nActRequest\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x0e.seed_rl.HelloH\x00\x12\x1d\n\x04step\x18\x02 \x01(\x0b\x32\r.seed_rl.StepH\x00\x42\x06\n\x04kind\"\xa7\x02\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x0e\n\x06run_id\x18\x02 \x01(\x06\x12\x11\n\tfirst_env\x18\x03 \x01(\x05\x12\x10\n\x08num_envs\x18\x04 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x05 \x01(\t\x12.\n\x08settings\x18\x06 \x03(\x0b\x32\x1c.seed_rl.Hello.SettingsEntry\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x0c\n\x04task\x18\t \x01(\x05\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Step\x12\x0f\n\x07records\x18\x01 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32\x10.seed_rl.Episode\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"\x1e\n\x0b\x41\x63tResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x01(\x0c\x32}\n\tInference\x12:\n\x08\x44\x65scribe\x12\x18.seed_rl.DescribeRequest\x1a\x14.seed_rl.Description\x12\x34\n\x03\x41\x63t\x12\x13.seed_rl.ActRequest\x1a\x14.seed_rl.ActResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"\x11\n\x0f\x44\x65scribeRequest\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"\xdf\x02\n\x0b\x44\x65scription\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\t\x12\x34\n\x08settings\x18\x03 \x03(\x0b\x32\".seed_rl.Description.SettingsEntry\x12\'\n\x0bobservation\x18\x04 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x05 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x10\n\x08num_envs\x18\x06 \x01(\x05\x12\x1a\n\x12num_action_repeats\x18\x07 \x01(\x05\x12$\n\x1cmax_environments_per_message\x18\x08 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"T\n\nActRequest\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x0e.seed_rl.HelloH\x00\x12\x1d\n\x04step\x18\x02 \x01(\x0b\x32\r.seed_rl.StepH\x00\x42\x06\n\x04kind\"\xa7\x02\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x0e\n\x06run_id\x18\x02 \x01(\x06\x12\x11\n\tfirst_env\x18\x03 \x01(\x05\x12\x10\n\x08num_envs\x18\x04 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x05 \x01(\t\x12.\n\x08settings\x18\x06 \x03(\x0b\x32\x1c.seed_rl.Hello.SettingsEntry\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x0c\n\x04task\x18\t \x01(\x05\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Step\x12\x0f\n\x07records\x18\x01 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32\x10.seed_rl.Episode\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"\x1e\n\x0b\x41\x63tResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x01(\x0c\x32}\n\tInference\x12:\n\x08\x44\x65scribe\x12\x18.seed_rl.DescribeRequest\x1a\x14.seed_rl.Description\x12\x34\n\x03\x41\x63t\x12\x13.seed_rl.ActRequest\x1a\x14.seed_rl.ActResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,23 +38,23 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBEREQUEST']._serialized_start=28
   _globals['_DESCRIBEREQUEST']._serialized_end=45
   _globals['_ARRAYSPEC']._serialized_start=47
-  _globals['_ARRAYSPEC']._serialized_end=136
-  _globals['_DESCRIPTION']._serialized_start=139
-  _globals['_DESCRIPTION']._serialized_end=490
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_start=443
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_end=490
-  _globals['_ACTREQUEST']._serialized_start=492
-  _globals['_ACTREQUEST']._serialized_end=576
-  _globals['_HELLO']._serialized_start=579
-  _globals['_HELLO']._serialized_end=874
-  _globals['_HELLO_SETTINGSENTRY']._serialized_start=443
-  _globals['_HELLO_SETTINGSENTRY']._serialized_end=490
-  _globals['_STEP']._serialized_start=876
-  _globals['_STEP']._serialized_end=935
-  _globals['_EPISODE']._serialized_start=937
-  _globals['_EPISODE']._serialized_end=1004
-  _globals['_ACTRESPONSE']._serialized_start=1006
-  _globals['_ACTRESPONSE']._serialized_end=1036
-  _globals['_INFERENCE']._serialized_start=1038
-  _globals['_INFERENCE']._serialized_end=1163
+  _globals['_ARRAYSPEC']._serialized_end=150
+  _globals['_DESCRIPTION']._serialized_start=153
+  _globals['_DESCRIPTION']._serialized_end=504
+  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_start=457
+  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_end=504
+  _globals['_ACTREQUEST']._serialized_start=506
+  _globals['_ACTREQUEST']._serialized_end=590
+  _globals['_HELLO']._serialized_start=593
+  _globals['_HELLO']._serialized_end=888
+  _globals['_HELLO_SETTINGSENTRY']._serialized_start=457
+  _globals['_HELLO_SETTINGSENTRY']._serialized_end=504
+  _globals['_STEP']._serialized_start=890
+  _globals['_STEP']._serialized_end=949
+  _globals['_EPISODE']._serialized_start=951
+  _globals['_EPISODE']._serialized_end=1018
+  _globals['_ACTRESPONSE']._serialized_start=1020
+  _globals['_ACTRESPONSE']._serialized_end=1050
+  _globals['_INFERENCE']._serialized_start=1052
+  _globals['_INFERENCE']._serialized_end=1177
 # @@protoc_insertion_point(module_scope)

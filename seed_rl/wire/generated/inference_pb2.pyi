@@ -11,18 +11,20 @@ class DescribeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ArraySpec(_message.Message):
-    __slots__ = ("name", "dtype", "shape", "minimum", "maximum")
+    __slots__ = ("name", "dtype", "shape", "minimum", "maximum", "bits")
     NAME_FIELD_NUMBER: _ClassVar[int]
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     MINIMUM_FIELD_NUMBER: _ClassVar[int]
     MAXIMUM_FIELD_NUMBER: _ClassVar[int]
+    BITS_FIELD_NUMBER: _ClassVar[int]
     name: str
     dtype: str
     shape: _containers.RepeatedScalarFieldContainer[int]
     minimum: _containers.RepeatedScalarFieldContainer[float]
     maximum: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., minimum: _Optional[_Iterable[float]] = ..., maximum: _Optional[_Iterable[float]] = ...) -> None: ...
+    bits: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., minimum: _Optional[_Iterable[float]] = ..., maximum: _Optional[_Iterable[float]] = ..., bits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Description(_message.Message):
     __slots__ = ("protocol_version", "environment", "settings", "observation", "action", "num_envs", "num_action_repeats", "max_environments_per_message", "max_message_bytes")
