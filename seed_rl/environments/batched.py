@@ -17,6 +17,7 @@ from seed_rl.environments.specs import (
     observation_leaves,
     observation_spec,
 )
+from seed_rl.environments.words import hash_words
 from seed_rl.types import EnvironmentSpec, EnvOutput, pack_like
 
 # Between the seeds of an environment and of those that take its place.
@@ -229,8 +230,8 @@ def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.nd
     try:
         for key in leaf.path:
             observation = observation[key]
-        array = np.asarray(observation)
-    except (LookupError, TypeError, ValueError) as error:
+        array = hash_words(observation) if leaf.is_text else np.asarray(observation)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"Environment {index} returned no array for '{name}': {error!r}.") from error
     expected = leaf.spec.unpacked
     if array.shape != expected.shape or not _fits(array.dtype, expected.dtype):

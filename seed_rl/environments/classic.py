@@ -1,4 +1,4 @@
-"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`.
+"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of the old gym go through an adapter.
 
 With `--game=module:Id-v0` the module, which registers the id, is imported first.
 """
@@ -8,6 +8,7 @@ import importlib
 
 import gymnasium
 
+from seed_rl.environments import old_gym
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.repeats import repeat_actions
@@ -37,24 +38,24 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     kwargs = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
+    module, _, env_id = config.game.rpartition(":")
     try:
-        _check_game(config.game)
-        env = gymnasium.make(
-            config.game,
-            max_episode_steps=config.max_episode_frames,
-            disable_env_checker=True,
-            **kwargs,
-        )
+        if module:
+            importlib.import_module(module)
+        if env_id not in gymnasium.registry and old_gym.knows(env_id):
+            env = old_gym.make(env_id, config.max_episode_frames, render_mode)
+        else:
+            _check_id(config.game, env_id)
+            env = gymnasium.make(
+                env_id, max_episode_steps=config.max_episode_frames, disable_env_checker=True, **kwargs
+            )
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
     env.reset(seed=seed)
     return repeat_actions(env, config)
 
 
-def _check_game(game: str) -> None:
-    module, _, env_id = game.rpartition(":")
-    if module:
-        importlib.import_module(module)
+def _check_id(game: str, env_id: str) -> None:
     try:
         gymnasium.spec(env_id)
     except gymnasium.error.Error as error:

@@ -5,8 +5,6 @@ the adapter chooses the level and its seed, and turns 9 actions into what the en
 """
 
 import dataclasses
-import re
-import zlib
 from types import ModuleType
 from typing import Any
 
@@ -17,10 +15,8 @@ from gymnasium import spaces
 from seed_rl.environments import dmlab_levels
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.level_cache import open_level_cache
+from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE, hash_words
 from seed_rl.options import option
-
-INSTRUCTION_LENGTH = 16
-VOCABULARY_SIZE = 1000
 
 # What the engine mixes into every seed in DMLab-30's evaluation, so that its levels were not trained on.
 EVALUATION_MIXER_SEED = 0x600D5EED
@@ -152,7 +148,7 @@ class Dmlab(gymnasium.Env):
         self._actions = [np.array(action, np.intc) for action in ACTIONS]
         self.action_space = spaces.Discrete(len(ACTIONS))
         frames = spaces.Box(0, 255, (config.height, config.width, 3), np.uint8)
-        words = spaces.MultiDiscrete(np.full(INSTRUCTION_LENGTH, VOCABULARY_SIZE), dtype=np.int32)
+        words = spaces.MultiDiscrete(np.full(NUM_WORDS, VOCABULARY_SIZE), dtype=np.int32)
         self.observation_space = (
             spaces.Dict({"frame": frames, "instruction": words}) if config.instruction else frames
         )
@@ -202,18 +198,6 @@ class Dmlab(gymnasium.Env):
         if not self._has_instruction:
             return frame
         return {"frame": frame, "instruction": hash_words(self._last[_INSTRUCTION])}
-
-
-def hash_words(text: str) -> np.ndarray:
-    """The first 16 words as numbers 1 to 999, then zeros: int32 `[16]`.
-
-    Letter case and punctuation do not count. A word's number is the same in every process and version; two
-    words may have the same one.
-    """
-    numbers = np.zeros(INSTRUCTION_LENGTH, np.int32)
-    words = re.findall(r"\w+", text.lower())[:INSTRUCTION_LENGTH]
-    numbers[: len(words)] = [zlib.crc32(word.encode()) % (VOCABULARY_SIZE - 1) + 1 for word in words]
-    return numbers
 
 
 def _engine() -> ModuleType:

@@ -15,6 +15,7 @@ _MODULES = {
     "atari": "seed_rl.environments.atari",
     "catch": "seed_rl.environments.catch",
     "dmlab": "seed_rl.environments.dmlab",
+    "football": "seed_rl.environments.football",
     "gym": "seed_rl.environments.classic",
     "minatar": "seed_rl.environments.minatar",
     "recall": "seed_rl.environments.recall",

@@ -1,9 +1,9 @@
 """From Gymnasium spaces to the specs that go over the wire, and from wire actions to `env.step` actions.
 
 What goes over the wire: integer actions and discrete observations are int32 and count from 0, whatever the
-space's `start`; floating-point actions are float32, and so are float64 observations; every other
-observation keeps its dtype. Arrays of bools are packed, eight in a byte. Dict spaces become dicts; Tuple
-spaces become dicts with the keys '0', '1', ….
+space's `start`; floating-point actions are float32, and so are float64 observations; arrays of bools are
+packed, eight in a byte; text becomes the numbers of its words (`hash_words`); every other observation keeps
+its dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
 """
 
 import functools
@@ -16,6 +16,7 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 
@@ -27,12 +28,14 @@ class ObservationLeaf(NamedTuple):
       path: the keys and indices that lead to it in the environment's own observation.
       spec: what goes over the wire.
       start: int `[*spec.shape]`, subtracted from the environment's values; None when they start at 0.
+      is_text: whether the environment's value is a string.
     """
 
     name: str
     path: tuple[Any, ...]
     spec: ArraySpec
     start: np.ndarray | None
+    is_text: bool = False
 
 
 def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> EnvironmentSpec:
@@ -170,7 +173,7 @@ def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None
 def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) -> Iterator[ObservationLeaf]:
     children = _children(space)
     if children is None:
-        yield ObservationLeaf("/".join(names), path, *_array_spec(space))
+        yield ObservationLeaf("/".join(names), path, *_array_spec(space), is_text=_is_text(space))
         return
     for name, key, child in children:
         yield from _walk(child, (*names, name), (*path, key))
@@ -189,10 +192,17 @@ def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
         return _integer_spec(space.shape, _num_values(space)), _start(space.start)
     if isinstance(space, spaces.MultiBinary):
         return _integer_spec(space.shape, _num_values(space), space.dtype.name), None
+    if _is_text(space):
+        return _integer_spec((NUM_WORDS,), np.full(NUM_WORDS, VOCABULARY_SIZE)), None
     raise ValueError(
         f"The observation space {space} is not supported; use Box, Discrete, MultiDiscrete, MultiBinary, "
-        "or Dict and Tuple of these."
+        "Text, or Dict and Tuple of these."
     )
+
+
+def _is_text(space: spaces.Space) -> bool:
+    """Also for spaces of strings that other packages have of their own."""
+    return space.dtype is not None and space.dtype.kind == "U"
 
 
 def _integer_spec(shape: tuple[int, ...], num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:

@@ -4,7 +4,7 @@ import dataclasses
 
 from seed_rl.options import Options, option
 
-TORSOS = ("auto", "mlp", "minatar", "shallow", "nature", "resnet")
+TORSOS = ("auto", "mlp", "minatar", "shallow", "nature", "resnet", "football")
 INITIALIZERS = ("he_normal", "glorot_uniform")
 FRAME_STACKS = (1, 2, 4, 8)
 
@@ -17,8 +17,8 @@ class NetworkConfig(Options):
         "auto",
         "What images go through: minatar (16 3x3, 128), shallow (IMPALA's small CNN: 16 8x8 stride 4, 32 4x4 "
         "stride 2, 256), nature (32 8x8/4, 64 4x4/2, 64 3x3/1, 512), resnet (IMPALA's deep one, 16/32/32, "
-        "256) or mlp; auto takes shallow for images of at least 36x36. Everything but images goes through "
-        "the MLP.",
+        "256), football (resnet with a fourth section, 16/32/32/32, 256) or mlp; auto takes shallow for "
+        "images of at least 36x36. Everything but images goes through the MLP.",
         choices=TORSOS,
     )
     network: str | None = option(

@@ -17,12 +17,18 @@ Scale = FixedScale | RunningScale
 
 # `auto` takes a convolutional torso for images of at least this height and width: the Nature CNN's smallest.
 MIN_IMAGE_SIZE = 36
-_SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1}
+_SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1, "football": 1}
 # (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
 _CONVOLUTIONS = {
     "minatar": (((16, 3, 1),), 128),
     "shallow": (((16, 8, 4), (32, 4, 2)), 256),
     "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+}
+# Channels of each section of a residual network.
+_SECTIONS = {
+    "resnet": (16, 32, 32),
+    # Kurach et al., "Google Research Football", 2019: that of IMPALA with one more section.
+    "football": (16, 32, 32, 32),
 }
 # Scaled vectors are limited to this, for components that hardly ever change.
 _MAX_ABS_SCALED = 10.0
@@ -73,8 +79,8 @@ def make_torso(
             f"--torso={name} needs images of at least {smallest}x{smallest}, and this environment's are "
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
-    if name == "resnet":
-        return resnet(scale, initializer=initializer)
+    if name in _SECTIONS:
+        return resnet(scale, _SECTIONS[name], initializer)
     return cnn(scale, *_CONVOLUTIONS[name], initializer)
 
 
@@ -122,21 +128,17 @@ def cnn(
     return Chain([first, *others, keras.layers.Flatten(), _dense(units, initializer)])
 
 
-def resnet(
-    scale: Scale,
-    sections: Sequence[int] = (16, 32, 32),
-    blocks: int = 2,
-    initializer: str = "he_normal",
-) -> Any:
-    """The deep network of IMPALA (2018, figure 3, right), 15 convolutions: `[N, H, W, C]` to `[N, 256]`.
+def resnet(scale: Scale, sections: Sequence[int], initializer: str = "he_normal") -> Any:
+    """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, 256]`.
 
-    `initializer` is the last layer's; the convolutions of residual blocks start from Glorot's.
+    Each section is a convolution, a pooling that halves the image, and two residual blocks. `initializer` is
+    the last layer's; the convolutions start from Glorot's.
     """
     chain: list[Any] = []
     for i, filters in enumerate(sections):
         chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
-        chain += [ResidualBlock(filters) for _ in range(blocks)]
+        chain += [ResidualBlock(filters) for _ in range(2)]
     return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256, initializer)])
 
 

@@ -10,6 +10,7 @@ import pytest
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.environments.specs import ObservationLeaf, action_decoder, environment_spec, observation_leaves
+from seed_rl.environments.words import hash_words
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 
@@ -194,6 +195,8 @@ class EnvironmentContract:
 def _on_the_wire(value: np.ndarray, leaf: ObservationLeaf) -> np.ndarray:
     if leaf.spec.bits is not None:
         return np.packbits(value)
+    if leaf.is_text:
+        return hash_words(str(value))
     return value if leaf.start is None else value - leaf.start
 
 

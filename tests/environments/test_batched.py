@@ -11,6 +11,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.words import hash_words
 
 GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
 
@@ -152,13 +153,15 @@ def test_actions_out_of_range_are_refused():
 
 
 class NestedEnv(gymnasium.Env):
-    """Returns what it is told to; its space is a Dict with an int that starts at 3 and a uint8 image."""
+    """Returns what it is told to; its space is a Dict of an int that starts at 3, a uint8 image and text."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Dict(
-        kind=spaces.Discrete(4, start=3), inner=spaces.Tuple([spaces.Box(0, 255, (2, 2), np.uint8)])
+        kind=spaces.Discrete(4, start=3),
+        inner=spaces.Tuple([spaces.Box(0, 255, (2, 2), np.uint8)]),
+        said=spaces.Text(9),
     )
-    good: ClassVar = {"kind": np.int64(5), "inner": (np.full((2, 2), 9, np.uint8),)}
+    good: ClassVar = {"kind": np.int64(5), "inner": (np.full((2, 2), 9, np.uint8),), "said": "go left"}
 
     def __init__(self, **replaced):
         self.observation = {**self.good, **replaced}
@@ -174,12 +177,13 @@ def test_nested_observations():
     batch = _batch(NestedEnv(), NestedEnv(kind=6))
     batch.reset()
     output, _ = batch.step(np.array([0, 1]))
-    assert sorted(output.observation) == ["inner", "kind"]
+    assert sorted(output.observation) == ["inner", "kind", "said"]
     assert output.observation["kind"].tolist() == [2, 3]  # counted from 0
     assert output.observation["kind"].dtype == np.int32
     assert output.observation["inner"]["0"].shape == (2, 2, 2)
     assert output.observation["inner"]["0"].dtype == np.uint8
     assert (output.observation["inner"]["0"] == 9).all()
+    assert output.observation["said"].tolist() == [[*hash_words("go left")]] * 2
 
 
 @pytest.mark.parametrize(
@@ -192,6 +196,7 @@ def test_nested_observations():
         ({"inner": ([[1, 2], [3]],)}, "inner/0"),
         ({"kind": np.zeros(1, np.int64)}, "kind"),
         ({"kind": "five"}, "kind"),
+        ({"said": 5}, "said"),
     ],
 )
 def test_wrong_observations_name_environment_and_leaf(replaced, leaf):

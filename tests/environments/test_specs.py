@@ -22,6 +22,7 @@ from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
         (spaces.Box(0, 255, (4, 6), np.uint8), ArraySpec((4, 6), "uint8")),
         (spaces.Box(-np.inf, np.inf, (3,), np.float64), ArraySpec((3,), "float32")),
         (spaces.Box(-1, 1, (), np.float16), ArraySpec((), "float16")),
+        (spaces.Text(20), ArraySpec((16,), "int32", (0,) * 16, (999,) * 16)),
         (spaces.Box(0, 1, (), np.bool_), ArraySpec((), "bool")),
         (spaces.Box(0, 1, (3, 3), np.bool_), ArraySpec((2,), "uint8", bits=(3, 3))),
         (spaces.Discrete(5, start=2), ArraySpec((), "int32", (0,), (4,))),
@@ -55,11 +56,11 @@ def test_long_tuples_keep_the_order_of_flatten_spec():
 @pytest.mark.parametrize(
     "space",
     [
-        spaces.Text(5),
+        spaces.Graph(spaces.Discrete(2), None),
         spaces.Sequence(spaces.Discrete(2)),
         spaces.Dict(),
         spaces.Dict({"a/b": spaces.Discrete(2)}),
-        spaces.Dict(inner=spaces.Dict(text=spaces.Text(3))),
+        spaces.Dict(inner=spaces.Dict(many=spaces.Sequence(spaces.Discrete(2)))),
     ],
 )
 def test_other_observation_spaces_are_refused(space):

@@ -1,0 +1,88 @@
+"""Environments that are registered with OpenAI's gym, Gymnasium's forerunner, through shimmy."""
+
+import contextlib
+import importlib
+import io
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+
+
+def import_gym() -> ModuleType:
+    """The old gym, without what it has to say on being imported and on each environment that is made.
+
+    Raises:
+      ImportError: it is not installed.
+    """
+    with contextlib.redirect_stderr(io.StringIO()):
+        gym = importlib.import_module("gym")
+    gym.logger.set_level(gym.logger.ERROR)
+    return gym
+
+
+def knows(env_id: str) -> bool:
+    """Whether gym is installed and has this id. An id's module must be imported before."""
+    try:
+        gym = import_gym()
+    except ImportError:
+        return False
+    try:
+        gym.spec(env_id)
+    except gym.error.Error:
+        return False
+    return True
+
+
+def make(env_id: str, max_episode_frames: int | None = None, render_mode: str | None = None) -> gymnasium.Env:
+    """One environment, as a Gymnasium environment.
+
+    The registered class is made directly: `gym.make` wraps it in checks that fail on NumPy 2.
+
+    Args:
+      env_id: an id that `knows` knows.
+      max_episode_frames: time limit in environment frames; by default the registered one.
+      render_mode: left out, or "rgb_array".
+
+    Raises:
+      ImportError: shimmy is not installed.
+      ValueError: an observation or action space is of a kind that Gymnasium does not have.
+    """
+    gym = import_gym()
+    try:
+        from shimmy import openai_gym_compatibility as shimmy
+    except ImportError as error:
+        raise ImportError(
+            f"--game={env_id} is an environment of the old gym, and shimmy is not installed: "
+            "pip install seed_rl[gym]."
+        ) from error
+    spec = gym.spec(env_id)
+    make_env = _load(spec.entry_point)
+    kwargs = dict(getattr(spec, "kwargs", None) or getattr(spec, "_kwargs", None) or {})
+    try:
+        if _version(gym) < (0, 26):  # reset() gives an observation, step() four values
+            env = make_env(**kwargs)
+            if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments with five
+                env = gym.wrappers.StepAPICompatibility(env, False)
+            env = shimmy.GymV21CompatibilityV0(env=env, render_mode=render_mode)
+        else:
+            env = shimmy.GymV26CompatibilityV0(env=make_env(**kwargs | _render_kwargs(render_mode)))
+    except NotImplementedError as error:
+        raise ValueError(f"--game={env_id} cannot be used: {error}") from error
+    limit = max_episode_frames or spec.max_episode_steps
+    return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
+
+
+def _render_kwargs(render_mode: str | None) -> dict[str, str]:
+    return {"render_mode": render_mode} if render_mode else {}
+
+
+def _version(gym: ModuleType) -> tuple[int, ...]:
+    return tuple(int(part) for part in gym.__version__.split(".")[:2])
+
+
+def _load(entry_point: Any) -> Any:
+    if callable(entry_point):
+        return entry_point
+    module, _, name = entry_point.partition(":")
+    return getattr(importlib.import_module(module), name)
