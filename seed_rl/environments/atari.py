@@ -2,6 +2,9 @@
 
 Each observation is a single frame: stacking happens on the learner. The emulator is driven directly, so that
 only the frames that an observation is made of are converted to grayscale.
+
+ale-py's own vector environment is no replacement: it resizes by area and not bilinearly, starts with 0 to 29
+no-ops, and is as fast on one thread (tests/environments/test_atari_vector.py compares frame by frame).
 """
 
 import dataclasses
