@@ -24,7 +24,10 @@ LEARNER = [
     "zstandard>=0.23,<1",
 ]
 ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
+GYM = ["shimmy>=2,<3"]  # for environments of the old gym
 MINATAR = ["minatar>=1.0.15,<2"]
+MINIGRID = ["minigrid>=3,<4"]
+MUJOCO = ["gymnasium[mujoco]>=1.3,<2"]
 PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
 RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
 SWEEP = ["PyYAML>=6,<7", *PLOT]
@@ -36,7 +39,10 @@ DEV = [
     "pytest-timeout>=2.3,<3",
     "ruff>=0.17.5,<0.18",
     *ATARI,
+    *GYM,
     *MINATAR,
+    *MINIGRID,
+    *MUJOCO,
     *RECORD,
     *SWEEP,
     *WANDB,
@@ -74,7 +80,10 @@ setup(
     extras_require={
         "learner": LEARNER,
         "atari": ATARI,
+        "gym": GYM,
         "minatar": MINATAR,
+        "minigrid": MINIGRID,
+        "mujoco": MUJOCO,
         "plot": PLOT,
         "record": RECORD,
         "sweep": SWEEP,

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from seed_rl.agents.base import Agent, FifoConfig, LossOutput, UnrollConfig
 from seed_rl.agents.entropy_cost import EntropyCost
+from seed_rl.agents.reward_scale import RewardScale
 from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
@@ -42,6 +43,7 @@ class VTraceAgent(Agent):
         self._entropy_cost = EntropyCost(
             config.entropy_cost, config.target_entropy, config.entropy_cost_adjustment_speed
         )
+        self._reward_scale = RewardScale(config.discounting) if config.normalize_rewards else None
 
     @property
     def learned_variables(self) -> list[Any]:
@@ -49,8 +51,9 @@ class VTraceAgent(Agent):
         return [*self._network.trainable_variables, *self._entropy_cost.trainable_variables]
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """The network's; an empty tuple where it has none."""
-        return self._network.trunk.initial_state(batch_size)
+        """The network's, or an empty tuple where it has none; with `normalize_rewards`: (that, the sums')."""
+        state = self._network.trunk.initial_state(batch_size)
+        return (state, self._reward_scale.initial_state(batch_size)) if self._reward_scale else state
 
     def act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
@@ -69,19 +72,27 @@ class VTraceAgent(Agent):
     def _act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, choose: Any
     ) -> tuple[AgentOutput, Nest]:
+        if self._reward_scale:
+            state, sums = state
+            sums = self._reward_scale.next_state(env, sums)
         prev_action, env = tf.nest.map_structure(lambda x: x[tf.newaxis], (prev_action, env))
         output, state = self._network.unroll(prev_action, env, state)
+        if self._reward_scale:
+            state = state, sums
         info = {name: array[0] for name, array in output._asdict().items()}
         return AgentOutput(choose(info["policy_parameters"]), info), state
 
     def observe(self, sample: Sample) -> None:
-        """Keeps the running statistics of observations."""
+        """Keeps the running statistics of observations and rewards."""
         self._network.trunk.observe(sample.env)
+        if self._reward_scale:
+            self._reward_scale.observe(sample.env, sample.initial_state[1])
 
     def loss(self, sample: Sample) -> LossOutput:
         """Policy gradient, baseline, entropy and KL terms of unrolls `[T + 1, B, ...]`; see `Agent.loss`."""
         config, distribution = self._config, self._distribution
-        output, _ = self._network.unroll(sample.prev_action, sample.env, sample.initial_state)
+        state = sample.initial_state[0] if self._reward_scale else sample.initial_state
+        output, _ = self._network.unroll(sample.prev_action, sample.env, state)
         # From here on everything is [T, B]: transition t starts at step t and ends at step t + 1.
         policy, values = output.policy_parameters[:-1], output.baseline[:-1]
         behaviour, actions = sample.agent.info["policy_parameters"][:-1], sample.agent.action[:-1]
@@ -91,7 +102,7 @@ class VTraceAgent(Agent):
         targets = vtrace(
             log_rhos=log_prob - distribution.log_prob(behaviour, actions),
             discounts=tf.where(sample.env.done[1:], 0.0, config.discounting),
-            rewards=self._clip_reward(sample.env.reward[1:]),
+            rewards=self._reward(sample.env.reward[1:]),
             values=values,
             bootstrap_value=output.baseline[-1],
             valid=valid,
@@ -120,7 +131,10 @@ class VTraceAgent(Agent):
         metrics["entropy_cost"] = self._entropy_cost.cost()
         return LossOutput(masked_mean(loss, valid, axis=0), None, metrics)
 
-    def _clip_reward(self, reward: tf.Tensor) -> tf.Tensor:
+    def _reward(self, reward: tf.Tensor) -> tf.Tensor:
+        """What the loss makes of rewards."""
+        if self._reward_scale:
+            reward = self._reward_scale.scale(reward)
         if self._config.reward_clipping == "soft_asymmetric":
             return soft_asymmetric(reward)
         return clip_reward(reward, self._config.max_abs_reward)

@@ -55,6 +55,11 @@ class VTraceConfig(NetworkConfig):
         "them into (-1.5, 5), losses weighing less (IMPALA's choice for DMLab-30).",
         choices=("max_abs", "soft_asymmetric"),
     )
+    normalize_rewards: bool = option(
+        False,
+        "Whether the loss divides rewards by the running standard deviation of their discounted sums, before "
+        "they are clipped. The paper does not.",
+    )
     max_abs_reward: float = option(
         0.0, "Highest absolute reward in the loss; 0: not clipped. The paper has 1 on Atari.", at_least=0
     )

@@ -239,6 +239,21 @@ def test_observed_statistics_scale_what_the_policy_sees():
     np.testing.assert_allclose(agent.loss(sample).metrics["kl_old_new"], 0, atol=1e-5)
 
 
+@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 1)])
+def test_with_normalized_rewards_the_size_of_rewards_does_not_matter(lstm_size, frame_stack):
+    losses = []
+    for size in (1.0, 1000.0):
+        options = {"use_last_action_and_reward": False, "lstm_size": lstm_size, "frame_stack": frame_stack}
+        agent, rng = make(normalize_rewards=True, **options), np.random.default_rng(0)
+        shake(agent)
+        env = random_env(rng)
+        tf.random.set_seed(1)
+        sample, _ = play(agent, DISCRETE, env._replace(reward=size * env.reward), agent.initial_state(B))
+        agent.observe(sample)
+        losses.append(agent.loss(sample).loss.numpy())
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
 @pytest.mark.parametrize("lstm_size,target_entropy", [(8, None), (0, 1.0)])
 def test_a_checkpoint_holds_every_learned_variable(tmp_path, lstm_size, target_entropy):
     options = {"lstm_size": lstm_size, "target_entropy": target_entropy}
