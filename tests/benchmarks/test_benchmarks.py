@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import end_to_end, memory, overhead, recall, replay, serving
+from benchmarks import bandwidth, end_to_end, memory, overhead, recall, replay, serving
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 
@@ -144,6 +144,23 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
     growing = read("growing", slope=1)
     assert growing["figures"]["learner"]["growth_mib"] == pytest.approx(50.5)
     assert growing["minutes"] == pytest.approx(1000 / 60, abs=0.01)
+
+
+def test_bandwidth_counts_packing_and_stacking(capsys):
+    pytest.importorskip("ale_py")
+    pytest.importorskip("minatar")
+    assert bandwidth.main(["bandwidth"]) == 0
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["figures"]
+    header = 6
+    for name, packed, plain, frames in [
+        ("atari Pong", 84 * 84, 84 * 84, 4),
+        ("minatar breakout", 50, 400, 1),
+        ("dmlab rooms_watermaze", 72 * 96 * 3, 72 * 96 * 3, 1),
+    ]:
+        sizes = figures[name]
+        assert 0 <= sizes["up"] - packed - header < 2  # and the message around 8 records
+        assert 0 <= sizes["up_not_packed_stacked"] - plain * frames - header < 2
+        assert 4 <= sizes["down"] < 5
 
 
 @pytest.mark.parametrize(
