@@ -18,6 +18,10 @@ from seed_rl.types import ArraySpec
 MIN_STDDEV = 0.01
 # A tanh-normal's actions stay this fraction of the half range off the bounds: what atanh needs in float32.
 BOUND_MARGIN = 1e-6
+# From this fraction of the half range on, actions of a tanh-normal count as one: see TanhNormal.
+TAIL_START = 0.999
+# Below this the normal distribution function is computed from its series.
+_FAR_OUT = -6.0
 # Nodes of the quadrature for a tanh-normal's entropy: error under 0.01 nats for stddev up to 3.
 _NUM_NODES = 32
 
@@ -180,10 +184,12 @@ class Normal(ActionDistribution):
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """Log-density of actions."""
         mean, stddev = self._mean_and_stddev(parameters)
-        base = self._from_action(action)
+        return tf.reduce_sum(self._log_density(mean, stddev, self._from_action(action)), -1)
+
+    def _log_density(self, mean: tf.Tensor, stddev: tf.Tensor, base: tf.Tensor) -> tf.Tensor:
+        """Log-density of each element of the actions that base values become."""
         log_density = -0.5 * tf.square((base - mean) / stddev) - tf.math.log(stddev)
-        log_density -= 0.5 * math.log(2.0 * math.pi) + self._log_jacobian(base)
-        return tf.reduce_sum(log_density, -1)
+        return log_density - 0.5 * math.log(2.0 * math.pi) - self._log_jacobian(base)
 
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
         """Differential entropy in nats."""
@@ -201,7 +207,9 @@ class Normal(ActionDistribution):
 class TanhNormal(Normal):
     """A diagonal normal squashed by tanh and stretched to the bounds of a Box.
 
-    Actions stay BOUND_MARGIN inside the bounds, when sampled and when their density is asked for.
+    Actions stay BOUND_MARGIN inside the bounds. Near a bound tanh is flat: float32 actions no longer tell
+    which base value they came from, and a density computed from them would say anything. So all actions of a
+    tail, from TAIL_START of the half range on, have one density: the tail's probability over its width.
     """
 
     def __init__(self, spec: ArraySpec):
@@ -224,6 +232,16 @@ class TanhNormal(Normal):
         squashed = (super()._from_action(action) - self._middle) / self._half_range
         return tf.atanh(tf.clip_by_value(squashed, -limit, limit))
 
+    def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
+        """Log-density of actions; in a tail its mean over the tail."""
+        mean, stddev = self._mean_and_stddev(parameters)
+        base, edge = self._from_action(action), math.atanh(TAIL_START)
+        in_tail = tf.abs(base) >= edge
+        inside = self._log_density(mean, stddev, tf.where(in_tail, 0.0, base))
+        mass = log_normal_cdf((tf.sign(base) * mean - edge) / stddev)
+        tail = mass - math.log(1.0 - TAIL_START) - tf.math.log(self._half_range)
+        return tf.reduce_sum(tf.where(in_tail, tail, inside), -1)
+
     def _log_jacobian(self, base: tf.Tensor) -> tf.Tensor:
         # log(1 - tanh(x)^2) in a form that neither overflows nor cancels.
         log_slope = 2.0 * (math.log(2.0) - base - tf.nn.softplus(-2.0 * base))
@@ -235,3 +253,14 @@ class TanhNormal(Normal):
         at_nodes = mean[..., tf.newaxis, :] + stddev[..., tf.newaxis, :] * self._nodes[:, np.newaxis]
         log_jacobian = tf.reduce_sum(self._log_jacobian(at_nodes), -1)
         return super().entropy(parameters) + tf.reduce_sum(log_jacobian * self._node_weights, -1)
+
+
+def log_normal_cdf(x: tf.Tensor) -> tf.Tensor:
+    """Log of the standard normal's distribution function, float32, with a gradient however far out `x` is."""
+    far = x < _FAR_OUT
+    near = tf.math.log(0.5 * tf.math.erfc(-tf.where(far, 0.0, x) / math.sqrt(2.0)))
+    # Mills' ratio for what erfc cannot hold: phi(x) / -x (1 - 1/x^2 + 3/x^4).
+    y = tf.where(far, x, _FAR_OUT)
+    inverse = 1.0 / tf.square(y)
+    series = tf.math.log1p(-inverse + 3.0 * tf.square(inverse))
+    return tf.where(far, -0.5 * tf.square(y) - tf.math.log(-y) - 0.5 * math.log(2.0 * math.pi) + series, near)

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
+import scipy.stats
 import tensorflow as tf
 
-from seed_rl.ops.distributions import MIN_STDDEV, distribution_for
+from seed_rl.ops.distributions import MIN_STDDEV, distribution_for, log_normal_cdf
 from seed_rl.types import ArraySpec
 
 DISCRETE = ArraySpec((), "int32", (0,), (4,))
@@ -141,6 +142,39 @@ def test_tanh_normal_is_finite_at_extreme_actions_and_parameters(raw_stddev):
         assert np.isfinite(tape.gradient(total, parameters).numpy()).all()
         sample = distribution.sample(parameters)
         assert np.isfinite(distribution.log_prob(parameters, sample).numpy()).all()
+
+
+@pytest.mark.parametrize("mean,raw_stddev", [(0.0, 0.0), (2.0, 1.0), (-9.0, 0.5)])
+def test_the_tails_of_a_tanh_normal_have_one_density_each(mean, raw_stddev):
+    distribution = distribution_for(ArraySpec((1,), "float32", (-2.0,), (2.0,)))
+    actions = tf.constant([[1.9981], [1.99999], [2.0], [-1.9981], [-2.0]])
+    log_prob = distribution.log_prob(tf.tile([[mean, raw_stddev]], [5, 1]), actions)
+    distances = (np.array([mean, -mean]) - np.arctanh(0.999)) / stddev(raw_stddev)
+    expected = scipy.stats.norm.logcdf(distances) - np.log(2.0 * 0.001)
+    np.testing.assert_allclose(log_prob, expected[[0, 0, 0, 1, 1]], rtol=1e-4)
+
+
+def test_saturated_tanh_normals_are_one_policy_and_do_not_push_each_other():
+    distribution = distribution_for(BOX)
+    far, farther = (tf.tile([[mean, -mean, 0.0, 0.0]], [8, 1]) for mean in (60.0, 90.0))
+    actions = distribution.sample(far)
+    with tf.GradientTape() as tape:
+        tape.watch(farther)
+        ratio = distribution.log_prob(farther, actions) - distribution.log_prob(far, actions)
+    np.testing.assert_allclose(ratio, 0.0, atol=1e-5)
+    np.testing.assert_allclose(tape.gradient(ratio, farther), 0.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("x", [-300.0, -30.0, -6.01, -5.99, -1.0, 0.0, 3.0, 20.0])
+def test_log_normal_cdf_and_its_slope(x):
+    point = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(point)
+        value = log_normal_cdf(point)
+    expected = scipy.stats.norm.logcdf(x)
+    np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
+    slope = np.exp(scipy.stats.norm.logpdf(x) - expected)
+    np.testing.assert_allclose(tape.gradient(value, point), slope, rtol=2e-3, atol=1e-6)
 
 
 def test_tanh_normal_log_prob_of_its_own_samples_recovers_the_base():
