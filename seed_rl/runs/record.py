@@ -17,7 +17,17 @@ from seed_rl.networks.config import NetworkConfig
 from seed_rl.options import Options
 
 _RECORD = "run.json"
-_PACKAGES = ("tensorflow", "keras", "numpy", "grpcio", "protobuf", "gymnasium", "ale-py", "zstandard")
+_PACKAGES = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "keras",
+    "numpy",
+    "grpcio",
+    "protobuf",
+    "gymnasium",
+    "ale-py",
+    "zstandard",
+)
 
 
 @dataclasses.dataclass(frozen=True)

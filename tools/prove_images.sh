@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Builds docker/'s two images and trains Catch in them where no Docker engine runs (Debian 12 or later, as root):
+#
+#   tools/prove_images.sh
+#
+# Docker's registry is not needed, only apt and pip. A Debian that mmdebstrap makes takes the place of the official
+# Python image, buildah builds without an engine, and Podman's service, which speaks Docker's protocol, runs what
+# Docker Compose asks it to. pip in the build is set up as pip is on this machine. Everything is removed at the end.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+TOOLS=(buildah ca-certificates mmdebstrap netavark podman runc)
+COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
+PRESET=catch_vtrace_small
+
+say() { echo "tools/prove_images.sh: $* (${SECONDS} s)" >&2; }
+fail() {
+    echo "tools/prove_images.sh: error: $*" >&2
+    exit 1
+}
+
+clean_up() {
+    [[ -z "${service:-}" ]] || kill "$service" 2>/dev/null || true
+    podman system reset --force >/dev/null 2>&1 || true
+    rm -rf "$work"
+}
+
+# Podman's store, settings and socket, all in $work; limits below those that a container's root may not raise.
+set_up_podman() {
+    export CONTAINERS_STORAGE_CONF="$work/storage.conf" CONTAINERS_CONF="$work/containers.conf"
+    export BUILDAH_ISOLATION=chroot DOCKER_HOST="unix://$work/podman.sock"
+    printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n' "$work/graph" "$work/run" \
+        >"$CONTAINERS_STORAGE_CONF"
+    printf '[containers]\ndefault_ulimits = ["nofile=9000:9000", "nproc=9000:9000"]\n[engine]\nruntime = "runc"\n' \
+        >"$CONTAINERS_CONF"
+}
+
+install_tools() {
+    command -v apt-get >/dev/null && ((EUID == 0)) || fail "this needs Debian's apt and root."
+    if ! dpkg-query -W "${TOOLS[@]}" >/dev/null 2>&1; then
+        apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${TOOLS[@]}"
+    fi >&2 || fail "apt-get could not install ${TOOLS[*]}; what it says above names the reason."
+    mmdebstrap --quiet --variant=extract --include=docker-compose "$COMPOSE_RELEASE" "$work/compose" >&2
+    mmdebstrap --quiet --variant=minbase --include=python3,python3-venv bookworm "$work/base.tar" >&2
+    podman import --quiet "$work/base.tar" localhost/seed_rl-base:latest >/dev/null
+    rm "$work/base.tar"
+}
+
+# The options that give a build this machine's pip settings, and the files and folders that they name.
+pip_volumes() {
+    local path
+    {
+        echo '[global]'
+        python3 -m pip config list | sed -nE "s/^(:env:|global)\.([a-z-]+)='(.*)'$/\2 = \3/p" | awk '!seen[$1]++'
+    } >"$work/pip.conf"
+    echo "--volume=$work/pip.conf:/etc/pip.conf:ro"
+    for path in $(grep -oE '/[A-Za-z0-9._/-]+' "$work/pip.conf"); do
+        path="$(realpath -m "$path")"
+        [[ ! -e "$path" ]] || echo "--volume=$path:$path:ro"
+    done
+}
+
+build() {
+    local target volumes
+    mapfile -t volumes < <(pip_volumes)
+    for target in actor learner; do
+        buildah bud --quiet --layers --format docker "${volumes[@]}" --build-arg BASE=localhost/seed_rl-base \
+            --target "$target" -t "seed_rl-$target" -f docker/Dockerfile . >/dev/null ||
+            fail "the image of the $target could not be built; what buildah says above names the reason."
+        say "built the $target: $(podman image inspect --format '{{.Size}}' "seed_rl-$target") bytes."
+    done
+}
+
+# What must not be in an image, and whom it runs as.
+inspect() {
+    local target
+    for target in actor learner; do
+        podman run --rm --network=none --entrypoint bash "seed_rl-$target" -c '
+            ((UID == 1000)) && ! command -v gcc cc make cmake git && ! ls -d .git .venv runs tests 2>/dev/null' ||
+            fail "the image of the $target runs as root, or holds build tools or what .dockerignore should keep out."
+    done
+    ! podman run --rm --network=none --entrypoint python seed_rl-actor -c 'import tensorflow' 2>/dev/null ||
+        fail "the image of the actor holds TensorFlow."
+}
+
+compose() { "$work"/compose/usr/libexec/docker/cli-plugins/docker-compose -f docker/compose.yaml "$@"; }
+
+in_learner() { podman exec seed_rl-learner-1 "$@"; }
+
+# Waits until the command says yes.
+until_true() {
+    local deadline=$((SECONDS + 180))
+    until "$@" >/dev/null 2>&1; do
+        ((SECONDS < deadline)) || fail "'$*' was still not true after 180 s."
+        sleep 1
+    done
+}
+
+# Trains with the documented command: stopped once, gone on with, and scaled while it runs.
+train() {
+    podman system service --time=0 "$DOCKER_HOST" &
+    service=$!
+    until_true test -S "$work/podman.sock"
+    compose config --quiet
+    compose --profile gpu config --quiet
+    compose up --detach --no-build --scale actor=2
+    until_true in_learner test -s "/runs/$PRESET/metrics.jsonl"
+    in_learner python /opt/healthcheck.py unix:/run/seed_rl/learner.sock
+    say "two actors train."
+    compose stop learner
+    [[ "$(podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner did not end well when it was stopped."
+    compose up --detach --no-build --scale actor=3
+    until_true in_learner test -d "/runs/$PRESET/checkpoints"
+    say "three actors go on."
+    [[ "$(timeout 300 podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner failed: $(compose logs learner)"
+    compose logs --no-log-prefix learner | tail -n 3 >&2
+    podman run --rm --network=none -v seed_rl_runs:/runs --entrypoint python seed_rl-learner -c "
+import json
+lines = [json.loads(line) for line in open('/runs/$PRESET/metrics.jsonl')]
+assert lines[-1]['env_frames'] >= 400_000 and lines[-1]['mean_return'] > 0.9, lines[-1]
+print('mean return', lines[-1]['mean_return'])" || fail "Catch was not learned."
+    compose down --volumes
+}
+
+work="$(mktemp -d)"
+trap clean_up EXIT
+set_up_podman
+install_tools
+say "the tools and the base are there."
+build
+inspect
+train
+say "done."
