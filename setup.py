@@ -39,6 +39,7 @@ DEV = [
     "pytest>=8.3,<10",
     "pytest-timeout>=2.3,<3",
     "ruff>=0.17.5,<0.18",
+    "trustme>=1.2,<2",
     *ATARI,
     *GYM,
     *MINATAR,

@@ -59,7 +59,7 @@ def _end(config: ClientConfig, trips: RoundTrips) -> NoReturn:
 def _act(config: ClientConfig, trips: RoundTrips) -> None:
     actor_config = ActorConfig(
         server_address=config.server_address,
-        task=config.task,
+        task=str(config.task),
         env_batch_size=config.streams * config.envs_per_message,
         num_env_groups=config.streams,
         seed=0,

@@ -4,12 +4,13 @@ Examples:
   python -m seed_rl.actor_main --environment=catch --server_address=unix:/tmp/seed_rl.sock --task=0 \
     --env_batch_size=8
   python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 \
-    --task=3 --env_batch_size=16 --num_env_groups=2
+    --tls_authority=ca.pem --token_file=token --task=auto --env_batch_size=16 --num_env_groups=2
 
 Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 1 otherwise.
 """
 
 import logging
+import os
 import sys
 
 from seed_rl.actor.config import ActorConfig
@@ -21,16 +22,22 @@ from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.wire.client import LearnerGoneError, RefusedError
+from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 
 
 def main(argv: list[str]) -> int:
     """Runs an actor until training has ended; returns the exit code."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    line = parse(argv, __doc__, (ActorConfig,), with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
+    line = parse(
+        argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False, elsewhere=(LearnerConfig, LocalConfig)
+    )
     config, environment_config = line.read(ActorConfig), line.environment_config()
+    security_config = line.read(SecurityConfig)
     with usage_errors():
+        security = load_security(security_config, os.environ)
+        check_connecting(config.server_address, security_config, security)
         suite = environments.suite(line.environment)
-        actor = Actor(config, line.environment, suite, environment_config)
+        actor = Actor(config, line.environment, suite, environment_config, security)
     try:
         actor.run()
     except RefusedError as error:

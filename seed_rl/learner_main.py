@@ -4,11 +4,12 @@ Examples:
   python -m seed_rl.learner_main --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \
     --num_envs=16 --logdir=runs/catch
   python -m seed_rl.learner_main --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \
-    --num_envs=256 --logdir=runs/pong
+    --tls_certificate=learner.pem --tls_key=learner.key --token_file=token --num_envs=256 --logdir=runs/pong
 
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
 """
 
+import os
 import signal
 import threading
 from typing import Any
@@ -26,6 +27,7 @@ from seed_rl.learner.quiet import quiet_start
 from seed_rl.options import Options
 from seed_rl.runs import record
 from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
 
 def main(argv: list[str]) -> int:
@@ -33,12 +35,16 @@ def main(argv: list[str]) -> int:
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    line = parse(argv, __doc__, (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
+    line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, environment_config, agent_config = (
         line.read(LearnerConfig),
         line.environment_config(),
         line.agent_config(),
     )
+    security_config = line.read(SecurityConfig)
+    with usage_errors():
+        security = load_security(security_config, os.environ)
+        check_listening(config.server_address, security_config, security)
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")
@@ -49,7 +55,7 @@ def main(argv: list[str]) -> int:
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     with quiet_start():
         everything = {**settings, "environment": recorded["environment"]}
-        learner = _make_learner(line, config, agent_config, identity, everything)
+        learner = _make_learner(line, config, agent_config, identity, security, everything)
     if stop.is_set():
         return 0
     with usage_errors():
@@ -74,6 +80,7 @@ def _make_learner(
     config: LearnerConfig,
     agent_config: Options,
     identity: EnvironmentIdentity,
+    security: Security,
     settings: dict[str, Any],
 ):
     """Imports TensorFlow, sets its threads and seeds, and builds the learner."""
@@ -90,7 +97,7 @@ def _make_learner(
     with usage_errors():
         assert line.agent is not None
         agent = agents.make_agent(line.agent, agent_config, identity.spec, config.num_envs)
-        return Learner(config, identity, agent, settings)
+        return Learner(config, identity, agent, settings, security)
 
 
 if __name__ == "__main__":

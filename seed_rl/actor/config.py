@@ -12,8 +12,10 @@ class ActorConfig(Options):
     server_address: str = option(
         "unix:/tmp/seed_rl.sock", "Where the learner listens: unix:PATH or HOST:PORT."
     )
-    task: int = option(
-        0, "Number of this actor, from 0; its environments are task x env_batch_size on.", at_least=0
+    task: str = option(
+        "0",
+        "Number of this actor, from 0; its environments are task x env_batch_size on. auto: the learner "
+        "gives it one that is free, so that actors may come and go.",
     )
     env_batch_size: int = option(1, "Environments in this actor, stepped one after the other.", at_least=1)
     num_env_groups: int = option(
@@ -30,11 +32,21 @@ class ActorConfig(Options):
         at_least=0,
     )
     connect_timeout_secs: float = option(
-        300.0, "An actor that cannot reach a learner for this many seconds gives up with an error.", above=0
+        300.0,
+        "An actor that cannot reach a learner, or is given no task, for this many seconds gives up with an "
+        "error.",
+        above=0,
     )
 
+    @property
+    def fixed_task(self) -> int | None:
+        """The task's number; None where the learner chooses it."""
+        return None if self.task == "auto" else int(self.task)
+
     def validate(self) -> None:
-        """Groups must be equal in size."""
+        """Tasks are numbers, and groups must be equal in size."""
+        if self.task != "auto" and not (self.task.isascii() and self.task.isdigit()):
+            raise ValueError(f"--task={self.task} is not valid; give a number from 0 on, or auto.")
         if self.env_batch_size % self.num_env_groups:
             raise ValueError(
                 f"--env_batch_size={self.env_batch_size} cannot be split into --num_env_groups="

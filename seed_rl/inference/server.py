@@ -14,6 +14,7 @@ from seed_rl.inference.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import add_InferenceServicer_to_server
 from seed_rl.wire.protocol import EnvironmentIdentity, channel_options
+from seed_rl.wire.security import Security, TokenCheck
 
 _GRACE_SECS = 3.0
 
@@ -34,6 +35,7 @@ class InferenceServer:
         max_envs_per_message: int,
         on_lease: Callable[[Lease], None] = lambda lease: None,
         on_episodes: Callable[[list[pb.Episode]], None] = lambda episodes: None,
+        security: Security = Security(),  # noqa: B008 (immutable)
     ):
         """Starts listening.
 
@@ -45,6 +47,7 @@ class InferenceServer:
           max_envs_per_message: largest environment group.
           on_lease: called for each accepted stream.
           on_episodes: called with the episodes that actors report.
+          security: TLS and token that actors need.
 
         Raises:
           AddressError: the address cannot be listened on.
@@ -60,9 +63,17 @@ class InferenceServer:
                 identity, num_envs, max_envs_per_message, batcher, on_lease, on_episodes
             )
             options = [*channel_options(service.max_message_bytes), ("grpc.so_reuseport", 0)]
-            server = grpc.aio.server(options=options, compression=grpc.Compression.NoCompression)
+            server = grpc.aio.server(
+                options=options,
+                compression=grpc.Compression.NoCompression,
+                interceptors=[TokenCheck(security.token)] if security.token else [],
+            )
             add_InferenceServicer_to_server(service, server)
-            self.port = server.add_insecure_port(address)
+            credentials = security.server_credentials()
+            if credentials is None:
+                self.port = server.add_insecure_port(address)
+            else:
+                self.port = server.add_secure_port(address, credentials)
             await server.start()
             return server, service
 

@@ -48,7 +48,7 @@ class _Refused(Exception):
 
 
 class InferenceService(InferenceServicer):
-    """Describe and Act, as protos/inference.proto says."""
+    """Describe, LeaseTask and Act, as protos/inference.proto says."""
 
     def __init__(
         self,
@@ -95,6 +95,17 @@ class InferenceService(InferenceServicer):
     async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
         """What the learner expects."""
         return self._description
+
+    async def LeaseTask(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
+        """A task for an actor that takes any."""
+        try:
+            task, must_restart = self._slots.reserve(
+                request.run_id, request.num_envs, request.task, time.monotonic()
+            )
+        except SlotRefusedError as error:
+            codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
+            await context.abort(codes[error.out_of_range], str(error))
+        return pb.TaskLease(task=task, must_restart=must_restart)
 
     async def Act(self, request_iterator: Any, context: Any) -> None:
         """The conversation with one environment group."""

@@ -109,7 +109,7 @@ def make_plan(line: CommandLine, server_address: str) -> Plan:
     learner = {**shared, "num_envs": local.num_actors * local.env_batch_size, "logdir": str(logdir)}
     actor = {**shared, "env_batch_size": local.env_batch_size}
     line.read(LearnerConfig, **learner)
-    line.read(ActorConfig, **actor, task=0)
+    line.read(ActorConfig, **actor, task="0")
 
     own = option_names(LocalConfig)
     agent_classes = [line.agent_class] if line.agent_class else []

@@ -25,6 +25,7 @@ from seed_rl.training.metrics import MetricsWriter
 from seed_rl.training.progress import ProgressDisplay
 from seed_rl.training.trainer import Trainer, UpdateOutput
 from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import Security
 
 # How soon the training thread notices, while it has no batch, that it should stop.
 _POLL_SECS = 0.2
@@ -39,6 +40,7 @@ class Learner:
         identity: EnvironmentIdentity,
         agent: Agent,
         settings: Mapping[str, Any] | None = None,
+        security: Security = Security(),  # noqa: B008 (immutable)
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves nobody yet.
 
@@ -47,12 +49,13 @@ class Learner:
           identity: the environments.
           agent: what learns; its variables are overwritten by a checkpoint.
           settings: of the run, a nest of dicts, for the logs.
+          security: TLS and token that actors need.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
         """
         self._config, self._identity, self._agent = config, identity, agent
-        self._settings = settings or {}
+        self._settings, self._security = settings or {}, security
         self._trainer = Trainer(agent, config)
         self._checkpointer = Checkpointer(
             config.logdir, agent, self._trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
@@ -100,7 +103,7 @@ class Learner:
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
         """
         config = self._config
-        inference = Inference(config, self._identity, self._core, self._figures)
+        inference = Inference(config, self._identity, self._core, self._figures, self._security)
         display = ProgressDisplay(config.total_environment_frames, self._frames())
         metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project)
         source: Source | Lockstep = (

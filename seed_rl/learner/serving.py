@@ -12,6 +12,7 @@ from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.types import Unroll
 from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import Security
 
 
 class Inference:
@@ -23,6 +24,7 @@ class Inference:
         identity: EnvironmentIdentity,
         core: InferenceCore,
         figures: RunFigures,
+        security: Security,
     ):
         """Starts serving; in a synchronous run the inference is left to `answer`.
 
@@ -42,6 +44,7 @@ class Inference:
             config.inference_batch_size,
             figures.on_lease,
             figures.on_episodes,
+            security,
         )
         self._threads = [
             threading.Thread(target=self._serve, name=f"inference-{i}", daemon=True)

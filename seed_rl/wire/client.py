@@ -10,20 +10,17 @@ from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
-from seed_rl.wire.protocol import (
-    PROTOCOL_VERSION,
-    EnvironmentIdentity,
-    channel_options,
-    differences,
-    max_message_bytes,
-)
+from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, channel_options, differences
+from seed_rl.wire.security import Security
+
+_PROBE_SECS = 5.0
 
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
     grpc.StatusCode.FAILED_PRECONDITION,
     grpc.StatusCode.OUT_OF_RANGE,
-    grpc.StatusCode.ALREADY_EXISTS,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.UNIMPLEMENTED,
 }
 
@@ -32,12 +29,22 @@ class RefusedError(Exception):
     """The learner refuses this actor; the message is its sentence. Coming back unchanged is no use."""
 
 
+class TaskTakenError(RefusedError):
+    """Another actor has these environments."""
+
+
 class LearnerGoneError(Exception):
     """The learner cannot be reached (any more); it may come back."""
 
 
+class NoFreeTaskError(LearnerGoneError):
+    """Other actors have all environments; one of them may leave."""
+
+
 def translate(error: grpc.RpcError) -> Exception:
-    """A gRPC error as one of the two above."""
+    """A gRPC error as one of those above."""
+    if error.code() == grpc.StatusCode.ALREADY_EXISTS:
+        return TaskTakenError(error.details())
     if error.code() in _REFUSALS:
         return RefusedError(error.details() or error.code().name)
     return LearnerGoneError(f"{error.code().name}: {error.details()}")
@@ -47,13 +54,18 @@ class Stream:
     """One Act stream. At most one step is unanswered; `send` returns at once, `receive` waits."""
 
     def __init__(
-        self, stub: InferenceStub, hello: pb.Hello, step_codec: StepCodec, action_codec: ActionCodec
+        self,
+        stub: InferenceStub,
+        metadata: list[tuple[str, str]],
+        hello: pb.Hello,
+        step_codec: StepCodec,
+        action_codec: ActionCodec,
     ):
         """Opens the stream and introduces this actor's group."""
         self._step_codec, self._action_codec = step_codec, action_codec
         self._requests: queue.SimpleQueue[pb.ActRequest | None] = queue.SimpleQueue()
         self._requests.put(pb.ActRequest(hello=hello))
-        self._responses = stub.Act(iter(self._requests.get, None))
+        self._responses = stub.Act(iter(self._requests.get, None), metadata=metadata)
 
     def send(self, output: EnvOutput, episodes: list[pb.Episode]) -> None:
         """Sends one agent step `[N, ...]` of the group."""
@@ -82,24 +94,43 @@ class Stream:
 
 
 class Connection:
-    """A channel to the learner, with the sizes and options that the environments need."""
+    """A channel to the learner."""
 
-    def __init__(self, address: str, identity: EnvironmentIdentity, num_envs_per_message: int):
+    def __init__(self, address: str, security: Security = Security()):  # noqa: B008 (immutable)
         """Prepares a connection to `address` (unix:PATH or HOST:PORT); nothing is sent yet."""
-        self._identity = identity
-        self._step_codec = StepCodec(identity.spec)
-        self._action_codec = ActionCodec(identity.spec.action)
-        limit = max_message_bytes(self._step_codec.record_bytes, num_envs_per_message)
         options = [
-            *channel_options(limit),
+            *channel_options(-1),  # The learner is the one that refuses what is too large.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
         ]
-        self._channel = grpc.insecure_channel(address, options, grpc.Compression.NoCompression)
+        self._channel = security.channel(address, options)
+        self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)
 
-    def check(self, timeout_secs: float) -> pb.Description:
+    def lease_task(self, run_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
+        """Waits for the learner, and asks it for a task that no other actor has.
+
+        Args:
+          run_id: of this process.
+          num_envs: environments of this actor.
+          task: what it had before; -1: none.
+          timeout_secs: longest wait for an answer.
+
+        Raises:
+          NoFreeTaskError: there is none now.
+          RefusedError: there will be none for an actor of this size, or the token is wrong.
+          LearnerGoneError: no answer in time.
+        """
+        request = pb.LeaseRequest(run_id=run_id, num_envs=num_envs, task=task)
+        try:
+            return self._call(self._stub.LeaseTask, request, timeout_secs)
+        except grpc.RpcError as error:
+            if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
+                raise NoFreeTaskError(error.details()) from None
+            raise translate(error) from None
+
+    def check(self, identity: EnvironmentIdentity, timeout_secs: float) -> pb.Description:
         """Waits for the learner to answer Describe, and compares its environments with ours.
 
         Raises:
@@ -107,7 +138,7 @@ class Connection:
           LearnerGoneError: no answer in time.
         """
         try:
-            description = self._stub.Describe(pb.DescribeRequest(), timeout=timeout_secs, wait_for_ready=True)
+            description = self._call(self._stub.Describe, pb.DescribeRequest(), timeout_secs)
         except grpc.RpcError as error:
             raise translate(error) from None
         if description.protocol_version != PROTOCOL_VERSION:
@@ -115,24 +146,35 @@ class Connection:
                 f"The learner speaks protocol version {description.protocol_version} and this actor version "
                 f"{PROTOCOL_VERSION}: install the same seed_rl on both."
             )
-        mine = self.hello(run_id=0, task=0, first_env=0, num_envs=0)
-        found = differences(mine, description)
+        found = differences(make_hello(identity), description)
         if found:
             raise RefusedError(
                 f"This actor does not fit the learner ({'; '.join(found)}): start both with the same flags."
             )
         return description
 
-    def hello(self, **fields: Any) -> pb.Hello:
-        """A Hello of these environments; `fields`: run_id, task, first_env, num_envs."""
-        message = pb.Hello(protocol_version=PROTOCOL_VERSION, **fields)
-        self._identity.describe_into(message)
-        return message
-
-    def open(self, hello: pb.Hello) -> Stream:
+    def open(self, identity: EnvironmentIdentity, hello: pb.Hello) -> Stream:
         """Opens the stream of one environment group."""
-        return Stream(self._stub, hello, self._step_codec, self._action_codec)
+        codecs = StepCodec(identity.spec), ActionCodec(identity.spec.action)
+        return Stream(self._stub, self._metadata, hello, *codecs)
 
     def close(self) -> None:
         """Closes the channel and with it every stream."""
         self._channel.close()
+
+    def _call(self, method: Any, request: Any, timeout_secs: float) -> Any:
+        """Calls a method as soon as the learner listens."""
+        try:
+            return method(request, timeout=timeout_secs, wait_for_ready=True, metadata=self._metadata)
+        except grpc.RpcError as error:
+            if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
+                raise
+        # Whoever waits is not told what went wrong; whoever does not is: a certificate, or nobody there.
+        return method(request, timeout=_PROBE_SECS, metadata=self._metadata)
+
+
+def make_hello(identity: EnvironmentIdentity, **fields: Any) -> pb.Hello:
+    """A Hello of these environments; `fields`: run_id, task, first_env, num_envs."""
+    message = pb.Hello(protocol_version=PROTOCOL_VERSION, **fields)
+    identity.describe_into(message)
+    return message

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 
 import grpc
 import numpy as np
@@ -11,7 +12,7 @@ from seed_rl.inference import service as service_module
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from seed_rl.wire.client import Connection, LearnerGoneError, RefusedError
+from seed_rl.wire.client import Connection, LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentIdentity
 
@@ -46,18 +47,18 @@ class Harness:
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 
-    def connect(self, identity=identity(), num_envs=MAX_GROUP):  # noqa: B008 (frozen)
-        connection = Connection(self.address, identity, num_envs)
+    def connect(self):
+        connection = Connection(self.address)
         self._stack.callback(connection.close)
         return connection
 
-    def join(self, run_id=1, first_env=0, num_envs=2, connection=None, **changes):
+    def join(self, run_id=1, first_env=0, num_envs=2, identity=identity(), **changes):  # noqa: B008 (frozen)
         """A stream that has said hello."""
-        connection = connection or self.connect()
-        hello = connection.hello(run_id=run_id, task=0, first_env=first_env, num_envs=num_envs)
+        connection = self.connect()
+        hello = make_hello(identity, run_id=run_id, task=0, first_env=first_env, num_envs=num_envs)
         for name, value in changes.items():
             setattr(hello, name, value)
-        stream = connection.open(hello)
+        stream = connection.open(identity, hello)
         self._stack.callback(stream.close)
         return stream
 
@@ -122,7 +123,7 @@ def status(call):
 
 
 def test_describe_tells_what_the_learner_expects(harness):
-    description = harness.connect().check(DEADLINE_SECS)
+    description = harness.connect().check(identity(), DEADLINE_SECS)
     assert description.num_envs == NUM_ENVS
     assert description.max_environments_per_message == MAX_GROUP
     assert dict(description.settings) == {"rows": "10"}
@@ -141,13 +142,13 @@ def test_describe_tells_what_the_learner_expects(harness):
 )
 def test_describe_refuses_other_environments(harness, mine, words):
     with pytest.raises(RefusedError, match=words):
-        harness.connect(mine).check(DEADLINE_SECS)
+        harness.connect().check(mine, DEADLINE_SECS)
 
 
 def test_describe_without_a_learner_says_so(tmp_path):
-    connection = Connection(f"unix:{tmp_path}/nobody", identity(), 1)
-    with pytest.raises(LearnerGoneError, match="DEADLINE_EXCEEDED"):
-        connection.check(0.1)
+    connection = Connection(f"unix:{tmp_path}/nobody")
+    with pytest.raises(LearnerGoneError, match="UNAVAILABLE"):
+        connection.check(identity(), 0.1)
     connection.close()
 
 
@@ -187,7 +188,7 @@ def test_other_protocol_version_is_refused(harness):
     ],
 )
 def test_hello_of_other_environments_is_refused(harness, mine, words):
-    assert words in refusal(harness.join(connection=harness.connect(mine)))
+    assert words in refusal(harness.join(identity=mine))
 
 
 def test_environments_out_of_range_are_refused(harness):
@@ -195,7 +196,7 @@ def test_environments_out_of_range_are_refused(harness):
 
 
 def test_group_larger_than_a_batch_is_refused(harness):
-    stream = harness.join(num_envs=5, connection=harness.connect(num_envs=5))
+    stream = harness.join(num_envs=5)
     sentence = refusal(stream, step_of(*range(5)))
     assert "A group of 5 environments exceeds the learner's --inference_batch_size=4" in sentence
 
@@ -259,7 +260,7 @@ BAD_STEPS = {
 def test_bad_step_ends_only_its_own_stream(harness, step, words):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    hello = harness.connect().hello(run_id=2, task=1, first_env=2, num_envs=2)
+    hello = make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2)
     messages = pb.ActRequest(hello=hello), pb.ActRequest(step=step)
     code, sentence = status(harness.raw_call(*(m.SerializeToString() for m in messages)))
     assert code == grpc.StatusCode.INVALID_ARGUMENT
@@ -280,7 +281,7 @@ def test_first_message_must_be_a_hello(harness, messages):
 
 
 def test_second_hello_is_refused(harness):
-    hello = pb.ActRequest(hello=harness.connect().hello(run_id=2, task=1, first_env=2, num_envs=2))
+    hello = pb.ActRequest(hello=make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2))
     code, sentence = status(harness.raw_call(*[hello.SerializeToString()] * 2))
     assert (code, sentence) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -292,7 +293,7 @@ def test_second_hello_is_refused(harness):
 def test_garbage_ends_only_its_own_stream(harness, after_hello):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    hello = pb.ActRequest(hello=harness.connect().hello(run_id=2, task=1, first_env=2, num_envs=2))
+    hello = pb.ActRequest(hello=make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2))
     messages = [hello.SerializeToString()] * after_hello + [b"\xff\xfe garbage \x00"]
     status(harness.raw_call(*messages))
     assert ask(good, 3, 4, done=False) == [3, 4]
@@ -302,12 +303,33 @@ def test_garbage_ends_only_its_own_stream(harness, after_hello):
 def test_oversized_message_ends_only_its_own_stream(harness):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    limit = harness.connect().check(DEADLINE_SECS).max_message_bytes
+    limit = harness.connect().check(identity(), DEADLINE_SECS).max_message_bytes
     huge = pb.ActRequest(step=pb.Step(records=bytes(limit + 1))).SerializeToString()
     code, sentence = status(harness.raw_call(huge))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
     assert str(limit) in sentence
     assert ask(good, 3, 4, done=False) == [3, 4]
+
+
+def test_tasks_are_leased_given_up_and_taken_again(harness):
+    def lease(run_id, task=-1, num_envs=4):
+        return harness.connect().lease_task(run_id, num_envs, task, DEADLINE_SECS)
+
+    assert (lease(1).task, lease(2).task, lease(1).task) == (0, 1, 0)
+    with pytest.raises(NoFreeTaskError, match="All 8 environments of the learner are taken"):
+        lease(3)
+    with pytest.raises(RefusedError, match="An actor of 9 environments does not fit the learner's 8"):
+        lease(3, num_envs=9)
+    stream = harness.join(run_id=2, first_env=4, num_envs=4)
+    assert ask(stream, 1, 2, 3, 4) == [1, 2, 3, 4]
+    with pytest.raises(NoFreeTaskError):
+        lease(3)
+    stream.close()
+    deadline, taken = time.monotonic() + DEADLINE_SECS, None
+    while taken is None and time.monotonic() < deadline:
+        with contextlib.suppress(NoFreeTaskError):  # until the server sees that the stream has ended
+            taken = lease(3)
+    assert (taken.task, taken.must_restart) == (1, True)
 
 
 def test_client_that_vanishes_in_mid_batch_harms_nobody(harness):

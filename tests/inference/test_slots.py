@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seed_rl.inference.slots import SlotRefusedError, Slots
+from seed_rl.inference.slots import RESERVATION_SECS, SlotRefusedError, Slots
 
 
 def test_lease_names_its_environments():
@@ -57,3 +57,85 @@ def test_new_runs_and_restarts_are_told_from_reconnections():
     assert claimed(1) == (False, False)  # The same process again.
     assert claimed(2) == (True, True)  # Another process in its place.
     assert claimed(2) == (False, False)
+
+
+def test_a_part_that_others_had_is_a_restart_too():
+    slots = Slots(8)
+    slots.release(slots.claim(1, 0, 0, 4))
+    slots.release(slots.claim(2, 1, 2, 2))
+    lease = slots.claim(1, 0, 0, 4)
+    assert (lease.is_new_run, lease.is_restart) == (True, True)
+
+
+def reserve(slots, run_id, num_envs=2, task=-1, now=0.0):
+    return slots.reserve(run_id, num_envs, task, now)[0]
+
+
+def test_reserved_tasks_differ_and_asking_again_gives_the_same():
+    slots = Slots(6)
+    assert [reserve(slots, run_id) for run_id in (1, 2, 3, 2, 1)] == [0, 1, 2, 1, 0]
+    with pytest.raises(SlotRefusedError, match=r"All 6 .* taken by other actors; start fewer") as caught:
+        reserve(slots, 4)
+    assert not caught.value.out_of_range
+
+
+def test_a_reservation_ends_after_a_silence():
+    slots = Slots(2)
+    assert reserve(slots, 1, now=0.0) == 0
+    with pytest.raises(SlotRefusedError):
+        reserve(slots, 2, now=RESERVATION_SECS - 1)
+    assert reserve(slots, 2, now=RESERVATION_SECS) == 0
+
+
+def test_a_reservation_ends_when_all_of_its_environments_are_claimed_and_then_given_up():
+    slots = Slots(4)
+    assert reserve(slots, 1, num_envs=4) == 0
+    first = slots.claim(1, 0, 0, 2)
+    slots.release(first)
+    with pytest.raises(SlotRefusedError):  # Half of it was claimed: it may still be claiming.
+        reserve(slots, 2, num_envs=4)
+    both = slots.claim(1, 0, 0, 2), slots.claim(1, 0, 2, 2)
+    with pytest.raises(SlotRefusedError):
+        reserve(slots, 2, num_envs=4)
+    for lease in both:
+        slots.release(lease)
+    assert reserve(slots, 2, num_envs=4) == 0
+
+
+def test_a_task_that_an_actor_had_is_its_own_while_it_is_free():
+    slots = Slots(6)
+    assert reserve(slots, 1, task=2) == 2
+    assert reserve(slots, 2, task=2) == 0
+    assert reserve(slots, 3, task=77) == 1
+
+
+def test_the_streams_of_an_actor_that_comes_back_do_not_stand_in_its_way():
+    slots = Slots(4)
+    slots.claim(1, 1, 2, 2)
+    assert slots.reserve(1, 2, 1, 0.0) == (1, False)
+    assert slots.reserve(2, 2, 1, 0.0) == (0, False)
+
+
+def test_actors_of_different_sizes_do_not_overlap():
+    slots = Slots(8)
+    slots.claim(1, 0, 0, 3)
+    assert reserve(slots, 2, num_envs=2) == 2
+    assert reserve(slots, 3, num_envs=1) == 3
+    with pytest.raises(SlotRefusedError):
+        reserve(slots, 4, num_envs=4)
+
+
+@pytest.mark.parametrize("num_envs", [9, 0, -1])
+def test_an_actor_that_can_never_fit_is_told_so(num_envs):
+    with pytest.raises(SlotRefusedError, match=r"does not fit the learner's 8; lower") as caught:
+        reserve(Slots(8), 1, num_envs)
+    assert caught.value.out_of_range
+
+
+def test_whoever_gets_what_another_had_must_restart():
+    slots = Slots(4)
+    slots.release(slots.claim(1, 0, 0, 2))
+    assert slots.reserve(1, 2, 0, 0.0) == (0, False)
+    slots = Slots(4)
+    slots.release(slots.claim(1, 0, 1, 1))
+    assert slots.reserve(2, 2, 0, 0.0) == (0, True)

@@ -91,7 +91,7 @@ class Players:
 
     def _play(self, address, task):
         config = ActorConfig(
-            address, task, ENVS_PER_ACTOR, num_env_groups=2, connect_timeout_secs=DEADLINE_SECS
+            address, str(task), ENVS_PER_ACTOR, num_env_groups=2, connect_timeout_secs=DEADLINE_SECS
         )
         actor = Actor(config, "catch", SUITE, ENVIRONMENT)
         try:

@@ -55,6 +55,24 @@ class Description(_message.Message):
     max_message_bytes: int
     def __init__(self, protocol_version: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., num_envs: _Optional[int] = ..., num_action_repeats: _Optional[int] = ..., max_environments_per_message: _Optional[int] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
 
+class LeaseRequest(_message.Message):
+    __slots__ = ("run_id", "num_envs", "task")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    run_id: int
+    num_envs: int
+    task: int
+    def __init__(self, run_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., task: _Optional[int] = ...) -> None: ...
+
+class TaskLease(_message.Message):
+    __slots__ = ("task", "must_restart")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    MUST_RESTART_FIELD_NUMBER: _ClassVar[int]
+    task: int
+    must_restart: bool
+    def __init__(self, task: _Optional[int] = ..., must_restart: bool = ...) -> None: ...
+
 class ActRequest(_message.Message):
     __slots__ = ("hello", "step")
     HELLO_FIELD_NUMBER: _ClassVar[int]

@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + f' but the generated code in inference_pb2_grpc.py depends on'
+        + ' but the generated code in inference_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -39,6 +39,11 @@ class InferenceStub(object):
                 request_serializer=inference__pb2.DescribeRequest.SerializeToString,
                 response_deserializer=inference__pb2.Description.FromString,
                 _registered_method=True)
+        self.LeaseTask = channel.unary_unary(
+                '/seed_rl.Inference/LeaseTask',
+                request_serializer=inference__pb2.LeaseRequest.SerializeToString,
+                response_deserializer=inference__pb2.TaskLease.FromString,
+                _registered_method=True)
         self.Act = channel.stream_stream(
                 '/seed_rl.Inference/Act',
                 request_serializer=inference__pb2.ActRequest.SerializeToString,
@@ -51,6 +56,13 @@ class InferenceServicer(object):
 
     def Describe(self, request, context):
         """What the learner expects. Cheap; may be called at any time.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeaseTask(self, request, context):
+        """For actors that come and go (--task=auto): a task that no other actor has.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -70,6 +82,11 @@ def add_InferenceServicer_to_server(servicer, server):
                     servicer.Describe,
                     request_deserializer=inference__pb2.DescribeRequest.FromString,
                     response_serializer=inference__pb2.Description.SerializeToString,
+            ),
+            'LeaseTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeaseTask,
+                    request_deserializer=inference__pb2.LeaseRequest.FromString,
+                    response_serializer=inference__pb2.TaskLease.SerializeToString,
             ),
             'Act': grpc.stream_stream_rpc_method_handler(
                     servicer.Act,
@@ -104,6 +121,33 @@ class Inference(object):
             '/seed_rl.Inference/Describe',
             inference__pb2.DescribeRequest.SerializeToString,
             inference__pb2.Description.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeaseTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/seed_rl.Inference/LeaseTask',
+            inference__pb2.LeaseRequest.SerializeToString,
+            inference__pb2.TaskLease.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,203 @@
+"""Who may listen and speak over TCP: TLS, a token that both ends share, and when they may be done without."""
+
+import dataclasses
+import hmac
+import ipaddress
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+
+from seed_rl.options import Options, option
+
+TOKEN_VARIABLE = "SEED_RL_TOKEN"
+
+_METADATA_KEY = "authorization"
+_SHORTEST_TOKEN = 16
+
+
+@dataclasses.dataclass(frozen=True)
+class SecurityConfig(Options):
+    """Of a connection over TCP; the same flags at both ends."""
+
+    tls_certificate: str | None = option(
+        None, "PEM file of this end's certificate. The learner needs one; actors where it asks for theirs."
+    )
+    tls_key: str | None = option(None, "PEM file of the private key of --tls_certificate.")
+    tls_authority: str | None = option(
+        None,
+        "PEM file of the authority that the other end's certificate must come from. Actors need one; with "
+        "one, a learner asks actors for certificates (mutual TLS).",
+    )
+    tls_server_name: str | None = option(
+        None, "Actors: the name in the learner's certificate, where it is not the host of --server_address."
+    )
+    token_file: str | None = option(
+        None,
+        f"File of the token that learner and actors share; by default the environment variable "
+        f"{TOKEN_VARIABLE}.",
+    )
+    insecure: bool = option(
+        False,
+        "Allow an address that other machines can reach without TLS and a token, on a network you trust.",
+    )
+
+    def validate(self) -> None:
+        """A certificate and its key go together."""
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ValueError("--tls_certificate and --tls_key belong together; give both or neither.")
+
+
+class Security(NamedTuple):
+    """What is in the files. `token` is never part of a message to people."""
+
+    certificate: bytes | None = None
+    key: bytes | None = None
+    authority: bytes | None = None
+    server_name: str | None = None
+    token: str | None = None
+
+    def server_credentials(self) -> grpc.ServerCredentials | None:
+        """Of a learner; None: without TLS."""
+        if self.certificate is None:
+            return None
+        return grpc.ssl_server_credentials(
+            [(self.key, self.certificate)], self.authority, require_client_auth=self.authority is not None
+        )
+
+    def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.Channel:
+        """An actor's channel."""
+        if self.authority is None:
+            return grpc.insecure_channel(address, options, grpc.Compression.NoCompression)
+        if self.server_name is not None:
+            options = [*options, ("grpc.ssl_target_name_override", self.server_name)]
+        credentials = grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
+        return grpc.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
+
+    def metadata(self) -> list[tuple[str, str]]:
+        """What an actor says with each call."""
+        return [] if self.token is None else [(_METADATA_KEY, f"Bearer {self.token}")]
+
+
+def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Security:
+    """Reads the files, and the token from its file or the process's environment variables.
+
+    Raises:
+      ValueError: one sentence; a file cannot be read, or the token is none.
+    """
+    token, source = environment.get(TOKEN_VARIABLE), TOKEN_VARIABLE
+    if config.token_file is not None:
+        token, source = _read("token_file", config.token_file).decode("ascii", "replace"), config.token_file
+    if token is not None:
+        token = token.strip()
+        if len(token) < _SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
+            raise ValueError(
+                f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or signs without "
+                "spaces; make one with: openssl rand -hex 32."
+            )
+    _check_pem(config)
+    files = {
+        name: None if path is None else _read(f"tls_{name}", path)
+        for name, path in (
+            ("certificate", config.tls_certificate),
+            ("key", config.tls_key),
+            ("authority", config.tls_authority),
+        )
+    }
+    return Security(**files, server_name=config.tls_server_name, token=token)
+
+
+def check_listening(address: str, config: SecurityConfig, security: Security) -> None:
+    """Refuses to listen where other machines can connect without TLS and a token.
+
+    Raises:
+      ValueError: one sentence that says what to add.
+    """
+    if not (config.insecure or is_local(address) or (security.certificate and security.token)):
+        raise ValueError(
+            f"--server_address={address} can be reached from other machines: give --tls_certificate, "
+            f"--tls_key and a token (--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
+        )
+
+
+def check_connecting(address: str, config: SecurityConfig, security: Security) -> None:
+    """Refuses to send experience to another machine without TLS and a token.
+
+    Raises:
+      ValueError: one sentence that says what to add.
+    """
+    if not (config.insecure or is_local(address) or (security.authority and security.token)):
+        raise ValueError(
+            f"--server_address={address} is on another machine: give --tls_authority and a token "
+            f"(--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
+        )
+
+
+def is_local(address: str) -> bool:
+    """Whether only this machine can reach an address of gRPC's: a unix socket or the loopback device."""
+    if address.startswith(("unix:", "unix-abstract:")):
+        return True
+    host = address.removeprefix("dns:///").removeprefix("ipv4:").removeprefix("ipv6:").rpartition(":")[0]
+    host = host.strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class TokenCheck(grpc.aio.ServerInterceptor):
+    """Lets calls pass that carry the token; the others end with UNAUTHENTICATED."""
+
+    def __init__(self, token: str):
+        self._expected = f"Bearer {token}".encode()
+
+    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        """Hands a call on to its method, or to one that refuses it."""
+        handler = await continuation(handler_call_details)
+        said = dict(handler_call_details.invocation_metadata).get(_METADATA_KEY, "")
+        # In constant time: how much of a wrong token is right must not show in how long the answer takes.
+        if handler is None or hmac.compare_digest(str(said).encode(), self._expected):
+            return handler
+        if handler.request_streaming:
+            return grpc.stream_stream_rpc_method_handler(_refuse)
+        return grpc.unary_unary_rpc_method_handler(_refuse)
+
+
+async def _refuse(request: Any, context: Any) -> None:
+    await context.abort(
+        grpc.StatusCode.UNAUTHENTICATED,
+        f"The learner expects a token that this actor does not give: use the same --token_file or "
+        f"{TOKEN_VARIABLE} at both ends.",
+    )
+
+
+def _check_pem(config: SecurityConfig) -> None:
+    """Says what is wrong with certificates; gRPC only would not connect."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for flag in ("tls_certificate", "tls_key", "tls_authority"):
+        if (path := getattr(config, flag)) is not None:
+            _read(flag, path)
+    try:
+        if config.tls_certificate is not None:
+            context.load_cert_chain(config.tls_certificate, config.tls_key)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"--tls_certificate={config.tls_certificate} is no certificate in PEM form that belongs to "
+            f"--tls_key={config.tls_key} ({error.reason})."
+        ) from error
+    try:
+        if config.tls_authority is not None:
+            context.load_verify_locations(config.tls_authority)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"--tls_authority={config.tls_authority} is no certificate in PEM form ({error.reason})."
+        ) from error
+
+
+def _read(flag: str, path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"--{flag}={path} cannot be read: {error.strerror}.") from error

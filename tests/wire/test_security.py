@@ -1,0 +1,207 @@
+"""What is let through, over real connections on the loopback device."""
+
+import threading
+
+import pytest
+import trustme
+
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.server import InferenceServer
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.wire.client import Connection, LearnerGoneError, RefusedError, make_hello
+from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import (
+    Security,
+    SecurityConfig,
+    check_connecting,
+    check_listening,
+    is_local,
+    load_security,
+)
+
+DEADLINE_SECS = 20.0
+TOKEN = "0123456789abcdef-0123"
+IDENTITY = EnvironmentIdentity(
+    "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
+)
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def files(authority, tmp_path_factory):
+    """Paths: the learner's certificate and key, and their authority; and one who is no authority."""
+    path = tmp_path_factory.mktemp("tls")
+    for name, issuer in (("learner", authority), ("actor", authority)):
+        certificate = issuer.issue_cert("localhost")
+        certificate.cert_chain_pems[0].write_to_path(path / f"{name}.pem")
+        certificate.private_key_pem.write_to_path(path / f"{name}.key")
+    authority.cert_pem.write_to_path(path / "ca.pem")
+    trustme.CA().cert_pem.write_to_path(path / "stranger.pem")
+    (path / "token").write_text(TOKEN + "\n")
+    return path
+
+
+def learner_config(files, **changes):
+    paths = {"tls_certificate": f"{files}/learner.pem", "tls_key": f"{files}/learner.key"}
+    return SecurityConfig(**paths | {"token_file": f"{files}/token"} | changes)
+
+
+def actor_config(files, **changes):
+    return SecurityConfig(**{"tls_authority": f"{files}/ca.pem", "token_file": f"{files}/token"} | changes)
+
+
+@pytest.fixture
+def serve():
+    """Starts servers that answer each step with zeros; returns their addresses."""
+    servers = []
+
+    def start(config, environment=()):
+        batcher = Batcher(1, 0.01)
+        security = load_security(config, dict(environment))
+        server = InferenceServer("localhost:0", IDENTITY, 1, batcher, 1, security=security)
+        thread = threading.Thread(target=answer, args=(server, batcher), daemon=True)
+        thread.start()
+        servers.append((server, batcher, thread))
+        return f"localhost:{server.port}"
+
+    def answer(server, batcher):
+        while (batch := batcher.next_batch()) is not None:
+            server.deliver([(request, bytes(4)) for _, request in batch])
+
+    yield start
+    for server, batcher, thread in servers:
+        batcher.close()
+        thread.join(DEADLINE_SECS)
+        server.stop()
+
+
+def play(address, config, environment=()):
+    """Connects, leases a task, and plays one step; returns the actions."""
+    connection = Connection(address, load_security(config, dict(environment)))
+    try:
+        connection.check(IDENTITY, 2.0)
+        task = connection.lease_task(1, 1, -1, DEADLINE_SECS).task
+        stream = connection.open(IDENTITY, make_hello(IDENTITY, run_id=1, task=task, first_env=0, num_envs=1))
+        stream.send(EnvOutput([0.0], [True], [False], [0.0]), [])
+        actions = stream.receive().tolist()
+        stream.close()
+        return actions
+    finally:
+        connection.close()
+
+
+def test_tls_and_a_token(serve, files):
+    assert play(serve(learner_config(files)), actor_config(files)) == [0]
+
+
+def test_the_token_may_come_from_the_environment(serve, files):
+    variables = {"SEED_RL_TOKEN": TOKEN}
+    address = serve(learner_config(files, token_file=None), variables)
+    assert play(address, actor_config(files, token_file=None), variables) == [0]
+
+
+def test_mutual_tls(serve, files):
+    address = serve(learner_config(files, tls_authority=f"{files}/ca.pem"))
+    own = {"tls_certificate": f"{files}/actor.pem", "tls_key": f"{files}/actor.key"}
+    assert play(address, actor_config(files, **own)) == [0]
+    with pytest.raises(LearnerGoneError):
+        play(address, actor_config(files))
+
+
+@pytest.mark.parametrize("token", [None, "another-token-0123", TOKEN + "0"])
+def test_another_token_is_refused_by_every_method(serve, files, token):
+    address = serve(learner_config(files))
+    connection = Connection(address, load_security(actor_config(files), {})._replace(token=token))
+    sentence = "expects a token that this actor does not give"
+    with pytest.raises(RefusedError, match=sentence):
+        connection.check(IDENTITY, DEADLINE_SECS)
+    with pytest.raises(RefusedError, match=sentence):
+        connection.lease_task(1, 1, -1, DEADLINE_SECS)
+    stream = connection.open(IDENTITY, make_hello(IDENTITY, run_id=1, task=0, first_env=0, num_envs=1))
+    with pytest.raises(RefusedError, match=sentence):
+        stream.receive()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"tls_authority": "stranger.pem"}, "CERTIFICATE_VERIFY_FAILED"),
+        ({"tls_authority": None}, "UNAVAILABLE"),  # speaks without TLS
+        ({"tls_server_name": "elsewhere.example"}, "UNAVAILABLE"),
+    ],
+)
+def test_a_connection_that_is_not_trusted_says_why(serve, files, changes, words):
+    if changes.get("tls_authority"):
+        changes = {"tls_authority": f"{files}/{changes['tls_authority']}"}
+    with pytest.raises(LearnerGoneError, match=words):
+        play(serve(learner_config(files)), actor_config(files, **changes))
+
+
+def test_the_name_in_the_certificate_may_be_given(serve, files):
+    address = serve(learner_config(files)).replace("localhost", "127.0.0.1")
+    with pytest.raises(LearnerGoneError):
+        play(address, actor_config(files))
+    assert play(address, actor_config(files, tls_server_name="localhost")) == [0]
+
+
+@pytest.mark.parametrize(
+    ("address", "local"),
+    [
+        ("unix:/tmp/s", True),
+        ("localhost:80", True),
+        ("127.0.0.1:80", True),
+        ("127.8.8.8:80", True),
+        ("[::1]:80", True),
+        ("ipv4:127.0.0.1:80", True),
+        ("dns:///localhost:80", True),
+        ("0.0.0.0:80", False),
+        ("[::]:80", False),
+        ("10.0.0.1:80", False),
+        ("learner.example:80", False),
+        ("localhost.example:80", False),
+    ],
+)
+def test_what_other_machines_can_reach(files, address, local):
+    assert is_local(address) == local
+    for check, config, what in (
+        (check_listening, learner_config, "can be reached from other machines: give --tls_certificate"),
+        (check_connecting, actor_config, "is on another machine: give --tls_authority"),
+    ):
+        full = config(files)
+        check(address, full, load_security(full, {}))
+        check(address, SecurityConfig(insecure=True), Security())
+        for lacking in (SecurityConfig(), config(files, token_file=None)):
+            if local:
+                check(address, lacking, load_security(lacking, {}))
+            else:
+                with pytest.raises(ValueError, match=what):
+                    check(address, lacking, load_security(lacking, {}))
+
+
+@pytest.mark.parametrize(
+    "token", ["", "short", "with spaces in between", "ümläuts-0123456789", "two\nlines-0123456"]
+)
+def test_bad_tokens_are_refused_and_not_repeated(tmp_path, token):
+    (tmp_path / "token").write_text(token)
+    with pytest.raises(ValueError, match="must be at least 16") as caught:
+        load_security(SecurityConfig(token_file=f"{tmp_path}/token"), {})
+    assert not token or token not in str(caught.value)
+
+
+def test_bad_files_are_named(files, tmp_path):
+    with pytest.raises(ValueError, match=r"--tls_authority=/no/ca.pem cannot be read: No such file"):
+        load_security(actor_config(files, tls_authority="/no/ca.pem"), {})
+    with pytest.raises(ValueError, match="belong together"):
+        SecurityConfig(tls_key="key.pem")
+    (tmp_path / "empty.pem").write_text("nothing")
+    with pytest.raises(ValueError, match=r"--tls_certificate=.*empty.pem .* PEM"):
+        load_security(learner_config(files, tls_certificate=f"{tmp_path}/empty.pem"), {})
+    with pytest.raises(ValueError, match=r"--tls_certificate=.*actor.pem .* --tls_key"):
+        load_security(learner_config(files, tls_certificate=f"{files}/actor.pem"), {})
+    with pytest.raises(ValueError, match=r"--tls_authority=.*empty.pem .* PEM"):
+        load_security(actor_config(files, tls_authority=f"{tmp_path}/empty.pem"), {})
