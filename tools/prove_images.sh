@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 TOOLS=(buildah ca-certificates mmdebstrap netavark podman runc)
 COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
 PRESET=catch_vtrace_small
+FRAMES=600000
 
 say() { echo "tools/prove_images.sh: $* (${SECONDS} s)" >&2; }
 fail() {
@@ -20,19 +21,19 @@ fail() {
 }
 
 clean_up() {
-    [[ -z "${service:-}" ]] || kill "$service" 2>/dev/null || true
-    podman system reset --force >/dev/null 2>&1 || true
+    podman rm --all --force --time=0 >/dev/null 2>&1 || true
+    [[ -z "${service:-}" ]] || kill "$service" || true
     rm -rf "$work"
 }
 
 # Podman's store, settings and socket, all in $work; limits below those that a container's root may not raise.
 set_up_podman() {
-    export CONTAINERS_STORAGE_CONF="$work/storage.conf" CONTAINERS_CONF="$work/containers.conf"
-    export BUILDAH_ISOLATION=chroot DOCKER_HOST="unix://$work/podman.sock"
+    export TMPDIR="$work" CONTAINERS_STORAGE_CONF="$work/storage.conf" CONTAINERS_CONF="$work/containers.conf" BUILDAH_ISOLATION=chroot
+    export DOCKER_HOST="unix://$work/podman.sock"
     printf '[storage]\ndriver = "overlay"\ngraphroot = "%s"\nrunroot = "%s"\n' "$work/graph" "$work/run" \
         >"$CONTAINERS_STORAGE_CONF"
-    printf '[containers]\ndefault_ulimits = ["nofile=9000:9000", "nproc=9000:9000"]\n[engine]\nruntime = "runc"\n' \
-        >"$CONTAINERS_CONF"
+    printf '[%s]\n%s\n' containers 'default_ulimits = ["nofile=9000:9000", "nproc=9000:9000"]' \
+        engine 'runtime = "runc"' network "network_config_dir = \"$work/networks\"" >"$CONTAINERS_CONF"
 }
 
 install_tools() {
@@ -41,9 +42,8 @@ install_tools() {
         apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "${TOOLS[@]}"
     fi >&2 || fail "apt-get could not install ${TOOLS[*]}; what it says above names the reason."
     mmdebstrap --quiet --variant=extract --include=docker-compose "$COMPOSE_RELEASE" "$work/compose" >&2
-    mmdebstrap --quiet --variant=minbase --include=python3,python3-venv bookworm "$work/base.tar" >&2
-    podman import --quiet "$work/base.tar" localhost/seed_rl-base:latest >/dev/null
-    rm "$work/base.tar"
+    mmdebstrap --quiet --variant=minbase --include=python3,python3-venv bookworm - |
+        podman import --quiet - localhost/seed_rl-base >/dev/null
 }
 
 # The options that give a build this machine's pip settings, and the files and folders that they name.
@@ -85,6 +85,8 @@ inspect() {
 
 compose() { "$work"/compose/usr/libexec/docker/cli-plugins/docker-compose -f docker/compose.yaml "$@"; }
 
+has_task() { [[ "$(podman logs "seed_rl-actor-$1" 2>&1)" == *"has given this actor task"* ]]; }
+
 in_learner() { podman exec seed_rl-learner-1 "$@"; }
 
 # Waits until the command says yes.
@@ -98,26 +100,31 @@ until_true() {
 
 # Trains with the documented command: stopped once, gone on with, and scaled while it runs.
 train() {
-    podman system service --time=0 "$DOCKER_HOST" &
+    podman system service --time=0 "$DOCKER_HOST" >"$work/service.log" 2>&1 &
     service=$!
     until_true test -S "$work/podman.sock"
+    export SEED_RL_PRESET="$PRESET" SEED_RL_LEARNER_FLAGS="--logdir=/runs/proof --total_environment_frames=$FRAMES"
     compose config --quiet
     compose --profile gpu config --quiet
     compose up --detach --no-build --scale actor=2
-    until_true in_learner test -s "/runs/$PRESET/metrics.jsonl"
+    until_true in_learner test -s /runs/proof/metrics.jsonl
     in_learner python /opt/healthcheck.py unix:/run/seed_rl/learner.sock
     say "two actors train."
     compose stop learner
     [[ "$(podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner did not end well when it was stopped."
     compose up --detach --no-build --scale actor=3
-    until_true in_learner test -d "/runs/$PRESET/checkpoints"
-    say "three actors go on."
+    until_true has_task 3
+    say "three actors go on from the checkpoint."
+    compose stop actor
+    [[ "$(podman wait seed_rl-actor-1)" == 130 ]] || fail "the actor did not end by itself when it was stopped."
+    compose up --detach --no-build --scale actor=1
+    say "one actor goes on."
     [[ "$(timeout 300 podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner failed: $(compose logs learner)"
     compose logs --no-log-prefix learner | tail -n 3 >&2
     podman run --rm --network=none -v seed_rl_runs:/runs --entrypoint python seed_rl-learner -c "
 import json
-lines = [json.loads(line) for line in open('/runs/$PRESET/metrics.jsonl')]
-assert lines[-1]['env_frames'] >= 400_000 and lines[-1]['mean_return'] > 0.9, lines[-1]
+lines = [json.loads(line) for line in open('/runs/proof/metrics.jsonl')]
+assert lines[-1]['env_frames'] >= $FRAMES and lines[-1]['mean_return'] > 0.9, lines[-1]
 print('mean return', lines[-1]['mean_return'])" || fail "Catch was not learned."
     compose down --volumes
 }
