@@ -22,6 +22,7 @@ fail() {
 
 clean_up() {
     podman rm --all --force --time=0 >/dev/null 2>&1 || true
+    buildah rm --all >/dev/null 2>&1 || true # What a build that failed left mounted.
     [[ -z "${service:-}" ]] || kill "$service" || true
     rm -rf "$work"
 }
@@ -55,7 +56,7 @@ pip_volumes() {
     } >"$work/pip.conf"
     echo "--volume=$work/pip.conf:/etc/pip.conf:ro"
     for path in $(grep -oE '/[A-Za-z0-9._/-]+' "$work/pip.conf"); do
-        path="$(realpath -m "$path")"
+        path="$(realpath -m "${path%/simple}")" # An index links to files beside it.
         [[ ! -e "$path" ]] || echo "--volume=$path:$path:ro"
     done
 }
@@ -64,9 +65,11 @@ build() {
     local target volumes
     mapfile -t volumes < <(pip_volumes)
     for target in actor learner; do
-        buildah bud --quiet --layers --format docker "${volumes[@]}" --build-arg BASE=localhost/seed_rl-base \
-            --target "$target" -t "seed_rl-$target" -f docker/Dockerfile . >/dev/null ||
+        buildah bud --layers --format docker "${volumes[@]}" --build-arg BASE=localhost/seed_rl-base \
+            --target "$target" -t "seed_rl-$target" -f docker/Dockerfile . >"$work/build.log" 2>&1 || {
+            tail -n 40 "$work/build.log" >&2
             fail "the image of the $target could not be built; what buildah says above names the reason."
+        }
         say "built the $target: $(podman image inspect --format '{{.Size}}' "seed_rl-$target") bytes."
     done
 }
