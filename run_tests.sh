@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup_venv.sh
-setup_venv learner,atari,dev
+setup_venv "$TEST_EXTRAS"
 "$VENV_PYTHON" -m ruff check .
 "$VENV_PYTHON" -m ruff format --check .
 # The rooms without TensorFlow, whose types mypy can see through.
