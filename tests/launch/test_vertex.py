@@ -13,7 +13,7 @@ from seed_rl.launch import vertex
 from seed_rl.launch.child import Child
 from seed_rl.launch.supervisor import Timing
 
-# As in the service's documentation, a job with two actors; the last two keys are for others.
+# A job with two actors, in the form that public code for Vertex AI reads.
 CLUSTER = {
     "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
     "workerpool1": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
