@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import re
-import secrets
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
@@ -26,11 +25,9 @@ from seed_rl.environments.nearest import nearest
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import vertex
+from seed_rl.launch.credentials import make_credentials
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, Space, read_space
-
-# The secret that a job's learner and actors share, in the environment of its containers.
-TOKEN = "SEED_RL_TOKEN"
 
 _COMMAND = ["python", "-m", vertex.__name__]
 
@@ -166,17 +163,23 @@ def _parameter(name: str, distribution: Distribution) -> StudySpec.ParameterSpec
 
 
 def _job_spec(config: JobConfig, arguments: Sequence[str], logdir: str) -> CustomJobSpec:
-    token = EnvVar(name=TOKEN, value=secrets.token_hex(32))
+    credentials = make_credentials("gcp")
     learner_image, actor_image = config.images
 
-    def pool(image: str, machine: MachineSpec, replicas: int) -> WorkerPoolSpec:
-        container = ContainerSpec(image_uri=image, command=_COMMAND, args=arguments, env=[token])
+    def pool(image: str, machine: MachineSpec, replicas: int, secrets: dict[str, str]) -> WorkerPoolSpec:
+        variables = [EnvVar(name=name, value=value) for name, value in secrets.items()]
+        container = ContainerSpec(image_uri=image, command=_COMMAND, args=arguments, env=variables)
         return WorkerPoolSpec(machine_spec=machine, replica_count=replicas, container_spec=container)
 
     return CustomJobSpec(
         worker_pool_specs=[
-            pool(learner_image, _learner_machine(config), 1),
-            pool(actor_image, MachineSpec(machine_type=config.actors.machine), config.actors.replicas),
+            pool(learner_image, _learner_machine(config), 1, credentials.learner),
+            pool(
+                actor_image,
+                MachineSpec(machine_type=config.actors.machine),
+                config.actors.replicas,
+                credentials.actor,
+            ),
         ],
         scheduling=Scheduling(
             timeout=timedelta(hours=config.timeout_hours),

@@ -101,9 +101,7 @@ def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: 
 
 
 def shown(job: "Job", config: "JobConfig") -> dict[str, Any]:
-    """A request as the service's JSON, but for the secret in it."""
-    from gcp.jobs import TOKEN
-
+    """A request as the service's JSON, but for the secrets in it."""
     content = json.loads(
         type(job.request).to_json(
             job.request, use_integers_for_enums=False, always_print_fields_with_no_presence=False
@@ -111,8 +109,7 @@ def shown(job: "Job", config: "JobConfig") -> dict[str, Any]:
     )
     for pool in content.get("trialJobSpec", content.get("jobSpec"))["workerPoolSpecs"]:
         for variable in pool["containerSpec"]["env"]:
-            if variable["name"] == TOKEN:
-                variable["value"] = "(a new random one for each job)"
+            variable["value"] = "(a secret, made anew for each job)"
     kind = type(job.request).__name__
     return {"parent": config.parent, kind[0].lower() + kind[1:]: content}
 

@@ -23,6 +23,7 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
 from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.credentials import SERVER_NAME
 from seed_rl.launch.signals import StopSignals
 from seed_rl.launch.supervisor import Restarts, Timing, describe_exit, say
 from seed_rl.learner.config import LearnerConfig
@@ -134,15 +135,6 @@ def find_place(environ: Mapping[str, str]) -> Place:
     return Place(learner, replica)
 
 
-def connection_flags() -> list[str]:
-    """Flags that say how learner and actors trust each other; the same for both.
-
-    The token, where there is one, is in the environment variable SEED_RL_TOKEN of every container, which
-    their children inherit; it is in no command line.
-    """
-    return []
-
-
 def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
     """The learner's command; it listens at its port on all addresses of its container."""
     assert line.agent_class is not None
@@ -153,7 +145,6 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
         f"--agent={line.agent}",
         f"--server_address={host if _is_loopback(host) else '0.0.0.0'}:{port}",
         f"--logdir={logdir}",
-        *connection_flags(),
         *mounted(flags, line.read(VertexConfig).gcs_mount),
     ]
 
@@ -163,7 +154,8 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
     assert place.replica is not None
     config = line.read(VertexConfig)
     flags = mounted(line.given(ActorConfig, line.environment_class), config.gcs_mount)
-    shared = [f"--server_address={place.learner}", *connection_flags(), *flags]
+    # TLS and the token are in environment variables, which gcp.submit has made for the job.
+    shared = [f"--server_address={place.learner}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
         task: [*_start("actor_main", line), f"--task={task}", *shared]

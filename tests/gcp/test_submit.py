@@ -129,21 +129,27 @@ def test_what_is_left_out_has_its_default(send, cloud):
     assert cloud.created[1][1].job_spec.scheduling.disable_retries
 
 
-def test_learner_and_actors_share_a_secret_that_is_shown_nowhere(send, cloud, capsys):
+def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, capsys):
     send("--yes", each={"seed": [1, 2]})
-    tokens = [
-        {pool.container_spec.env[0].name: pool.container_spec.env[0].value}
-        for _, job in cloud.created
-        for pool in job.job_spec.worker_pool_specs
-    ]
-    assert tokens[0] == tokens[1] != tokens[2] == tokens[3]
-    (token,) = tokens[0].values()
-    assert list(tokens[0]) == ["SEED_RL_TOKEN"] and len(token) >= 32
-    assert not any(
-        token in arg for arg in cloud.created[0][1].job_spec.worker_pool_specs[0].container_spec.args
+    learners, actors = (
+        [
+            {entry.name: entry.value for entry in job.job_spec.worker_pool_specs[pool].container_spec.env}
+            for _, job in cloud.created
+        ]
+        for pool in (0, 1)
     )
+    for learner, actor in zip(learners, actors, strict=True):
+        assert set(learner) == {"SEED_RL_TOKEN", "SEED_RL_TLS_CERTIFICATE", "SEED_RL_TLS_KEY"}
+        assert set(actor) == {"SEED_RL_TOKEN", "SEED_RL_TLS_AUTHORITY"}
+        assert learner["SEED_RL_TOKEN"] == actor["SEED_RL_TOKEN"]
+        assert learner["SEED_RL_TLS_CERTIFICATE"] == actor["SEED_RL_TLS_AUTHORITY"]
+    assert not set(learners[0].values()) & set(learners[1].values())
+    args = " ".join(cloud.created[0][1].job_spec.worker_pool_specs[0].container_spec.args)
+    assert not any(value in args for value in learners[0].values())
     send("--dry_run", display_name="shown")
-    assert not re.search(r"[0-9a-f]{32}", "".join(capsys.readouterr()))
+    output = "".join(capsys.readouterr())
+    assert "made anew for each job" in output
+    assert not re.search(r"[0-9a-f]{32}|BEGIN", output)
 
 
 def test_a_hyperparameter_tuning_job_searches_the_space(send, cloud, tmp_path):

@@ -87,7 +87,8 @@ def test_each_actor_of_a_replica_has_a_task_of_its_own():
     assert list(commands) == [6, 7, 8]
     assert commands[7] == [
         *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=7"),
-        *("--server_address=learner:2222", "--env_batch_size=4", "--rows=7"),
+        *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
+        *("--env_batch_size=4", "--rows=7"),
     ]
 
 
