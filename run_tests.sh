@@ -3,11 +3,11 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup_venv.sh
-setup_venv learner,atari,dev
+setup_venv "$TEST_EXTRAS"
 "$VENV_PYTHON" -m ruff check .
 "$VENV_PYTHON" -m ruff format --check .
 # The rooms without TensorFlow, whose types mypy can see through.
 "$VENV_PYTHON" -m mypy seed_rl/types.py seed_rl/options.py seed_rl/wire seed_rl/environments seed_rl/actor \
     seed_rl/flags seed_rl/launch seed_rl/inference/batcher.py seed_rl/local_main.py seed_rl/actor_main.py \
-    seed_rl/files.py seed_rl/runs seed_rl/plotting seed_rl/plot.py seed_rl/sweeps seed_rl/sweep.py
+    seed_rl/files.py seed_rl/runs seed_rl/plotting seed_rl/plot.py seed_rl/sweeps seed_rl/sweep.py gcp
 exec "$VENV_PYTHON" -m pytest "$@"

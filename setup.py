@@ -31,6 +31,8 @@ MUJOCO = ["gymnasium[mujoco]>=1.3,<2"]
 PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
 RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
 SWEEP = ["PyYAML>=6,<7", *PLOT]
+CREDENTIALS = ["cryptography>=43"]
+GCP = ["google-cloud-aiplatform>=2.7,<3", "PyYAML>=6,<7", *CREDENTIALS]
 WANDB = ["wandb>=0.17,<1"]
 DEV = [
     "grpcio-tools>=1.74,<1.81",
@@ -41,6 +43,7 @@ DEV = [
     "ruff>=0.17.5,<0.18",
     "trustme>=1.2,<2",
     *ATARI,
+    *GCP,
     *GYM,
     *MINATAR,
     *MINIGRID,
@@ -82,6 +85,7 @@ setup(
     extras_require={
         "learner": LEARNER,
         "atari": ATARI,
+        "gcp": GCP,
         "gym": GYM,
         "minatar": MINATAR,
         "minigrid": MINIGRID,

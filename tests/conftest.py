@@ -5,7 +5,7 @@ import os
 import pytest
 
 # What cannot be installed everywhere: a skip is fine if its reason holds one of these.
-_MAY_BE_MISSING = ("deepmind_lab", "gfootball", "GPU", "needs Linux")
+_MAY_BE_MISSING = ("deepmind_lab", "GPU", "needs Linux")
 
 _STRICT = os.environ.get("SEED_RL_REQUIRE_SUITES") == "1"
 

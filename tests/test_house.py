@@ -43,6 +43,7 @@ TENSORFLOW_FREE = ("wire", "environments", "actor", "runs", "plotting", "flags",
 TENSORFLOW_FREE_MODULES = (
     "seed_rl.actor_main",
     "seed_rl.local_main",
+    "seed_rl.launch.vertex",
     "seed_rl.plot",
     "seed_rl.sweep",
     "seed_rl.agents.registry",

@@ -5,6 +5,9 @@
 # PYTHON picks the interpreter; by default the first of Python 3.10 to 3.13, which TensorFlow has packages for.
 # It installs only when setup.py, the extras or the Python version changed.
 
+# What the tests need.
+TEST_EXTRAS=learner,atari,dev
+
 _fail() {
     echo "seed_rl: error: $*" >&2
     exit 2

@@ -4,6 +4,7 @@ The engine is built from its sources: tools/install_football.sh.
 """
 
 import dataclasses
+import logging
 import pkgutil
 from types import ModuleType
 from typing import Any
@@ -122,7 +123,7 @@ class Football(gymnasium.Env):
 
 
 def _engine() -> ModuleType:
-    """The module that makes environments."""
+    """The module that makes environments; it logs every episode's end, which is not wanted here."""
     try:
         import_gym()
         import gfootball.env
@@ -130,6 +131,7 @@ def _engine() -> ModuleType:
         raise ImportError(
             f"Google Research Football is not installed ({error}): run tools/install_football.sh."
         ) from error
+    logging.getLogger("absl").setLevel(logging.WARNING)
     return gfootball.env
 
 

@@ -49,7 +49,8 @@ def export_policy(agent: Agent, spec: EnvironmentSpec, directory: str) -> None:
     for leftover in (temporary, old):
         shutil.rmtree(leftover, ignore_errors=True)
     tf.saved_model.save(ExportedPolicy(agent, spec), temporary)
+    # `move` copies where directories cannot be renamed, as in a mounted bucket.
     if os.path.exists(directory):
-        os.rename(directory, old)
-    os.rename(temporary, directory)
+        shutil.move(directory, old)
+    shutil.move(temporary, directory)
     shutil.rmtree(old, ignore_errors=True)

@@ -4,6 +4,7 @@ import dataclasses
 import hmac
 import ipaddress
 import ssl
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,13 @@ import grpc
 
 from seed_rl.options import Options, option
 
+# Environment variables, for schedulers that hand over secrets that way: the token, and PEM texts.
 TOKEN_VARIABLE = "SEED_RL_TOKEN"
+PEM_VARIABLES = {
+    "tls_certificate": "SEED_RL_TLS_CERTIFICATE",
+    "tls_key": "SEED_RL_TLS_KEY",
+    "tls_authority": "SEED_RL_TLS_AUTHORITY",
+}
 
 _METADATA_KEY = "authorization"
 _SHORTEST_TOKEN = 16
@@ -20,7 +27,11 @@ _SHORTEST_TOKEN = 16
 
 @dataclasses.dataclass(frozen=True)
 class SecurityConfig(Options):
-    """Of a connection over TCP; the same flags at both ends."""
+    """Of a connection over TCP; the same flags at both ends.
+
+    What is not given is taken from an environment variable: the name of a PEM file's flag in capitals after
+    SEED_RL_, such as SEED_RL_TLS_KEY, holds the text of the file.
+    """
 
     tls_certificate: str | None = option(
         None, "PEM file of this end's certificate. The learner needs one; actors where it asks for theirs."
@@ -82,10 +93,10 @@ class Security(NamedTuple):
 
 
 def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Security:
-    """Reads the files, and the token from its file or the process's environment variables.
+    """Reads the files and the process's environment variables.
 
     Raises:
-      ValueError: one sentence; a file cannot be read, or the token is none.
+      ValueError: one sentence; a file cannot be read, or does not hold what it should.
     """
     token, source = environment.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     if config.token_file is not None:
@@ -97,16 +108,14 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
                 f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or signs without "
                 "spaces; make one with: openssl rand -hex 32."
             )
-    _check_pem(config)
-    files = {
-        name: None if path is None else _read(f"tls_{name}", path)
-        for name, path in (
-            ("certificate", config.tls_certificate),
-            ("key", config.tls_key),
-            ("authority", config.tls_authority),
-        )
-    }
-    return Security(**files, server_name=config.tls_server_name, token=token)
+    sources, texts = {}, {}
+    for flag, variable in PEM_VARIABLES.items():
+        path = getattr(config, flag)
+        sources[flag] = variable if path is None else f"--{flag}={path}"
+        texts[flag] = environment.get(variable, "").encode() if path is None else _read(flag, path)
+    certificate, key, authority = (texts[flag] or None for flag in PEM_VARIABLES)
+    _check_pem(certificate, key, authority, sources)
+    return Security(certificate, key, authority, config.tls_server_name, token)
 
 
 def check_listening(address: str, config: SecurityConfig, security: Security) -> None:
@@ -173,27 +182,27 @@ async def _refuse(request: Any, context: Any) -> None:
     )
 
 
-def _check_pem(config: SecurityConfig) -> None:
+def _check_pem(
+    certificate: bytes | None, key: bytes | None, authority: bytes | None, sources: Mapping[str, str]
+) -> None:
     """Says what is wrong with certificates; gRPC only would not connect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    for flag in ("tls_certificate", "tls_key", "tls_authority"):
-        if (path := getattr(config, flag)) is not None:
-            _read(flag, path)
-    try:
-        if config.tls_certificate is not None:
-            context.load_cert_chain(config.tls_certificate, config.tls_key)
-    except ssl.SSLError as error:
-        raise ValueError(
-            f"--tls_certificate={config.tls_certificate} is no certificate in PEM form that belongs to "
-            f"--tls_key={config.tls_key} ({error.reason})."
-        ) from error
-    try:
-        if config.tls_authority is not None:
-            context.load_verify_locations(config.tls_authority)
-    except ssl.SSLError as error:
-        raise ValueError(
-            f"--tls_authority={config.tls_authority} is no certificate in PEM form ({error.reason})."
-        ) from error
+    if certificate is not None:
+        try:
+            with tempfile.NamedTemporaryFile() as file:  # Only its owner may read it.
+                file.write(certificate + b"\n" + (key or b""))
+                file.flush()
+                context.load_cert_chain(file.name)
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"{sources['tls_certificate']} is no certificate in PEM form that belongs to "
+                f"{sources['tls_key']} ({error.reason})."
+            ) from error
+    if authority is not None:
+        try:
+            context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
+        except (ssl.SSLError, ValueError) as error:
+            raise ValueError(f"{sources['tls_authority']} is no certificate in PEM form.") from error
 
 
 def _read(flag: str, path: str) -> bytes:

@@ -37,7 +37,7 @@ def test_suites_import_without_engines_and_without_tensorflow():
     program = """
 import sys
 import types
-for engine in ("ale_py", "cv2", "deepmind_lab", "minatar"):
+for engine in ("ale_py", "cv2", "deepmind_lab", "gfootball", "gym", "minatar", "shimmy"):
     sys.modules[engine] = None
 from seed_rl.environments import batched, registry
 from seed_rl.actor import statistics
@@ -88,3 +88,21 @@ def test_an_installed_suite_that_is_none_is_refused_in_words(
     with pytest.raises(ValueError, match="--environment=theirs") as caught:
         registry.suite("theirs")
     assert words in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("suite", "module", "remedy"),
+    [
+        ("atari", "ale_py", r"pip install seed_rl\[atari\]"),
+        ("minatar", "minatar", r"pip install seed_rl\[minatar\]"),
+        ("football", "gfootball", r"run tools/install_football\.sh"),
+        ("dmlab", "deepmind_lab", r"docs/dmlab\.md says how"),
+    ],
+)
+def test_a_suite_that_is_not_installed_says_what_installs_it(monkeypatch, suite, module, remedy):
+    for name in [name for name in sys.modules if name.partition(".")[0] == module]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, module, None)
+    found = registry.suite(suite)
+    with pytest.raises(ImportError, match=remedy):
+        found.make(found.config_class(), 0)

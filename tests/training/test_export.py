@@ -77,3 +77,20 @@ def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_p
     # Sampled, as Agent.act does: 64 equal observations get different actions.
     assert len(found["action"]) == 64
     assert {0, 1, 2} >= set(found["action"]) != {found["action"][0]}
+
+
+def test_directories_that_cannot_be_renamed_are_copied(tmp_path, monkeypatch):
+    """As in a bucket that is mounted as a directory."""
+
+    def refuse(source, target, **_):
+        raise OSError(f"{source} is a directory")
+
+    monkeypatch.setattr(os, "rename", refuse)
+    directory = tmp_path / "saved_model"
+    for seed in (1, 2):
+        export_policy(agent(seed), SPEC, str(directory))
+    assert os.listdir(tmp_path) == ["saved_model"]
+    policy = tf.saved_model.load(str(directory))
+    state = policy.initial_state(tf.constant(1))
+    act = parameters(lambda a, env: policy.act(a, env, state, tf.range(1))[0].info)
+    assert act == pytest.approx(of_agent(agent(2)), abs=1e-5)

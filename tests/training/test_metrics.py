@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 from tensorboard.plugins.hparams import plugin_data_pb2
 
+from seed_rl.training import metrics
 from seed_rl.training.metrics import MetricsWriter
 
 
@@ -34,6 +35,24 @@ def test_lines_can_be_read_while_the_run_goes_on_and_a_resumed_run_appends(tmp_p
     second.write({"env_frames": 2})
     second.close()
     assert lines(tmp_path) == [{"env_frames": 1}, {"env_frames": 2}]
+
+
+def test_no_file_stays_open_for_long(tmp_path, monkeypatch):
+    """A bucket that is mounted as a directory keeps only what is in files that were closed."""
+    writer = MetricsWriter(str(tmp_path))
+    writer.write({"env_frames": 1, "loss": 1.0})
+    path = tmp_path / "metrics.jsonl"
+    path.rename(tmp_path / "closed")
+    monkeypatch.setattr(metrics, "_EVENTS_FILE_SECS", 0.0)
+    writer.write({"env_frames": 2, "loss": 2.0})
+    assert lines(tmp_path) == [{"env_frames": 2, "loss": 2.0}]
+    writer.close()
+    files = sorted((tmp_path / "tensorboard").glob("events*"))
+    found = [
+        [event.step for event in tf.compat.v1.train.summary_iterator(str(file)) if event.summary.value]
+        for file in files
+    ]
+    assert sorted(found) == [[1], [2]]
 
 
 def test_tensorboard_has_the_curves_over_environment_frames(tmp_path):

@@ -1,0 +1,257 @@
+"""What a job is made of: a YAML file, read into frozen dataclasses and checked before anything is sent.
+
+    display_name: catch
+    project: MY-PROJECT                  # or --project
+    region: us-central1                  # or --region
+    bucket: gs://MY-BUCKET/runs          # the run directory is BUCKET/DISPLAY_NAME
+    learner: {machine: n1-standard-8, accelerator: NVIDIA_TESLA_T4}
+    actors: {machine: n1-standard-4, replicas: 4, processes: 4, environments: 4}
+    flagfile: ../catch_vtrace_small.flags    # relative to this file
+    flags: {total_environment_frames: 1e6}   # win over the flagfile
+
+The other keys, and what they are by default, are the fields of `JobConfig` below.
+"""
+
+import dataclasses
+import re
+import types
+import typing
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from seed_rl.environments.nearest import nearest
+
+Value = bool | int | float | str
+
+RESTARTS = ("replica", "job", "never")
+
+_MOST = 1e5  # No number of a job is as high as this.
+
+# Flags of the containers that a file may not say, and why.
+_NOT_HERE = {
+    "logdir": "bucket and display_name make it",
+    "env_batch_size": "actors: environments says it",
+    "actors_per_replica": "actors: processes says it",
+    "server_address": "the containers find each other",
+    "task": "the containers know their numbers",
+    "flagfile": "it has a key of its own, flagfile",
+}
+_KINDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "KEY: VALUE lines",
+}
+_FORMS = {
+    "display_name": (r"[A-Za-z0-9][\w.-]{0,100}", "letters, digits, '_', '.' and '-'"),
+    "project": (r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]", "a project's id, such as my-project-1"),
+    "region": (r"[a-z]+-[a-z]+[0-9]+", "a region, such as us-central1"),
+    "bucket": (r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[\w.=-]+)*/?", "gs://BUCKET or gs://BUCKET/DIRECTORY"),
+    "service_account": (r"[\w.-]+@[\w.-]+", "an e-mail address"),
+    "machine": (r"[a-z][a-z0-9]*-[a-z0-9]+(-[a-z0-9]+)*", "a machine type, such as n1-standard-8"),
+    "image": (r"[\w.:-]+/[\w./-]+([:@][\w.:-]+)?", "an image, such as us-docker.pkg.dev/P/R/learner:1"),
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Learner:
+    """The learner's machine: accelerators are NVIDIA_… as Vertex AI names them; none trains on the CPU."""
+
+    machine: str
+    accelerator: str | None = None
+    accelerators: int = 1
+    image: str | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Actors:
+    """The actors' machines: `replicas` of them with `processes` each, which have `environments` each."""
+
+    machine: str
+    replicas: int
+    processes: int = 1
+    environments: int = 1
+    image: str | None = None
+
+    @property
+    def num_envs(self) -> int:
+        """Environments of all actors together."""
+        return self.replicas * self.processes * self.environments
+
+
+@dataclasses.dataclass(frozen=True)
+class Sweep:
+    """A hyperparameter tuning job: a space file of `seed_rl.sweep`, searched at random by Vertex AI."""
+
+    space: str
+    trials: int
+    parallel: int = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class JobConfig:
+    """A job, or with `each` one for every combination of its values.
+
+    Attributes:
+      path: of the file; paths in it are relative to that.
+      display_name: of the job and of its run directory.
+      project: id of the project.
+      learner: worker pool 0.
+      actors: worker pool 1.
+      region: where the job runs.
+      bucket: where run directories are; by default gs://PROJECT-seed-rl.
+      repository: of the images; by default REGION-docker.pkg.dev/PROJECT/seed-rl.
+      service_account: what the containers run as; by default Vertex AI's own.
+      labels: of the job.
+      spot: whether the machines are spot machines, which are cheaper and may be taken away.
+      restart: what starts again when a machine is lost: the replica on it, the whole job, or nothing (never).
+      timeout_hours: the job is ended after this long.
+      flagfile: of seed_rl's flags; None for none.
+      flags: of seed_rl, environment and agent included; they win over the flagfile.
+      each: by flag, the values of which each has a job of its own.
+      sweep: makes it a hyperparameter tuning job.
+      prices: US dollars an hour by machine type or accelerator; they win over prices.yaml.
+    """
+
+    path: Path
+    display_name: str
+    project: str
+    learner: Learner
+    actors: Actors
+    region: str = "us-central1"
+    bucket: str | None = None
+    repository: str | None = None
+    service_account: str | None = None
+    labels: dict[str, str] = dataclasses.field(default_factory=dict)
+    spot: bool = False
+    restart: str = "replica"
+    timeout_hours: float = 24.0
+    flagfile: str | None = None
+    flags: dict[str, Value] = dataclasses.field(default_factory=dict)
+    each: dict[str, list[Value]] = dataclasses.field(default_factory=dict)
+    sweep: Sweep | None = None
+    prices: dict[str, float] = dataclasses.field(default_factory=dict)
+
+    @property
+    def parent(self) -> str:
+        """Where the service files the job."""
+        return f"projects/{self.project}/locations/{self.region}"
+
+    @property
+    def directory(self) -> str:
+        """Of all run directories, without a slash at the end."""
+        return (self.bucket or f"gs://{self.project}-seed-rl").rstrip("/")
+
+    @property
+    def images(self) -> tuple[str, str]:
+        """The learner's and the actors'."""
+        repository = (
+            self.repository or f"{self.region}-docker.pkg.dev/{self.project.replace(':', '/')}/seed-rl"
+        )
+        return (
+            self.learner.image or f"{repository}/learner:latest",
+            self.actors.image or f"{repository}/actor:latest",
+        )
+
+    def beside(self, name: str) -> Path:
+        """A path of this file's, which is relative to its directory."""
+        return self.path.parent / Path(name).expanduser()
+
+
+def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:
+    """Reads and checks a job's file; its flags of seed_rl are checked by `gcp.jobs`.
+
+    Args:
+      path: of the file.
+      overrides: top-level keys of the command line, which win.
+
+    Raises:
+      ValueError: one sentence that names the file, the key and what is wrong with it.
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not a text file"
+        raise ValueError(f"--config={path} cannot be read ({reason}).") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}" if mark else "it cannot be parsed"
+        raise ValueError(f"--config={path} is no YAML ({where}).") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"--config={path} is no YAML mapping; write KEY: VALUE lines.")
+    config = _read(JobConfig, {**content, **overrides}, f"{path}: ", path=path)
+    _check(config)
+    return config
+
+
+def _read(config_class: Any, content: Any, where: str, **fixed: Any) -> Any:
+    """An object of a dataclass out of a mapping whose keys are its fields."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{where.rstrip(': ')} must be a mapping, KEY: VALUE.")
+    fields = {f.name: f for f in dataclasses.fields(config_class) if f.name not in fixed}
+    for key in content:
+        if key not in fields:
+            near = nearest(str(key), fields) or list(fields)
+            raise ValueError(f"{where}the key {key!r} is unknown; did you mean {' or '.join(near)}?")
+    for name, field in fields.items():
+        required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+        if required and content.get(name) is None:
+            hint = " or give --project" if name == "project" else ""
+            raise ValueError(f"{where}there is no {name}; add a line {name}: …{hint}.")
+    hints = typing.get_type_hints(config_class)
+    values = {k: _convert(hints[k], v, f"{where}{k}") for k, v in content.items() if v is not None}
+    return config_class(**values, **fixed)
+
+
+def _convert(hint: Any, value: Any, where: str) -> Any:
+    """A value of YAML as one of the type that a field has."""
+    if isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint):
+        (hint,) = (kind for kind in typing.get_args(hint) if kind is not types.NoneType)
+    if dataclasses.is_dataclass(hint):
+        return _read(hint, value, f"{where}: ")
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is dict and isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: _convert(arguments[1], item, f"{where}: {key}") for key, item in value.items()}
+    if origin is list and isinstance(value, list) and value:
+        return [_convert(arguments[0], item, where) for item in value]
+    if hint == Value and isinstance(value, bool | int | float | str):
+        return value
+    if hint is float and type(value) in (int, float):
+        return float(value)
+    if type(value) is hint:
+        return value
+    default = "a list in brackets" if origin is list else "a number, text, true or false"
+    kind = _KINDS.get(origin or hint, default)
+    raise ValueError(f"{where} must be {kind}, not {value!r}.")
+
+
+def _check(config: JobConfig) -> None:
+    """What the types do not say: forms of names, limits of numbers, and flags that have keys of their own."""
+    path = config.path
+    sections = {"": config, "learner: ": config.learner, "actors: ": config.actors, "sweep: ": config.sweep}
+    for prefix, section in sections.items():
+        for name, value in vars(section).items() if section is not None else ():
+            form, what = _FORMS.get(name, ("", ""))
+            if form and value is not None and not re.fullmatch(form, value, re.ASCII):
+                raise ValueError(f"{path}: {prefix}{name} must be {what}, not {value!r}.")
+            if type(value) in (int, float) and not 0 < value < _MOST:
+                raise ValueError(
+                    f"{path}: {prefix}{name} must be above 0 and below {_MOST:g}, not {value:g}."
+                )
+    if config.restart not in RESTARTS:
+        raise ValueError(f"{path}: restart must be one of {', '.join(RESTARTS)}, not {config.restart!r}.")
+    for key, value in config.labels.items():
+        if not (re.fullmatch(r"[a-z][a-z0-9_-]{0,62}", key) and re.fullmatch(r"[a-z0-9_-]{0,63}", value)):
+            raise ValueError(
+                f"{path}: labels: {key}: {value} must be lower-case letters, digits, '_' and '-'."
+            )
+    for key, flags in (("flags", config.flags), ("each", config.each)):
+        for name in set(flags) & set(_NOT_HERE):
+            raise ValueError(f"{path}: take {name} out of {key}: {_NOT_HERE[name]}.")
+    twice = sorted(set(config.flags) & set(config.each))
+    if twice:
+        raise ValueError(f"{path}: {twice[0]} is in flags and in each; take it out of one of them.")

@@ -1,0 +1,210 @@
+"""From a job's configuration to the requests that Vertex AI gets. Nothing is sent here."""
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from google.cloud.aiplatform_v1.types import (
+    AcceleratorType,
+    ContainerSpec,
+    CustomJob,
+    CustomJobSpec,
+    EnvVar,
+    GcsDestination,
+    HyperparameterTuningJob,
+    MachineSpec,
+    Scheduling,
+    StudySpec,
+    WorkerPoolSpec,
+)
+
+from gcp.config import JobConfig, Value
+from seed_rl.environments.nearest import nearest
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import vertex
+from seed_rl.launch.credentials import make_credentials
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.sweeps.space import Distribution, Space, read_space
+
+_COMMAND = ["python", "-m", vertex.__name__]
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One request.
+
+    Attributes:
+      name: the display name, also of the run directory.
+      logdir: the run directory, gs://….
+      request: what is created.
+    """
+
+    name: str
+    logdir: str
+    request: CustomJob | HyperparameterTuningJob
+
+
+def make_jobs(config: JobConfig) -> list[Job]:
+    """The requests of a configuration, in the order of its `each`.
+
+    Raises:
+      UsageError: a flag or a space that seed_rl would refuse, too many actors for the environments, an
+        unknown accelerator, two jobs of one name.
+      ValueError: the space file cannot be read.
+    """
+    space = read_space(config.beside(config.sweep.space)) if config.sweep else None
+    jobs = [_make_job(config, space, values) for values in _combinations(config)]
+    names = [job.name for job in jobs]
+    if len(set(names)) < len(names):
+        raise UsageError(f"{config.path}: two jobs have the same name; change the values in each.")
+    return jobs
+
+
+def _combinations(config: JobConfig) -> Iterator[dict[str, Value]]:
+    for values in itertools.product(*config.each.values()):
+        yield dict(zip(config.each, values, strict=True))
+
+
+def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) -> Job:
+    name = "_".join([config.display_name, *(re.sub(r"[^\w.-]+", "-", str(v)) for v in values.values())])
+    logdir = f"{config.directory}/{name}"
+    flags = _flags(config, space, values, logdir)
+    line = _parse(config, flags)
+    _check_environments(config, line)
+    if space is not None:
+        _check_space(config, space, line, flags)
+    spec = _job_spec(config, vertex.job_arguments(line), logdir)
+    if config.sweep is None or space is None:
+        return Job(name, logdir, CustomJob(display_name=name, job_spec=spec, labels=config.labels))
+    study = StudySpec(
+        metrics=[StudySpec.MetricSpec(metric_id=vertex.METRIC, goal=StudySpec.MetricSpec.GoalType.MAXIMIZE)],
+        parameters=[_parameter(name, distribution) for name, distribution in space.parameters.items()],
+        algorithm=StudySpec.Algorithm.RANDOM_SEARCH,
+    )
+    request = HyperparameterTuningJob(
+        display_name=name,
+        study_spec=study,
+        max_trial_count=config.sweep.trials,
+        parallel_trial_count=min(config.sweep.parallel, config.sweep.trials),
+        trial_job_spec=spec,
+        labels=config.labels,
+    )
+    return Job(name, logdir, request)
+
+
+def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], logdir: str) -> list[str]:
+    """All flags of a job; of one said twice the last counts."""
+    flags = [f"--flagfile={config.beside(config.flagfile)}"] if config.flagfile else []
+    if space is not None:
+        flags += [f"--flagfile={space.flagfile}"] if space.flagfile else []
+        flags += [f"--environment={space.environment}", f"--agent={space.agent}", *_written(space.flags)]
+    computed = {"env_batch_size": config.actors.environments, "actors_per_replica": config.actors.processes}
+    return [*flags, *_written(config.flags), *_written(values), *_written(computed), f"--logdir={logdir}"]
+
+
+def _written(values: dict[str, Value] | dict[str, int]) -> list[str]:
+    return [f"--{name}={_text(value)}" for name, value in values.items()]
+
+
+def _text(value: Value) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _parse(config: JobConfig, flags: Sequence[str]) -> CommandLine:
+    """What the containers will parse; --num_envs is what the actors have unless a flag says it."""
+    try:
+        return vertex.parse_job(["gcp.submit", f"--num_envs={config.actors.num_envs}", *flags])
+    except UsageError as error:
+        raise UsageError(f"{config.path}: {error}") from None
+
+
+def _check_environments(config: JobConfig, line: CommandLine) -> None:
+    wanted, actors = line.read(LearnerConfig).num_envs, config.actors
+    if wanted != actors.num_envs:
+        amount = "many" if actors.num_envs > wanted else "few"
+        raise UsageError(
+            f"{config.path}: {actors.replicas} replicas x {actors.processes} processes x "
+            f"{actors.environments} environments are {actors.num_envs}, too {amount} for --num_envs={wanted};"
+            " change actors or num_envs."
+        )
+
+
+def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequence[str]) -> None:
+    """Each end and each choice of each parameter must be a value that the flag takes."""
+    both = sorted(set(space.parameters) & {*config.flags, *config.each})
+    if both:
+        raise UsageError(
+            f"{config.path}: {both[0]} is drawn from {space.path}; take it out of flags and each."
+        )
+    if (line.environment, line.agent) != (space.environment, space.agent):
+        raise UsageError(f"{config.path}: {space.path} names environment and agent; take them out of flags.")
+    for name, distribution in space.parameters.items():
+        for value in distribution.values:
+            _parse(config, [*flags, f"--{name}={_text(value)}"])
+
+
+def _parameter(name: str, distribution: Distribution) -> StudySpec.ParameterSpec:
+    """A flag to search. Choices are passed as text, so that a flag gets exactly what the file says."""
+    spec = StudySpec.ParameterSpec
+    if distribution.kind == "choice":
+        texts = [_text(value) for value in distribution.values]
+        return spec(parameter_id=name, categorical_value_spec=spec.CategoricalValueSpec(values=texts))
+    low, high = (float(value) for value in distribution.values)
+    if distribution.kind == "int_uniform":
+        ends = spec.IntegerValueSpec(min_value=int(low), max_value=int(high))
+        return spec(parameter_id=name, integer_value_spec=ends, scale_type=spec.ScaleType.UNIT_LINEAR_SCALE)
+    is_log = distribution.kind == "log_uniform"
+    scale = spec.ScaleType.UNIT_LOG_SCALE if is_log else spec.ScaleType.UNIT_LINEAR_SCALE
+    real = spec.DoubleValueSpec(min_value=low, max_value=high)
+    return spec(parameter_id=name, double_value_spec=real, scale_type=scale)
+
+
+def _job_spec(config: JobConfig, arguments: Sequence[str], logdir: str) -> CustomJobSpec:
+    credentials = make_credentials("gcp")
+    learner_image, actor_image = config.images
+
+    def pool(image: str, machine: MachineSpec, replicas: int, secrets: dict[str, str]) -> WorkerPoolSpec:
+        variables = [EnvVar(name=name, value=value) for name, value in secrets.items()]
+        container = ContainerSpec(image_uri=image, command=_COMMAND, args=arguments, env=variables)
+        return WorkerPoolSpec(machine_spec=machine, replica_count=replicas, container_spec=container)
+
+    return CustomJobSpec(
+        worker_pool_specs=[
+            pool(learner_image, _learner_machine(config), 1, credentials.learner),
+            pool(
+                actor_image,
+                MachineSpec(machine_type=config.actors.machine),
+                config.actors.replicas,
+                credentials.actor,
+            ),
+        ],
+        scheduling=Scheduling(
+            timeout=timedelta(hours=config.timeout_hours),
+            strategy=Scheduling.Strategy.SPOT if config.spot else Scheduling.Strategy.STANDARD,
+            restart_job_on_worker_restart=config.restart == "job",
+            disable_retries=config.restart == "never",
+        ),
+        service_account=config.service_account or "",
+        base_output_directory=GcsDestination(output_uri_prefix=logdir),
+    )
+
+
+def _learner_machine(config: JobConfig) -> MachineSpec:
+    learner = config.learner
+    if learner.accelerator is None:
+        return MachineSpec(machine_type=learner.machine)
+    known = [name for name in AcceleratorType.__members__ if name.startswith("NVIDIA_")]
+    if learner.accelerator not in known:
+        near = nearest(learner.accelerator, known) or known
+        raise UsageError(
+            f"{config.path}: learner: accelerator {learner.accelerator!r} is unknown; choose one of: "
+            f"{', '.join(near)}."
+        )
+    return MachineSpec(
+        machine_type=learner.machine,
+        accelerator_type=AcceleratorType.__members__[learner.accelerator],
+        accelerator_count=learner.accelerators,
+    )

@@ -1,0 +1,164 @@
+"""Vertex AI by Google's own client: checks before submission, submission, and errors in one sentence."""
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import google.auth
+import google.auth.exceptions
+import requests
+from google.api_core import exceptions
+from google.api_core.client_options import ClientOptions
+from google.auth.transport.requests import AuthorizedSession
+from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
+from google.cloud.aiplatform_v1.types import CustomJob, HyperparameterTuningJob
+
+from seed_rl.flags.errors import UsageError
+
+_SECONDS = 60.0
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_UNENDED = " OR ".join(f'state="JOB_STATE_{state}"' for state in ("QUEUED", "PENDING", "RUNNING"))
+_MANIFESTS = ("vnd.oci.image.index.v1", "vnd.oci.image.manifest.v1", "vnd.docker.distribution.manifest.v2")
+_REGISTRIES = (".pkg.dev", "gcr.io")
+
+Request = CustomJob | HyperparameterTuningJob
+
+
+@dataclasses.dataclass(frozen=True)
+class Service:
+    """Connections to one region.
+
+    Attributes:
+      jobs: the client of Vertex AI.
+      session: for Cloud Storage and the registry, with the user's credentials.
+      storage: address of Cloud Storage.
+    """
+
+    jobs: JobServiceClient
+    session: requests.Session
+    storage: str = "https://storage.googleapis.com"
+
+    def bucket_problem(self, directory: str) -> str | None:
+        """Why the bucket of gs://BUCKET/… cannot be seen; None if it can.
+
+        Raises:
+          UsageError: there is no such bucket.
+        """
+        bucket = directory.removeprefix("gs://").partition("/")[0]
+        status = self._status("GET", f"{self.storage}/storage/v1/b/{bucket}?fields=name")
+        if status == 404:
+            raise UsageError(
+                f"There is no bucket gs://{bucket}; run gcloud storage buckets create gs://{bucket}, or "
+                "set bucket in the job's file."
+            )
+        return None if status == 200 else f"gs://{bucket} cannot be seen with these credentials ({status})"
+
+    def image_problem(self, image: str) -> str | None:
+        """Why an image cannot be seen; None if it can. Registries other than Google's are not asked.
+
+        Raises:
+          UsageError: the registry has no such image.
+        """
+        host, _, rest = image.partition("/")
+        is_local = host.partition(":")[0] == "127.0.0.1"  # Plain HTTP, as docker does it.
+        if not (is_local or host.endswith(_REGISTRIES)):
+            return f"{image} is in a registry that is not asked here"
+        separator = "@" if "@" in rest else ":"
+        path, _, reference = rest.partition(separator)
+        url = f"{'http' if is_local else 'https'}://{host}/v2/{path}/manifests/{reference or 'latest'}"
+        status = self._status(
+            "HEAD", url, Accept=", ".join(f"application/{kind}+json" for kind in _MANIFESTS)
+        )
+        if status == 404:
+            raise UsageError(f"There is no image {image}; push it with gcp/build_images.sh.")
+        return None if status == 200 else f"{image} cannot be seen with these credentials ({status})"
+
+    def unended(self, parent: str) -> set[str]:
+        """Display names of the jobs of a project and region that have not ended."""
+        with one_sentence(parent):
+            custom = self.jobs.list_custom_jobs({"parent": parent, "filter": _UNENDED}, timeout=_SECONDS)
+            tuning = self.jobs.list_hyperparameter_tuning_jobs(
+                {"parent": parent, "filter": _UNENDED}, timeout=_SECONDS
+            )
+            return {job.display_name for pager in (custom, tuning) for job in pager}
+
+    def create(self, parent: str, request: Request) -> str:
+        """Submits a job and returns its resource name."""
+        with one_sentence(parent):
+            made: Any
+            if isinstance(request, CustomJob):
+                made = self.jobs.create_custom_job(parent=parent, custom_job=request, timeout=_SECONDS)
+            else:
+                made = self.jobs.create_hyperparameter_tuning_job(
+                    parent=parent, hyperparameter_tuning_job=request, timeout=_SECONDS
+                )
+            return made.name
+
+    def _status(self, method: str, url: str, **headers: str) -> int:
+        try:
+            return self.session.request(method, url, headers=headers, timeout=_SECONDS).status_code
+        except (requests.RequestException, google.auth.exceptions.TransportError) as error:
+            raise UsageError(
+                f"{url} cannot be reached ({type(error).__name__}); check the network."
+            ) from None
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise _no_credentials(error) from None
+
+
+def connect(region: str) -> Service:
+    """The service, with the application default credentials of this machine.
+
+    Raises:
+      UsageError: there are none.
+    """
+    try:
+        credentials, _ = google.auth.default(scopes=[_SCOPE])
+    except google.auth.exceptions.GoogleAuthError as error:
+        raise _no_credentials(error) from None
+    options = ClientOptions(api_endpoint=f"{region}-aiplatform.googleapis.com")
+    client = JobServiceClient(credentials=credentials, client_options=options)
+    return Service(client, AuthorizedSession(credentials))
+
+
+@contextlib.contextmanager
+def one_sentence(parent: str) -> Iterator[None]:
+    """Turns what the service may answer into a UsageError that says what to change."""
+    project, region = parent.split("/")[1::2]
+    try:
+        yield
+    except (google.auth.exceptions.GoogleAuthError, exceptions.Unauthenticated) as error:
+        raise _no_credentials(error) from None
+    except exceptions.GoogleAPICallError as error:
+        if "metadata from plugin failed" in error.message:  # So gRPC says that a token cannot be refreshed.
+            raise _no_credentials(error) from None
+        raise UsageError(f"{_what(error, project, region)} ({_first_line(error.message)}).") from None
+
+
+def _what(error: exceptions.GoogleAPICallError, project: str, region: str) -> str:
+    """Our half of the sentence for an error of the service; the other half is the service's own."""
+    place = f"project {project} in region {region}"
+    silent = f"Vertex AI does not answer for region {region}; check --region and the network"
+    texts: dict[type[exceptions.GoogleAPICallError], str] = {
+        exceptions.Forbidden: f"No right to submit jobs, or Vertex AI is not enabled, in {place}",
+        exceptions.NotFound: f"There is no {place}, or something that the job names is not there",
+        exceptions.BadRequest: "Vertex AI refuses the job: put right what it names",
+        exceptions.TooManyRequests: f"No quota is left for {place}; ask for more, or use other machines",
+        exceptions.ServiceUnavailable: silent,
+        exceptions.DeadlineExceeded: silent,
+        exceptions.Conflict: "Vertex AI has such a job already",
+    }
+    return next(
+        (text for kind, text in texts.items() if isinstance(error, kind)), "Vertex AI has failed; try again"
+    )
+
+
+def _no_credentials(error: Exception) -> UsageError:
+    return UsageError(
+        "There are no credentials that Google Cloud takes; run gcloud auth application-default login, or set "
+        f"GOOGLE_APPLICATION_CREDENTIALS ({_first_line(str(error))})."
+    )
+
+
+def _first_line(text: str) -> str:
+    return (text.strip().splitlines() or ["no reason given"])[0].rstrip(".")

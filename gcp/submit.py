@@ -1,0 +1,125 @@
+r"""Submits a training job to Vertex AI: one learner and many actors, or a search over hyperparameters.
+
+Examples:
+  python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
+  python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
+
+--dry_run prints the requests as JSON and sends nothing. What the machines cost is estimated first, and more
+than one run is submitted only with --yes or a typed confirmation. A job that has not ended is not submitted
+again.
+"""
+
+import dataclasses
+import json
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.launch.supervisor import say
+from seed_rl.options import Options, option
+
+if TYPE_CHECKING:
+    from gcp.config import JobConfig
+    from gcp.jobs import Job
+    from gcp.service import Service
+
+
+@dataclasses.dataclass(frozen=True)
+class SubmitConfig(Options):
+    """The command line; everything of the job itself is in its file."""
+
+    config: str | None = option(None, "YAML file of the job, such as configs/gcp/catch.yaml.")
+    project: str | None = option(None, "Id of the Google Cloud project; wins over the file's.")
+    region: str | None = option(None, "Region such as us-central1; wins over the file's.")
+    dry_run: bool = option(False, "Print the requests as JSON, and send nothing.")
+    yes: bool = option(False, "Submit more than one run without asking.")
+
+
+def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> int:
+    """Submits; returns the exit code.
+
+    Args:
+      argv: the arguments, the program's name first.
+      connect: takes a region; by default `gcp.service.connect`.
+    """
+    options, _ = parse_options(argv, __doc__ or "", SubmitConfig)
+    if options.config is None:
+        raise UsageError("No job is chosen; add --config=FILE, such as --config=configs/gcp/catch.yaml.")
+    # Google's packages warn of the next year's versions of Python and grpcio at every import.
+    warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\..*")
+    try:
+        from gcp import config as job_config
+        from gcp import estimate, jobs, service
+    except ImportError as error:
+        raise UsageError(f"{error}; install Google's client with pip install -e '.[gcp]'.") from None
+    overrides = {key: value for key in ("project", "region") if (value := getattr(options, key))}
+    with usage_errors():
+        config = job_config.read_config(Path(options.config), overrides)
+        made = jobs.make_jobs(config)
+    print(estimate.describe(config, len(made)), file=sys.stderr, flush=True)
+    if options.dry_run:
+        print(json.dumps([shown(job, config) for job in made], indent=2))
+        return 0
+    submit(made, config, (connect or service.connect)(config.region), options.yes)
+    return 0
+
+
+def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: bool) -> None:
+    """Checks what can be seen from here, asks if there is much to submit, and submits.
+
+    Raises:
+      UsageError: one sentence; unless it says so, nothing was submitted.
+    """
+    for problem in (service.bucket_problem(config.directory), *map(service.image_problem, config.images)):
+        if problem:
+            say(f"{problem}; Vertex AI will say if it is missing.")
+    unended = service.unended(config.parent)
+    left = [job for job in made if job.name not in unended]
+    for job in made:
+        if job not in left:
+            say(f"{job.name} has not ended yet, so it is not submitted again.")
+    if not left:
+        raise UsageError("There is nothing to submit; wait until these jobs end, or change display_name.")
+    runs = len(left) * (config.sweep.trials if config.sweep else 1)
+    if runs > 1 and not yes:
+        _confirm(runs)
+    for number, job in enumerate(left):
+        try:
+            name = service.create(config.parent, job.request)
+        except UsageError as error:
+            if number == 0:
+                raise
+            raise UsageError(
+                f"{number} of {len(left)} jobs were submitted, {job.name} was not; the same command submits "
+                f"the rest: {error}"
+            ) from None
+        say(f"submitted {job.name} as {name}; its run directory is {job.logdir}.")
+
+
+def shown(job: "Job", config: "JobConfig") -> dict[str, Any]:
+    """A request as the service's JSON, but for the secrets in it."""
+    content = json.loads(
+        type(job.request).to_json(
+            job.request, use_integers_for_enums=False, always_print_fields_with_no_presence=False
+        )
+    )
+    for pool in content.get("trialJobSpec", content.get("jobSpec"))["workerPoolSpecs"]:
+        for variable in pool["containerSpec"]["env"]:
+            variable["value"] = "(a secret, made anew for each job)"
+    kind = type(job.request).__name__
+    return {"parent": config.parent, kind[0].lower() + kind[1:]: content}
+
+
+def _confirm(runs: int) -> None:
+    if not sys.stdin.isatty():
+        raise UsageError(f"These are {runs} runs; add --yes to submit them without being asked.")
+    if input(f"Type {runs} to submit {runs} runs: ").strip() != str(runs):
+        raise UsageError("Nothing was submitted, because the number was not typed.")
+
+
+if __name__ == "__main__":
+    run_main(main)

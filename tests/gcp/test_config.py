@@ -1,0 +1,150 @@
+"""Jobs' files: what is refused, the estimate, and the scenarios of configs/gcp."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import seed_rl
+from gcp import estimate, jobs
+from gcp.config import read_config
+from seed_rl.launch.presets import configs_directory
+
+SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))
+ACTORS = {"machine": "n1-standard-4", "replicas": 2, "processes": 2, "environments": 4}
+CATCH = {"environment": "catch", "agent": "vtrace"}
+
+
+def make(path, **overrides):
+    config = read_config(path, overrides)
+    return config, jobs.make_jobs(config)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"project": None}, "there is no project; add a line project: … or give --project"),
+        ({"actors": None}, "there is no actors"),
+        ({"regoin": "us-central1"}, "the key 'regoin' is unknown; did you mean region?"),
+        ({"actors": {**ACTORS, "replica": 3}}, "actors: the key 'replica' is unknown; did you mean replicas"),
+        ({"actors": {**ACTORS, "replicas": "two"}}, "actors: replicas must be a whole number, not 'two'"),
+        ({"actors": {**ACTORS, "replicas": 0}}, "actors: replicas must be above 0"),
+        ({"actors": 3}, "actors must be a mapping"),
+        ({"spot": "yes"}, "spot must be true or false"),
+        ({"labels": {"Suite": "x"}}, "labels: Suite: x must be lower-case"),
+        ({"labels": ["x"]}, "labels must be KEY: VALUE lines"),
+        ({"region": "Iowa"}, "region must be a region, such as us-central1, not 'Iowa'"),
+        ({"project": "P"}, "project must be a project's id"),
+        ({"bucket": "my-bucket"}, "bucket must be gs://BUCKET"),
+        ({"learner": {"machine": "big"}}, "learner: machine must be a machine type"),
+        ({"learner": {"machine": "n1-standard-8", "image": "learner"}}, "learner: image must be an image"),
+        ({"restart": "sometimes"}, "restart must be one of replica, job, never"),
+        ({"flags": {**CATCH, "logdir": "x"}}, "take logdir out of flags: bucket and display_name make it"),
+        ({"each": {"game": []}}, "each: game must be a list in brackets"),
+        ({"each": {"agent": ["vtrace", "r2d2"]}}, "agent is in flags and in each"),
+        ({"each": {"seed": [1, 1]}}, "two jobs have the same name"),
+        ({"timeout_hours": float("inf")}, "timeout_hours must be above 0 and below"),
+        ({"flags": {**CATCH, "learning_rates": 1}}, "Unknown flag --learning_rates"),
+        ({"flags": {**CATCH, "learning_rate": "fast"}}, "--learning_rate=fast is not valid"),
+        ({"flags": {"agent": "vtrace"}}, "No environment is chosen"),
+        ({"flagfile": "none.flags"}, "none.flags cannot be read"),
+        ({"flags": {**CATCH, "num_envs": 15}}, "are 16, too many for --num_envs=15"),
+        ({"flags": {**CATCH, "num_envs": 17}}, "are 16, too few for --num_envs=17"),
+        (
+            {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_A10"}},
+            "accelerator 'NVIDIA_TESLA_A10' is unknown; choose one of: NVIDIA_TESLA_A100",
+        ),
+        ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
+        ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be above 0"),
+    ],
+)
+def test_bad_input_is_one_sentence_that_names_the_key(job_file, changes, sentence):
+    with pytest.raises(ValueError) as caught:
+        make(job_file(**changes))
+    text = str(caught.value)
+    assert sentence in text and "\n" not in text and text.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("space", "flags", "sentence"),
+    [
+        ("learning_rate: {uniform: [-1, 1]}", None, "--learning_rate=-1"),
+        ("learning_rates: {uniform: [0.1, 1]}", None, "Unknown flag --learning_rates"),
+        ("learning_rate: {choice: [0.1]}", {"learning_rate": 1}, "learning_rate is drawn from"),
+        ("learning_rate: {choice: [0.1]}", {"environment": "recall"}, "take them out of flags"),
+    ],
+)
+def test_a_space_that_does_not_fit_is_one_sentence(job_file, tmp_path, space, flags, sentence):
+    (tmp_path / "space.yaml").write_text(f"environment: catch\nagent: vtrace\nspace:\n  {space}\n")
+    with pytest.raises(ValueError, match=sentence):
+        make(job_file(sweep={"space": "space.yaml", "trials": 2}, flags=flags))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [(None, "cannot be read (No such file"), ("a: [", "is no YAML (line 1"), ("- a", "is no YAML mapping")],
+)
+def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
+    path = tmp_path / "job.yaml"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError) as caught:
+        read_config(path, {})
+    assert sentence in str(caught.value)
+
+
+def test_the_command_line_wins(job_file):
+    config = read_config(job_file(), {"project": "other-project", "region": "asia-east1"})
+    assert config.parent == "projects/other-project/locations/asia-east1"
+    assert config.directory == "gs://other-project-seed-rl"
+
+
+def test_images_are_in_the_projects_repository_unless_named(job_file):
+    config = read_config(job_file(repository=None), {})
+    assert config.images[1] == "us-central1-docker.pkg.dev/my-project/seed-rl/actor:latest"
+    config = read_config(job_file(actors={**ACTORS, "image": "x.io/a:2"}), {})
+    assert config.images[1] == "x.io/a:2"
+
+
+def test_the_estimate_multiplies_machines_hours_jobs_and_trials(job_file):
+    learner = {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_T4", "accelerators": 2}
+    prices = {"n1-standard-8": 1.0, "n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 2.0}
+    config = read_config(job_file(learner=learner, prices=prices, timeout_hours=10), {})
+    text = estimate.describe(config, 3)
+    assert "1 x n1-standard-8 with 2 NVIDIA_TESLA_T4: the learner, $5.00 an hour" in text
+    assert "2 x n1-standard-4: 4 actors, 16 environments, $0.50 an hour" in text
+    assert "3 jobs: $16.50 an hour in all, at most $165 if each takes all of its 10 h" in text
+    sweep = {"space": "s.yaml", "trials": 8, "parallel": 2}
+    config = read_config(job_file(learner=learner, prices=prices, timeout_hours=10, sweep=sweep), {})
+    assert "1 job of 8 trials: $11.00 an hour in all, at most $440" in estimate.describe(config, 1)
+
+
+def test_the_table_has_a_price_by_vcpu_and_says_what_it_lacks(job_file):
+    table = yaml.safe_load((Path(estimate.__file__).parent / "prices.yaml").read_text())
+    assert table["date"] and "pricing" in table["source"]
+    text = estimate.describe(read_config(job_file(learner={"machine": "n1-standard-16"}), {}), 1)
+    assert f"${16 * table['machines']['n1-standard-']:.2f} an hour" in text
+    text = estimate.describe(read_config(job_file(learner={"machine": "z9-huge-1"}), {}), 1)
+    assert "an unknown price" in text and "add prices: {TYPE: DOLLARS_AN_HOUR}" in text
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_every_scenario_makes_its_jobs(path):
+    config, made = make(path, project="my-project")
+    assert config.display_name == path.stem
+    assert "unknown" not in estimate.describe(config, len(made))
+
+
+def test_the_papers_scenarios_have_its_numbers():
+    table = Path(seed_rl.__file__).parent / "runs" / "data" / "atari57_scores.csv"
+    games = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
+    atari, made = make(configs_directory() / "gcp" / "atari57.yaml", project="my-project")
+    assert atari.each == {"game": games} and len(made) == 57
+    assert (atari.actors.replicas * atari.actors.processes, atari.actors.num_envs) == (610, 610)
+    dmlab, made = make(configs_directory() / "gcp" / "dmlab.yaml", project="my-project")
+    assert len(made) == 4 and dmlab.sweep.trials == 24
+    assert (dmlab.actors.replicas, dmlab.actors.num_envs) == (26, 312)
+    football, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
+    assert len(made) == 2 and football.sweep.trials == 40
+    assert (football.actors.replicas, football.actors.num_envs) == (52, 624)
+    assert football.each == {"rewards": ["scoring", "scoring,checkpoints"]}

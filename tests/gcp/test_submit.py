@@ -1,0 +1,311 @@
+"""What arrives at Vertex AI, and what is said when it refuses."""
+
+import datetime
+import io
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import google.auth
+import grpc
+import pytest
+from google.auth.exceptions import RefreshError
+from google.cloud.aiplatform_v1 import types
+
+from gcp import service, submit
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import vertex
+
+ROOT = Path(__file__).resolve().parents[2]
+PARENT = "projects/my-project/locations/europe-west4"
+FULL = {
+    "region": "europe-west4",
+    "bucket": "gs://my-runs/first/",
+    "repository": None,
+    "service_account": "trainer@my-project.iam.gserviceaccount.com",
+    "labels": {"suite": "catch", "try": "1"},
+    "spot": True,
+    "restart": "job",
+    "timeout_hours": 1.5,
+    "flags": {
+        "environment": "catch",
+        "agent": "vtrace",
+        "total_environment_frames": 1e6,
+        "use_last_action_and_reward": False,
+    },
+}
+SPACE = """
+environment: catch
+agent: vtrace
+flags: {unroll_length: 10}
+space:
+  learning_rate: {log_uniform: [1e-4, 1e-2]}
+  entropy_cost: {uniform: [0.0, 0.5]}
+  batch_size: {int_uniform: [2, 8]}
+  discounting: {choice: [0.99, 0.997]}
+  use_last_action_and_reward: {choice: [true, false]}
+"""
+SEARCH = {"flags": None, "sweep": {"space": "space.yaml", "trials": 24, "parallel": 4}}
+
+
+@pytest.fixture
+def full(cloud):
+    """All settings of a job, with images that the fake registry has."""
+    return {
+        **FULL,
+        "learner": {
+            "machine": "a2-highgpu-2g",
+            "accelerator": "NVIDIA_TESLA_A100",
+            "accelerators": 2,
+            "image": f"{cloud.registry}/p/learner:1",
+        },
+        "actors": {
+            "machine": "n1-standard-16",
+            "replicas": 3,
+            "processes": 5,
+            "environments": 2,
+            "image": f"{cloud.registry}/p/actor@sha256:12ab",
+        },
+    }
+
+
+def refusal(send, *flags, **changes):
+    with pytest.raises(UsageError) as caught:
+        send(*flags, **changes)
+    text = str(caught.value)
+    assert "\n" not in text and text.endswith(".")
+    return text
+
+
+def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
+    assert send(**full) == 0
+    ((parent, job),) = cloud.created
+    assert parent == PARENT and cloud.routing == [f"parent={PARENT}"]
+    assert type(job) is types.CustomJob and job.display_name == "catch"
+    assert dict(job.labels) == {"suite": "catch", "try": "1"}
+    spec = job.job_spec
+    assert spec.service_account == "trainer@my-project.iam.gserviceaccount.com"
+    assert spec.base_output_directory.output_uri_prefix == "gs://my-runs/first/catch"
+    assert spec.scheduling.timeout == datetime.timedelta(hours=1.5)
+    assert spec.scheduling.strategy == types.Scheduling.Strategy.SPOT
+    assert spec.scheduling.restart_job_on_worker_restart and not spec.scheduling.disable_retries
+    learner, actors = spec.worker_pool_specs
+    assert (learner.replica_count, actors.replica_count) == (1, 3)
+    assert learner.machine_spec.machine_type == "a2-highgpu-2g"
+    assert learner.machine_spec.accelerator_type == types.AcceleratorType.NVIDIA_TESLA_A100
+    assert learner.machine_spec.accelerator_count == 2
+    assert actors.machine_spec == types.MachineSpec(machine_type="n1-standard-16")
+    assert learner.container_spec.image_uri == f"{cloud.registry}/p/learner:1"
+    assert actors.container_spec.image_uri == f"{cloud.registry}/p/actor@sha256:12ab"
+    assert list(learner.container_spec.command) == ["python", "-m", "seed_rl.launch.vertex"]
+    assert learner.container_spec.args == actors.container_spec.args
+    assert set(actors.container_spec.args) == {
+        "--environment=catch",
+        "--agent=vtrace",
+        "--actors_per_replica=5",
+        "--env_batch_size=2",
+        "--num_envs=30",
+        "--logdir=gs://my-runs/first/catch",
+        "--total_environment_frames=1000000",
+        "--nouse_last_action_and_reward",
+    }
+    assert f"submitted catch as {PARENT}/jobs/1" in capsys.readouterr().err
+
+
+def test_what_is_left_out_has_its_default(send, cloud):
+    send()
+    ((parent, job),) = cloud.created
+    scheduling = job.job_spec.scheduling
+    assert parent == "projects/my-project/locations/us-central1"
+    assert scheduling.strategy == types.Scheduling.Strategy.STANDARD
+    assert not scheduling.restart_job_on_worker_restart and not scheduling.disable_retries
+    assert job.job_spec.base_output_directory.output_uri_prefix == "gs://my-project-seed-rl/catch"
+    images = [pool.container_spec.image_uri for pool in job.job_spec.worker_pool_specs]
+    assert images == [f"{cloud.registry}/my-project/seed-rl/{name}:latest" for name in ("learner", "actor")]
+    assert job.job_spec.worker_pool_specs[0].machine_spec.accelerator_count == 0
+    send(restart="never", display_name="other")
+    assert cloud.created[1][1].job_spec.scheduling.disable_retries
+
+
+def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, capsys):
+    send("--yes", each={"seed": [1, 2]})
+    learners, actors = (
+        [
+            {entry.name: entry.value for entry in job.job_spec.worker_pool_specs[pool].container_spec.env}
+            for _, job in cloud.created
+        ]
+        for pool in (0, 1)
+    )
+    for learner, actor in zip(learners, actors, strict=True):
+        assert set(learner) == {"SEED_RL_TOKEN", "SEED_RL_TLS_CERTIFICATE", "SEED_RL_TLS_KEY"}
+        assert set(actor) == {"SEED_RL_TOKEN", "SEED_RL_TLS_AUTHORITY"}
+        assert learner["SEED_RL_TOKEN"] == actor["SEED_RL_TOKEN"]
+        assert learner["SEED_RL_TLS_CERTIFICATE"] == actor["SEED_RL_TLS_AUTHORITY"]
+    assert not set(learners[0].values()) & set(learners[1].values())
+    args = " ".join(cloud.created[0][1].job_spec.worker_pool_specs[0].container_spec.args)
+    assert not any(value in args for value in learners[0].values())
+    send("--dry_run", display_name="shown")
+    output = "".join(capsys.readouterr())
+    assert "made anew for each job" in output
+    assert not re.search(r"[0-9a-f]{32}|BEGIN", output)
+
+
+def test_a_hyperparameter_tuning_job_searches_the_space(send, cloud, tmp_path):
+    (tmp_path / "space.yaml").write_text(SPACE)
+    send("--yes", **SEARCH)
+    ((_, job),) = cloud.created
+    assert type(job) is types.HyperparameterTuningJob
+    assert (job.display_name, job.max_trial_count, job.parallel_trial_count) == ("catch", 24, 4)
+    study, spec = job.study_spec, types.StudySpec
+    assert study.algorithm == spec.Algorithm.RANDOM_SEARCH
+    (metric,) = study.metrics
+    assert (metric.metric_id, metric.goal) == ("final_return", spec.MetricSpec.GoalType.MAXIMIZE)
+    found = {parameter.parameter_id: parameter for parameter in study.parameters}
+    scales = spec.ParameterSpec.ScaleType
+    rate, cost, batch = (found.pop(name) for name in ("learning_rate", "entropy_cost", "batch_size"))
+    assert (rate.double_value_spec.min_value, rate.double_value_spec.max_value) == (1e-4, 1e-2)
+    assert (cost.double_value_spec.min_value, cost.double_value_spec.max_value) == (0.0, 0.5)
+    assert (batch.integer_value_spec.min_value, batch.integer_value_spec.max_value) == (2, 8)
+    assert rate.scale_type == scales.UNIT_LOG_SCALE
+    assert cost.scale_type == batch.scale_type == scales.UNIT_LINEAR_SCALE
+    assert {name: list(parameter.categorical_value_spec.values) for name, parameter in found.items()} == {
+        "discounting": ["0.99", "0.997"],
+        "use_last_action_and_reward": ["true", "false"],
+    }
+    args = job.trial_job_spec.worker_pool_specs[1].container_spec.args
+    assert {"--environment=catch", "--unroll_length=10", "--num_envs=16"} <= set(args)
+    drawn = ["--learning_rate=0.001", "--batch_size=4", "--use_last_action_and_reward=false"]
+    vertex.parse_job(["vertex", *args, *drawn])
+
+
+def test_each_value_gets_a_job_of_its_own(send, cloud, capsys):
+    send("--yes", flags={"environment": "atari", "agent": "vtrace"}, each={"game": ["Pong", "Seaquest"]})
+    assert [job.display_name for _, job in cloud.created] == ["catch_Pong", "catch_Seaquest"]
+    for (_, job), game in zip(cloud.created, ("Pong", "Seaquest"), strict=True):
+        args = job.job_spec.worker_pool_specs[0].container_spec.args
+        assert {f"--game={game}", f"--logdir=gs://my-project-seed-rl/catch_{game}"} <= set(args)
+    assert "2 jobs: " in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_the_request_that_would_be_sent_and_sends_nothing(job_file, full, capsys):
+    def connect(region):
+        raise AssertionError("A dry run connects to nothing.")
+
+    submit.main(["gcp.submit", f"--config={job_file(**full)}", "--dry_run"], connect)
+    shown = json.loads(capsys.readouterr().out)
+    assert [set(entry) for entry in shown] == [{"parent", "customJob"}]
+    job = types.CustomJob.from_json(json.dumps(shown[0]["customJob"]))
+    assert job.job_spec.worker_pool_specs[1].replica_count == 3
+    assert shown[0]["customJob"]["jobSpec"]["scheduling"]["strategy"] == "SPOT"
+
+
+def test_more_than_one_run_needs_a_yes(send, cloud, monkeypatch, tmp_path):
+    each = {"seed": [1, 2]}
+    assert "2 runs; add --yes" in refusal(send, each=each)
+
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+    assert "Nothing was submitted" in refusal(send, each=each)
+    (tmp_path / "space.yaml").write_text(SPACE)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert "24 runs; add --yes" in refusal(send, **SEARCH)
+    assert cloud.created == []
+    monkeypatch.setattr("sys.stdin", Terminal("2\n"))
+    send(each=each)
+    assert len(cloud.created) == 2
+
+
+def test_a_job_that_has_not_ended_is_not_submitted_again(send, cloud, capsys):
+    cloud.unended = ["catch_1", "else"]
+    send("--yes", each={"seed": [1, 2]})
+    assert [job.display_name for _, job in cloud.created] == ["catch_2"]
+    assert "catch_1 has not ended" in capsys.readouterr().err
+    assert len(cloud.filters) == 2 and all('state="JOB_STATE_RUNNING"' in text for text in cloud.filters)
+    cloud.unended = ["catch"]
+    assert "nothing to submit" in refusal(send)
+    assert len(cloud.created) == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "answer", "sentence"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, "no token", "no credentials"),
+        (grpc.StatusCode.PERMISSION_DENIED, "denied on x", "No right to submit jobs"),
+        (grpc.StatusCode.NOT_FOUND, "image x not found", "image x not found"),
+        (grpc.StatusCode.INVALID_ARGUMENT, 'Machine type "n1-standard-8" is odd.', "refuses the job"),
+        (grpc.StatusCode.RESOURCE_EXHAUSTED, "quota of A100", "No quota is left"),
+        (grpc.StatusCode.UNAVAILABLE, "no address", "check --region"),
+        (grpc.StatusCode.UNAVAILABLE, "Getting metadata from plugin failed", "no credentials"),
+        (grpc.StatusCode.INTERNAL, "oh", "has failed; try again"),
+    ],
+)
+def test_an_error_of_the_service_is_one_sentence(send, cloud, code, answer, sentence):
+    cloud.refusals = [(code, f"{answer}\nmore")]
+    text = refusal(send)
+    assert sentence in text and answer.rstrip(".") in text
+    assert cloud.created == []
+
+
+def test_a_service_that_fails_midway_leaves_the_rest_to_the_same_command(send, cloud):
+    cloud.refusals = [None, (grpc.StatusCode.RESOURCE_EXHAUSTED, "quota")]
+    text = refusal(send, "--yes", each={"seed": [1, 2, 3]})
+    assert "1 of 3 jobs were submitted, catch_2 was not" in text and "quota" in text
+    assert len(cloud.created) == 1
+
+
+def test_a_bucket_or_an_image_that_is_missing_stops_everything(send, cloud):
+    bucket, image = "/storage/v1/b/my-project-seed-rl", "/v2/my-project/seed-rl/actor/manifests/latest"
+    cloud.statuses = {bucket: 404}
+    assert "There is no bucket gs://my-project-seed-rl;" in refusal(send)
+    cloud.statuses = {image: 404}
+    assert "There is no image" in refusal(send) and cloud.asked[-1] == ("HEAD", image)
+    assert cloud.created == []
+
+
+def test_what_cannot_be_seen_is_said_and_left_to_the_service(send, cloud, full, capsys):
+    cloud.statuses = {"/storage/v1/b/my-runs": 403, "/v2/p/actor/manifests/sha256:12ab": 401}
+    learner = {**full["learner"], "image": "docker.io/me/learner:1"}
+    send(**{**full, "learner": learner})
+    said = capsys.readouterr().err
+    for text in ("gs://my-runs cannot be seen", "p/actor@sha256:12ab cannot be seen", "is not asked here"):
+        assert text in said
+    assert len(cloud.created) == 1
+
+
+def test_without_credentials_nothing_is_asked(monkeypatch, tmp_path, job_file, cloud):
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
+    with pytest.raises(UsageError, match=r"no credentials.*gcloud auth application-default login"):
+        submit.main(["gcp.submit", f"--config={job_file()}"])
+    assert cloud.asked == []
+
+
+def test_the_real_endpoint_is_that_of_the_region(monkeypatch):
+    class Credentials(google.auth.credentials.Credentials):
+        def refresh(self, request):
+            raise RefreshError("revoked")
+
+    monkeypatch.setattr(google.auth, "default", lambda scopes: (Credentials(), "my-project"))
+    made = service.connect("europe-west4")
+    assert made.jobs.transport.host == "europe-west4-aiplatform.googleapis.com:443"
+    with pytest.raises(UsageError, match=r"no credentials.*\(revoked\)"):
+        made.bucket_problem("gs://my-runs")
+
+
+def test_without_googles_client_the_command_says_what_to_install(job_file):
+    code = "import sys; sys.modules['google.cloud.aiplatform_v1'] = None\n" + (
+        "from gcp.submit import main; from seed_rl.flags.errors import run_main; run_main(main)"
+    )
+    command = [sys.executable, "-c", code, f"--config={job_file()}", "--dry_run"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "install Google's client with pip install -e '.[gcp]'" in done.stderr.splitlines()[-1]
+
+
+def test_an_unreachable_service_is_one_sentence(cloud, send):
+    cloud.close_web()
+    assert "cannot be reached" in refusal(send)

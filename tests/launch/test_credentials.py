@@ -1,0 +1,58 @@
+"""Credentials that a launcher makes are those that both ends take."""
+
+import sys
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.server import InferenceServer
+from seed_rl.launch.credentials import SERVER_NAME, make_credentials
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from seed_rl.wire.client import Connection, LearnerGoneError, RefusedError
+from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
+
+IDENTITY = EnvironmentIdentity(
+    "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
+)
+
+
+def check(port, environment):
+    security = load_security(SecurityConfig(tls_server_name=SERVER_NAME), environment)
+    check_connecting("learner.example:80", SecurityConfig(), security)
+    connection = Connection(f"127.0.0.1:{port}", security)
+    try:
+        return connection.check(IDENTITY, 2.0)
+    finally:
+        connection.close()
+
+
+def test_actors_of_the_run_are_let_in_and_no_others():
+    pytest.importorskip("cryptography")
+    credentials, others = make_credentials("gcp"), make_credentials("gcp")
+    security = load_security(SecurityConfig(), credentials.learner)
+    check_listening("0.0.0.0:80", SecurityConfig(), security)
+    server = InferenceServer("127.0.0.1:0", IDENTITY, 1, Batcher(1, 1.0), 1, security=security)
+    try:
+        assert check(server.port, credentials.actor).num_envs == 1
+        with pytest.raises(LearnerGoneError, match="CERTIFICATE_VERIFY_FAILED"):
+            check(server.port, others.actor)
+        with pytest.raises(RefusedError, match="expects a token"):
+            check(server.port, credentials.actor | {"SEED_RL_TOKEN": others.actor["SEED_RL_TOKEN"]})
+    finally:
+        server.stop()
+
+
+def test_only_the_learner_has_the_key():
+    pytest.importorskip("cryptography")
+    credentials = make_credentials("gcp")
+    assert "PRIVATE KEY" in credentials.learner["SEED_RL_TLS_KEY"]
+    assert not any("PRIVATE KEY" in value for value in credentials.actor.values())
+    assert credentials.learner["SEED_RL_TOKEN"] == credentials.actor["SEED_RL_TOKEN"]
+
+
+def test_without_the_package_the_sentence_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(UsageError, match=r"cryptography is not installed.*seed_rl\[gcp\]"):
+        make_credentials("gcp")

@@ -1,0 +1,155 @@
+"""Actors that come and go while inference goes on: no unroll mixes what two of them said."""
+
+import collections
+import signal
+import threading
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.agents.base import Agent, UnrollConfig
+from seed_rl.environments.classic import GymConfig
+from seed_rl.experience.config import FifoConfig
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.server import InferenceServer
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
+from seed_rl.wire.protocol import EnvironmentIdentity
+
+NUM_ENVS, ENVS_PER_ACTOR, LENGTH = 12, 2, 5
+
+# An environment that says who it is and counts its steps, and checks that each action answers what it said.
+COUNTING = """
+import os, random
+import gymnasium
+import numpy as np
+
+class Counting(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(0, 2**31 - 1, (2,), np.int32)
+    action_space = gymnasium.spaces.Discrete(10**8)
+    def __init__(self):
+        self.name, self.step_number = os.getpid() * 100 + random.randrange(100), 0
+    def reset(self, *, seed=None, options=None):
+        self.step_number = 0
+        return self.observe(), {}
+    def step(self, action):
+        assert action == (self.name * 1000 + self.step_number + 1) % 10**8, "the answer to another step"
+        self.step_number += 1
+        return self.observe(), 0.0, False, False, {}
+    def observe(self):
+        return np.array([self.name, self.step_number], np.int32)
+
+gymnasium.register("Counting-v0", Counting)
+"""
+GAME = GymConfig(game="counting:Counting-v0")
+SPEC = EnvironmentSpec(ArraySpec((2,), "int32"), ArraySpec((), "int32", (0,), (10**8 - 1,)))
+
+
+def answer(name, step):
+    return (name * 1000 + step + 1) % 10**8
+
+
+class Witness(Agent):
+    """Answers each observation with what says whose it was; its state is the last one seen."""
+
+    def __init__(self):
+        super().__init__(name="witness")
+        self.unroll, self.experience = UnrollConfig(LENGTH), FifoConfig()
+
+    learned_variables = ()
+
+    def initial_state(self, batch_size):
+        return tf.fill([batch_size, 2], -1)
+
+    def act(self, prev_action, env, state, env_ids):
+        name, step = tf.unstack(tf.cast(env.observation, tf.int64), axis=-1)
+        return AgentOutput(tf.cast(answer(name, step), tf.int32), {}), env.observation
+
+    def loss(self, sample):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def unrolls(house):
+    """What a server on the house's address has made of the actors so far."""
+    found, errors = [], []
+    batcher = Batcher(NUM_ENVS, 0.01)
+    core = InferenceCore(Witness(), SPEC, NUM_ENVS, found.extend, lambda: 0)
+    identity = EnvironmentIdentity("gym", GAME.to_dict(), SPEC)
+    server = InferenceServer(house.address, identity, NUM_ENVS, batcher, NUM_ENVS)
+
+    def serve():
+        try:
+            core.serve(batcher, server.deliver)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    yield found
+    batcher.close()
+    thread.join()
+    server.stop()
+    assert errors == []
+
+
+def check(unroll):
+    """One environment, one step after the other, and to each its own answer."""
+    names, steps = unroll.env.observation.T
+    np.testing.assert_array_equal(names, names[0])
+    np.testing.assert_array_equal(steps, steps[0] + np.arange(LENGTH + 1))
+    actions = answer(names.astype(np.int64), steps)
+    np.testing.assert_array_equal(unroll.agent.action, actions)
+    np.testing.assert_array_equal(unroll.prev_action[1:], actions[:-1])
+    begins = steps[0] == 0
+    assert unroll.env.done.tolist() == [begins] + [False] * LENGTH
+    assert unroll.prev_action[0] == (0 if begins else answer(int(names[0]), steps[0] - 1))
+    assert unroll.initial_state.tolist() == ([-1, -1] if begins else [names[0], steps[0] - 1])
+
+
+def test_two_actors_then_six_then_three(house, unrolls):
+    (house.path / "counting.py").write_text(COUNTING)
+
+    def start():
+        return house.start(
+            "actor_main",
+            "--environment=gym",
+            f"--game={GAME.game}",
+            f"--server_address={house.address}",
+            "--task=auto",
+            f"--env_batch_size={ENVS_PER_ACTOR}",
+            "--num_env_groups=2",
+        )
+
+    def wait_for(num_actors):
+        """Until so many environments are playing: each has completed unrolls from here on."""
+        seen = len(unrolls)
+
+        def players():
+            return {unroll.env.observation[0, 0] for unroll in unrolls[seen:]}
+
+        def enough():
+            counts = collections.Counter(unroll.env.observation[0, 0] for unroll in unrolls[seen:])
+            return sum(count > 2 for count in counts.values()) == num_actors * ENVS_PER_ACTOR
+
+        house.wait_until(enough, lambda: f"{num_actors} actors; playing are the environments {players()}")
+        return players()
+
+    actors = [start() for _ in range(2)]
+    wait_for(2)
+    actors += [start() for _ in range(4)]
+    six = wait_for(6)
+    one_too_many = start()
+    one_too_many.wait_for("All 12 environments of the learner are taken")
+    for actor, number in zip(
+        actors[:4], (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT), strict=True
+    ):
+        actor.signal(number)
+        actor.end()
+    three = wait_for(3)  # two of the six and the one that waited
+    assert len(three & six) == 2 * ENVS_PER_ACTOR
+    assert {unroll.env_id for unroll in unrolls} == set(range(NUM_ENVS))
+    for unroll in unrolls:
+        check(unroll)
+    assert all(actor.running for actor in (*actors[4:], one_too_many))
