@@ -14,7 +14,7 @@ import os
 import sys
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.loop import Actor
+from seed_rl.actor.loop import Actor, EnvironmentRefusedError
 from seed_rl.environments import registry as environments
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
@@ -40,7 +40,7 @@ def main(argv: list[str]) -> int:
         actor = Actor(config, line.environment, suite, environment_config, security)
     try:
         actor.run()
-    except RefusedError as error:
+    except (RefusedError, EnvironmentRefusedError) as error:
         raise UsageError(str(error)) from None
     except (LearnerGoneError, EnvironmentFailedError) as error:
         print(f"seed_rl: error: {error}", file=sys.stderr)

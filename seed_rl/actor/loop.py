@@ -39,6 +39,10 @@ _NO_TASK = -1
 _SEED_STRIDE = 1_000_003
 
 
+class EnvironmentRefusedError(ValueError):
+    """The suite refuses to make the environments; the message is its sentence."""
+
+
 @dataclasses.dataclass
 class _Group:
     """Environments that share a stream, and the step that the learner has not answered yet."""
@@ -93,6 +97,9 @@ class Actor:
           suite: makes the environments.
           environment_config: their settings.
           security: of the connection.
+
+        Raises:
+          EnvironmentRefusedError: the environments cannot be made.
         """
         self._config = config
         self._name, self._suite, self._environment_config = name, suite, environment_config
@@ -110,6 +117,7 @@ class Actor:
         Raises:
           RefusedError: the learner refuses this actor, or has had no task for it for `connect_timeout_secs`.
           LearnerGoneError: no learner could be reached for `connect_timeout_secs`.
+          EnvironmentRefusedError: the environments cannot be made (where the learner chooses the task).
         """
         backoff = _FIRST_BACKOFF_SECS
         gone_since: float | None = None
@@ -127,7 +135,7 @@ class Actor:
                 gone_since = gone_since or now
                 if now - gone_since > self._config.connect_timeout_secs:
                     raise self._given_up(error) from None
-                _log.warning("No answer to play by (%s); trying again in %.1f s.", error, backoff)
+                _log.warning("Not connected (%s); trying again in %.1f s.", error, backoff)
                 time.sleep(backoff * random.uniform(0.7, 1.3))
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
@@ -166,9 +174,12 @@ class Actor:
         self._task = task
         for first_env in range(task * config.env_batch_size, (task + 1) * config.env_batch_size, size):
             seeds = [environment_seed(config.seed, first_env + i) for i in range(size)]
-            environment = make_batched(
-                self._suite, self._environment_config, seeds, config.max_environment_failures, first_env
-            )
+            try:
+                environment = make_batched(
+                    self._suite, self._environment_config, seeds, config.max_environment_failures, first_env
+                )
+            except (ValueError, ImportError) as error:
+                raise EnvironmentRefusedError(str(error)) from error
             self._groups.append(
                 _Group(environment, EpisodeStatistics(size), first_env, environment.reset(seeds))
             )

@@ -104,8 +104,23 @@ def check(unroll):
     np.testing.assert_array_equal(unroll.prev_action[1:], actions[:-1])
     begins = steps[0] == 0
     assert unroll.env.done.tolist() == [begins] + [False] * LENGTH
-    assert unroll.prev_action[0] == (0 if begins else answer(int(names[0]), steps[0] - 1))
+    assert unroll.prev_action[0] == (0 if begins else answer(int(names[0]), int(steps[0]) - 1))
     assert unroll.initial_state.tolist() == ([-1, -1] if begins else [names[0], steps[0] - 1])
+
+
+def test_environments_that_cannot_be_made_are_one_sentence(house, unrolls):
+    actor = house.start(
+        *(
+            "actor_main",
+            "--environment=gym",
+            "--game=CartPol-v1",
+            f"--server_address={house.address}",
+            "--task=auto",
+        )
+    )
+    assert actor.end() == 2
+    assert "CartPol-v1 is not a Gymnasium id; the nearest are: CartPole" in actor.last_line
+    assert "Traceback" not in actor.output
 
 
 def test_two_actors_then_six_then_three(house, unrolls):
