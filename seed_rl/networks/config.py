@@ -27,6 +27,12 @@ class NetworkConfig(Options):
         "point in the group seed_rl.networks; seed_rl/networks/custom.py says what it must be.",
     )
     mlp_sizes: str = option("64,64", "Units of the MLP's hidden layers, separated by commas; may be empty.")
+    mlp_activation: str = option(
+        "relu",
+        "What follows each of the MLP's layers. On continuous control tanh is the better choice "
+        "(Andrychowicz et al., 2021).",
+        choices=("relu", "tanh"),
+    )
     lstm_size: int = option(256, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
     frame_stack: int = option(
         1,

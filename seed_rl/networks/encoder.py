@@ -51,7 +51,15 @@ class Encoder(keras.layers.Layer):
             self._scales = [_running_scale(config, spec) for spec in specs]
         self._network = _custom(config, observation_spec)
         made = (
-            torsos.make_torso(config.torso, spec, shape, config.mlp_units, scale, config.initializer)
+            torsos.make_torso(
+                config.torso,
+                spec,
+                shape,
+                config.mlp_units,
+                scale,
+                config.initializer,
+                config.mlp_activation,
+            )
             for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
             if self._network is None
         )

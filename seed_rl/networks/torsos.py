@@ -51,6 +51,7 @@ def make_torso(
     mlp_units: Sequence[int],
     scale: Scale | None = None,
     initializer: str = "he_normal",
+    mlp_activation: str = "relu",
 ) -> Any:
     """The torso for one array of an observation.
 
@@ -61,18 +62,19 @@ def make_torso(
       mlp_units: hidden layers of the MLP.
       scale: of the inputs; None: fixed.
       initializer: of layers that a ReLU follows, by Keras's name.
+      mlp_activation: of the MLP's layers.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
     """
     scale = scale or FixedScale(spec)
     if not is_image(spec):
-        return MLP(spec, mlp_units, scale, initializer)
+        return MLP(spec, mlp_units, scale, initializer, mlp_activation)
     height, width, _ = shape
     if name == "auto":
         name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
     if name == "mlp":
-        return MLP(spec, mlp_units, scale, initializer)
+        return MLP(spec, mlp_units, scale, initializer, mlp_activation)
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
@@ -85,15 +87,22 @@ def make_torso(
 
 
 class MLP(keras.layers.Layer):
-    """Flattens, then fully connected layers with ReLU.
+    """Flattens, then fully connected layers with an activation.
 
     Bounded integers become one-hot vectors; anything else is scaled.
     """
 
-    def __init__(self, spec: ArraySpec, units: Sequence[int], scale: Scale, initializer: str = "he_normal"):
+    def __init__(
+        self,
+        spec: ArraySpec,
+        units: Sequence[int],
+        scale: Scale,
+        initializer: str = "he_normal",
+        activation: str = "relu",
+    ):
         super().__init__()
         self._spec, self._scale = spec, scale
-        self._dense = Chain([_dense(n, initializer) for n in units])
+        self._dense = Chain([_dense(n, initializer, activation) for n in units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """From `[N, *shape]` to `[N, F]`."""
@@ -195,5 +204,5 @@ def _conv3x3(filters: int) -> Any:
     return keras.layers.Conv2D(filters, 3, padding="same")
 
 
-def _dense(units: int, initializer: str) -> Any:
-    return keras.layers.Dense(units, activation="relu", kernel_initializer=initializer)
+def _dense(units: int, initializer: str, activation: str = "relu") -> Any:
+    return keras.layers.Dense(units, activation=activation, kernel_initializer=initializer)

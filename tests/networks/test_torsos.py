@@ -36,6 +36,19 @@ def test_nature():
     assert kernels == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 512)]
 
 
+def test_footballs_network_has_a_section_more_than_the_resnet():
+    """Kurach et al., 2019: four sections, each a convolution and two residual blocks of two."""
+    spec = ArraySpec((72, 96, 4), "bool")
+    kernels = {}
+    for name in ("resnet", "football"):
+        torso, output = features(name, spec, (72, 96, 16))
+        assert output.shape == (2, 256)
+        kernels[name] = [v.shape for v in torso.trainable_variables if len(v.shape) == 4]
+    assert [len(shapes) for shapes in kernels.values()] == [15, 20]
+    assert [shape[-1] for shape in kernels["football"]] == [16] * 5 + [32] * 15
+    assert kernels["football"][0] == (3, 3, 16, 16)
+
+
 def test_resnet():
     torso, output = features("resnet", ArraySpec((72, 96, 3), "uint8"))
     assert output.shape == (2, 256)
@@ -106,7 +119,9 @@ def test_floating_point_images_keep_their_scale():
     np.testing.assert_allclose(conv(image), tf.nn.conv2d(image, conv.kernel, 1, "VALID"), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [resnet, lambda scale: cnn(scale, ((4, 3, 1),), 6)])
+@pytest.mark.parametrize(
+    "make", [lambda scale: resnet(scale, (16, 32)), lambda scale: cnn(scale, ((4, 3, 1),), 6)]
+)
 def test_every_variable_gets_a_gradient(make):
     torso = make(FixedScale(ArraySpec((16, 16, 2), "uint8")))
     images = np.random.default_rng(0).integers(0, 256, (4, 16, 16, 2)).astype(np.uint8)
@@ -126,3 +141,12 @@ def test_weights_start_from_the_initializer_that_was_asked_for(name):
         area = np.prod(kernel.shape[:-2])
         bound = np.sqrt(6 / (area * (kernel.shape[-2] + kernel.shape[-1])))
         assert 0.95 * bound < np.abs(kernel).max() <= bound
+
+
+@pytest.mark.parametrize(("activation", "expected"), [("relu", [0.0, 2.0]), ("tanh", [-0.964028, 0.964028])])
+def test_the_mlps_activation(activation, expected):
+    spec = ArraySpec((2,), "float32")
+    layer = make_torso("auto", spec, (2,), (2,), mlp_activation=activation)
+    layer(tf.zeros([1, 2]))
+    layer.trainable_variables[0].assign(np.eye(2))
+    np.testing.assert_allclose(layer(tf.constant([[-2.0, 2.0]])), [expected], rtol=1e-5)
