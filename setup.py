@@ -33,6 +33,7 @@ RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffm
 SWEEP = ["PyYAML>=6,<7", *PLOT]
 CREDENTIALS = ["cryptography>=43"]
 GCP = ["google-cloud-aiplatform>=2.7,<3", "PyYAML>=6,<7", *CREDENTIALS]
+RAY = ["ray>=2.50,<3", *CREDENTIALS]
 WANDB = ["wandb>=0.17,<1"]
 DEV = [
     "grpcio-tools>=1.74,<1.81",
@@ -48,6 +49,7 @@ DEV = [
     *MINATAR,
     *MINIGRID,
     *MUJOCO,
+    *RAY,
     *RECORD,
     *SWEEP,
     *WANDB,
@@ -91,6 +93,7 @@ setup(
         "minigrid": MINIGRID,
         "mujoco": MUJOCO,
         "plot": PLOT,
+        "ray": RAY,
         "record": RECORD,
         "sweep": SWEEP,
         "wandb": WANDB,

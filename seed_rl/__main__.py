@@ -2,6 +2,7 @@
 
 COMMANDS = {
     "local_main": "train on this machine: a learner and its actors with one command",
+    "cluster_main": "train on a Ray cluster: the same, spread over its nodes",
     "evaluate": "play with what a run has learned; scores, JSON, a video",
     "plot": "draw runs: curves with bands over seeds, sorted sweeps, many games",
     "sweep": "search over hyperparameters, by random trials on this machine",

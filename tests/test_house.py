@@ -31,6 +31,7 @@ FLOORS = {
     "plotting": 5,
     "flags": 6,
     "launch": 6,
+    "cluster": 6,
     "sweeps": 6,
 }
 MAINS_FLOOR = 6
@@ -39,10 +40,21 @@ MAINS_FLOOR = 6
 # Not listed: a room's config.py holds settings only, and whoever needs them may import it.
 EXCEPTIONS: set[tuple[str, str]] = set()
 
-TENSORFLOW_FREE = ("wire", "environments", "actor", "runs", "plotting", "flags", "launch", "sweeps")
+TENSORFLOW_FREE = (
+    "wire",
+    "environments",
+    "actor",
+    "runs",
+    "plotting",
+    "flags",
+    "launch",
+    "cluster",
+    "sweeps",
+)
 TENSORFLOW_FREE_MODULES = (
     "seed_rl.actor_main",
     "seed_rl.local_main",
+    "seed_rl.cluster_main",
     "seed_rl.launch.vertex",
     "seed_rl.plot",
     "seed_rl.sweep",

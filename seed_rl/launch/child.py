@@ -13,6 +13,7 @@ from seed_rl.launch import tether
 
 # The math libraries of an environment get one thread: an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+ACTOR_ENV = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
 
 _TAIL_BYTES = 65536
 

@@ -5,7 +5,7 @@ import dataclasses
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,15 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
     return [*defaults, *([f"--flagfile={preset}"] if preset else []), *flags], preset
 
 
-def parse_local(argv: Sequence[str], description: str) -> CommandLine:
+def parse_local(
+    argv: Sequence[str], description: str, launcher: Mapping[type[Options], Collection[str]] | None = None
+) -> CommandLine:
     """Parses complete arguments (program's name first) into every flag of the launcher and of its children.
+
+    Args:
+      argv: the arguments.
+      description: what `--help` says above the flags.
+      launcher: the launcher's own classes, each with its fields that get no flag.
 
     Raises:
       UsageError: bad input.
@@ -80,23 +87,27 @@ def parse_local(argv: Sequence[str], description: str) -> CommandLine:
     """
     own = option_names(LocalConfig) | _COMPUTED
     children = (LearnerConfig, ActorConfig)
+    classes: dict[type[Options], Collection[str]] = {LocalConfig: (), **(launcher or {})}
+    classes |= dict.fromkeys(children, own)
     return parse(
         argv,
         description,
-        (LocalConfig, *children),
-        leave_out=dict.fromkeys(children, own),
+        tuple(classes),
+        leave_out=classes,
         elsewhere=children,
     )
 
 
-def make_plan(line: CommandLine, server_address: str) -> Plan:
+def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     """The commands that a parsed command line asks for.
 
     All settings are validated here, before anything starts.
 
     Args:
       line: from `parse_local`.
-      server_address: where the learner listens.
+      server_address: where the learner listens; None: on a cluster. Then the commands lack the address,
+        which is not known before the learner has a place; actors lease their tasks; and the run directory is
+        absolute.
 
     Raises:
       UsageError: an invalid value.
@@ -105,7 +116,11 @@ def make_plan(line: CommandLine, server_address: str) -> Plan:
     environment_config = line.environment_config()
     line.agent_config()
     logdir = Path(local.logdir or default_logdir(line, environment_config))
-    shared = {"server_address": server_address}
+    shared: dict[str, str] = {}
+    if server_address is None:
+        logdir = logdir.absolute()
+    else:
+        shared = {"server_address": server_address}
     learner = {**shared, "num_envs": local.num_actors * local.env_batch_size, "logdir": str(logdir)}
     actor = {**shared, "env_batch_size": local.env_batch_size}
     line.read(LearnerConfig, **learner)
@@ -120,7 +135,7 @@ def make_plan(line: CommandLine, server_address: str) -> Plan:
         learner=_command("learner_main", {**chosen, **learner}, learner_flags),
         actors=[
             _command("actor_main", {"environment": line.environment, "task": task, **actor}, actor_flags)
-            for task in range(local.num_actors)
+            for task in (range(local.num_actors) if server_address else ["auto"] * local.num_actors)
         ],
         logdir=logdir,
     )

@@ -12,9 +12,10 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
 
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, USAGE_EXIT_CODE
-from seed_rl.launch.child import Child
 from seed_rl.launch.signals import StopSignals
 
 
@@ -43,6 +44,23 @@ class Timing:
     longest_backoff: float = 30.0
     same_signal: float = 0.5
     healthy_after: float = 60.0
+
+
+class Process(Protocol):
+    """What is supervised, in the words of `launch.child.Child`."""
+
+    name: str
+    log: Path | None
+
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+    @property
+    def running(self) -> bool: ...  # noqa: D102
+    def start(self) -> None: ...  # noqa: D102
+    def poll(self) -> int | None: ...  # noqa: D102
+    def terminate(self) -> None: ...  # noqa: D102
+    def kill(self) -> None: ...  # noqa: D102
+    def last_line(self) -> str: ...  # noqa: D102
 
 
 class Restarts:
@@ -93,8 +111,8 @@ class Supervisor:
 
     def __init__(
         self,
-        learner: Child,
-        actors: Sequence[Child],
+        learner: Process,
+        actors: Sequence[Process],
         timing: Timing | None = None,
         say: Callable[[str], None] = say,
     ):
@@ -103,6 +121,11 @@ class Supervisor:
         self._actors = [(actor, Restarts(self._timing)) for actor in actors]
         self._say = say
         self._signals = StopSignals(self._timing.same_signal)
+
+    @property
+    def asked_to_stop(self) -> bool:
+        """Whether a signal has come."""
+        return self._signals.count > 0
 
     def run(self) -> int:
         """Starts everything, waits for the end, and returns the exit code of the run."""
@@ -128,7 +151,7 @@ class Supervisor:
                     return self._given_up(actor)
             time.sleep(self._timing.poll)
 
-    def _tend(self, actor: Child, restarts: Restarts) -> bool:
+    def _tend(self, actor: Process, restarts: Restarts) -> bool:
         """Looks after one actor; True if it gave up for a reason that a restart cannot heal."""
         code = actor.poll()
         if code is None or code == 0:  # It runs, or the learner told it that training is over.
@@ -154,7 +177,7 @@ class Supervisor:
             return 128 - code
         return code
 
-    def _given_up(self, actor: Child) -> int:
+    def _given_up(self, actor: Process) -> int:
         """An actor gave up: the learner's end counts if there is one, else the actor's error ends the run."""
         self._wait([self._learner], self._timing.verdict_grace)
         code = self._learner.poll()
@@ -208,7 +231,7 @@ class Supervisor:
         for actor in actors:
             actor.kill()
 
-    def _wait(self, children: Sequence[Child], seconds: float, signals: int | None = None) -> bool:
+    def _wait(self, children: Sequence[Process], seconds: float, signals: int | None = None) -> bool:
         """Whether all ended in time; a signal more than `signals` (by default those so far) cuts it short."""
         deadline = time.monotonic() + seconds
         signals = self._signals.count if signals is None else signals

@@ -21,7 +21,7 @@ from pathlib import Path
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
-from seed_rl.launch.child import ONE_THREAD, Child
+from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
 from seed_rl.launch.signals import StopSignals
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
     timing = Timing()
     if place.replica is not None:
         children = [
-            Child(f"actor {task}", command, env={**ONE_THREAD, "PYTHONUNBUFFERED": "1"})
+            Child(f"actor {task}", command, env=ACTOR_ENV)
             for task, command in actor_commands(line, place).items()
         ]
         return run(children, timing, restarting=True)

@@ -137,3 +137,14 @@ def test_a_path_too_long_for_a_socket_is_said(monkeypatch, tmp_path):
         with plan.private_server_address():
             pass
     assert list(long.iterdir()) == []
+
+
+def test_a_plan_for_a_cluster_lacks_the_address_and_leases_tasks(configs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, _ = plan.complete_arguments(["catch", "vtrace", "2", "3"], configs)
+    made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
+    learner, *actors = map(flags_of, (made.learner, *made.actors))
+    assert made.logdir == tmp_path / "runs" / "catch_vtrace"
+    assert (learner["logdir"], learner["num_envs"]) == (str(made.logdir), "6")
+    assert [actor["task"] for actor in actors] == ["auto", "auto"]
+    assert not any("server_address" in flags for flags in (learner, *actors))

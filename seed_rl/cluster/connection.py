@@ -1,0 +1,101 @@
+"""A connection to a Ray cluster, and whether the cluster is large enough."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Iterator
+
+import ray
+
+from seed_rl.cluster.config import ClusterConfig
+from seed_rl.flags.errors import UsageError
+
+_LOOPBACK = "127.0.0.1"
+_PROBE_SECS = 10.0
+_CLIENT_PREFIX = "ray://"
+# Nothing is put into its store, which gets about the least that Ray takes.
+_OBJECT_STORE_BYTES = 80 * 2**20
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[None]:
+    """Within it, Ray is connected to the cluster of `--ray_address`.
+
+    For a Ray of its own, the variables of `config.LOOPBACK_ONLY` were set before Ray was imported.
+
+    Raises:
+      UsageError: it cannot be reached.
+    """
+    quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+    try:
+        if address == "none":
+            ray.init(
+                address="local",
+                include_dashboard=False,
+                object_store_memory=_OBJECT_STORE_BYTES,
+                _node_ip_address=_LOOPBACK,
+                **quiet,
+            )
+        else:
+            _probe(address)
+            ray.init(address=address, **quiet)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise UsageError(
+            f"--ray_address={address} cannot be connected to ({_first_line(error)}); start Ray there with "
+            "ray start --head, or use --ray_address=none for a Ray on this machine."
+        ) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def check_room(config: ClusterConfig, num_actors: int) -> None:
+    """Compares what a run asks for with what the cluster has, whether in use or not.
+
+    Raises:
+      UsageError: the cluster is too small; one sentence with both numbers.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus = sum(node.get("CPU", 0) for node in nodes)
+    needed = config.learner_cpus + num_actors * config.actor_cpus
+    if needed > cpus:
+        raise UsageError(
+            f"The learner and {num_actors} actors ask for {needed:g} CPUs, and the cluster has {cpus:g}: "
+            "lower --num_actors, --actor_cpus or --learner_cpus, or add nodes."
+        )
+    for kind, flag, asked in (
+        ("GPU", "learner_gpus", config.learner_gpus),
+        ("CPU", "learner_cpus", config.learner_cpus),
+        ("CPU", "actor_cpus", config.actor_cpus),
+    ):
+        most = max((node.get(kind, 0) for node in nodes), default=0)
+        if asked > most:
+            raise UsageError(
+                f"--{flag}={asked:g} is more than any node of the cluster has ({most:g} {kind}s): lower it, "
+                "or add a node."
+            )
+
+
+def head_node() -> str | None:
+    """Ray's id of the head node; None if it is not among the living."""
+    ids = [n["NodeID"] for n in ray.nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]
+    return ids[0] if ids else None
+
+
+def _first_line(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines()]
+    return next(filter(None, lines), type(error).__name__).rstrip(".")
+
+
+def _probe(address: str) -> None:
+    """Connects to HOST:PORT for a moment: Ray itself tries for minutes, and may end the process."""
+    host, colon, port = address.removeprefix(_CLIENT_PREFIX).rpartition(":")
+    if address == "auto":
+        return
+    if not (colon and port.isdigit()):
+        raise ValueError("it is not auto, none, HOST:PORT or ray://HOST:PORT")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECS).close()
+    except (OSError, OverflowError) as error:
+        raise ConnectionError(f"nobody answers: {error}") from None

@@ -1,0 +1,133 @@
+"""A process of the run on another node, looked after as if it were a child of this one."""
+
+import concurrent.futures
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ray
+from ray.exceptions import ActorUnavailableError, RayError
+
+from seed_rl.cluster.host import Program
+
+_LOOK_SECS = 0.25
+_CLOSE_SECS = 5.0
+_TAIL_BYTES = 65536
+
+
+class RemoteChild:
+    """What `launch.child.Child` is on this machine; nothing here waits for the node but `kill`, for seconds.
+
+    Attributes:
+      name: what it is called in messages.
+      log: the file on this machine that its output is appended to; None: this process's own output.
+      starts: how often it was started.
+      lost: whether it ended because its node did, or Ray's worker there.
+    """
+
+    def __init__(self, program: Program, place: Callable[[], Any], log: Path | None = None):
+        """Starts nothing yet.
+
+        Args:
+          program: what to run.
+          place: asks Ray for a place; returns the handle of a new `Host`.
+          log: see above.
+        """
+        self.name = program.name
+        self.log = log
+        self.starts = 0
+        self.lost = False
+        self._program = program
+        self._place = place
+        self._host: Any = None
+        self._answer: concurrent.futures.Future | None = None
+        self._answered = False
+        self._next_look = 0.0
+        self._started_at = 0.0
+        self._code: int | None = None
+        self._tail = b""
+
+    def start(self) -> None:
+        """Asks for a place and starts the command there; kills what is left of an earlier start."""
+        self.kill()
+        self.starts += 1
+        self.lost = self._answered = False
+        self._code, self._tail = None, b""
+        self._started_at = time.monotonic()
+        self._host = self._place()
+        self._answer = self._host.start.remote(self._program).future()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the latest start."""
+        return time.monotonic() - self._started_at
+
+    def poll(self) -> int | None:
+        """As a Child's; None also while it waits for a place."""
+        if self._host is None or self._code is not None:
+            return self._code
+        if self._answer is None and time.monotonic() >= self._next_look:
+            self._answer = self._host.look.remote().future()
+        if self._answer is not None and self._answer.done():
+            self._take(self._answer)
+        return self._code
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._host is not None and self.poll() is None
+
+    def terminate(self) -> None:
+        """Asks it to end (SIGTERM), itself only."""
+        if self.running:
+            self._host.terminate.remote()
+
+    def kill(self) -> None:
+        """Kills it and whatever it started, and gives its place back."""
+        if self._host is None:
+            return
+        host, self._host, self._answer = self._host, None, None
+        if self._answered and not self.lost:
+            with contextlib.suppress(RayError):
+                ray.get(host.close.remote(), timeout=_CLOSE_SECS)
+        ray.kill(host)
+        if self._code is None:
+            self._code = -signal.SIGKILL
+
+    def last_line(self) -> str:
+        """The last line that the latest start said; '' if there is none."""
+        lines = self._tail.decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _take(self, answer: concurrent.futures.Future) -> None:
+        self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS
+        try:
+            self._code, said = answer.result()
+        except ActorUnavailableError:  # For a moment, Ray says; it says so again or something else.
+            return
+        except RayError as error:
+            self.lost, self._code = True, -signal.SIGKILL
+            said = f"seed_rl: Ray lost {self.name}: {reason(error)}.\n".encode()
+        self._answered = True
+        self._tail = (self._tail + said)[-_TAIL_BYTES:]
+        if said:
+            self._show(said)
+
+    def _show(self, said: bytes) -> None:
+        with contextlib.suppress(OSError):  # The terminal may be gone, or the disk full.
+            if self.log is None:
+                sys.stdout.write(said.decode(errors="replace"))
+                sys.stdout.flush()
+                return
+            with open(self.log, "ab") as log:
+                log.write(said)
+
+
+def reason(error: RayError) -> str:
+    """Why, in the one line of Ray's many that says so: the last that is not indented."""
+    lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__

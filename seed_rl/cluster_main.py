@@ -1,0 +1,59 @@
+"""Trains on a Ray cluster with one command: a learner and its actors, each on the node that Ray gives it.
+
+Imports neither TensorFlow nor, before it runs, Ray.
+"""
+
+import os
+
+from seed_rl.cluster.config import LOOPBACK_ONLY, ClusterConfig
+from seed_rl.flags.errors import require_package, run_main
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.credentials import make_credentials
+from seed_rl.launch.directory import check_directory, make_directory, name_preset
+from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.wire.security import SecurityConfig
+
+DESCRIPTION = """
+Trains on a Ray cluster: one learner and its actor processes, spread over the nodes.
+
+Examples:
+  python -m seed_rl.cluster_main catch vtrace --num_actors=8 --logdir=/shared/runs/catch
+  python -m seed_rl.cluster_main atari vtrace 64 16 --game=Breakout --learner_gpus=1 --logdir=/shared/breakout
+
+The form is [environment] [agent] [actors] [environments per actor] [--flags].
+It is local_main's command on more machines: the same presets, Ctrl-C stops with a checkpoint, and the same
+command again goes on from there. --logdir must be a directory that every node has at that path. The
+connection has TLS and a token, both made for the run. docs/ray.md says more.
+"""
+
+_LEFT_OUT = {
+    LocalConfig: ("server_address",),
+    ClusterConfig: (),
+    SecurityConfig: ("tls_certificate", "tls_key", "tls_authority", "tls_server_name", "token_file"),
+}
+
+
+def main(argv: list[str]) -> int:
+    """Runs the launcher; returns its exit code."""
+    args, preset = complete_arguments(argv[1:])
+    line = parse_local([argv[0], *args], DESCRIPTION, _LEFT_OUT)
+    plan = make_plan(line, None)
+    config = line.read(ClusterConfig)
+    require_package("ray", "ray")
+    credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")
+    name_preset(preset)
+    check_directory(line, plan.logdir)
+
+    if config.ray_address == "none":
+        os.environ.update(LOOPBACK_ONLY)
+    from seed_rl.cluster.connection import check_room, connected
+    from seed_rl.cluster.run import run
+
+    with connected(config.ray_address):
+        check_room(config, len(plan.actors))
+        make_directory(plan)
+        return run(plan, config, credentials)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,36 @@
+"""What the launchers say and check of a run directory before anything starts."""
+
+from pathlib import Path
+
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.launch.plan import Plan
+from seed_rl.launch.supervisor import say
+from seed_rl.runs.record import check, identity
+
+
+def name_preset(preset: Path | None) -> None:
+    """Says which preset the flags begin with."""
+    if preset:
+        shortest = preset.relative_to(Path.cwd()) if preset.is_relative_to(Path.cwd()) else preset
+        say(f"preset {shortest}; flags on the command line win over it.")
+
+
+def check_directory(line: CommandLine, logdir: Path) -> None:
+    """Refuses a directory that belongs to another run (UsageError)."""
+    mine = identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+    with usage_errors():
+        check(str(logdir), mine)
+
+
+def make_directory(plan: Plan) -> None:
+    """Makes the run directory and names it.
+
+    Raises:
+      UsageError: it cannot be made.
+    """
+    try:
+        plan.logdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--logdir={plan.logdir} cannot be made a directory ({error.strerror}).") from None
+    say(f"run directory {plan.logdir}; {len(plan.actors)} actors, whose logs are there.")

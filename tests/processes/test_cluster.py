@@ -1,0 +1,188 @@
+"""Runs on a Ray cluster of several nodes on this machine, all on the loopback device, which lose nodes."""
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from seed_rl.cluster.config import LOOPBACK_ONLY
+
+if (
+    importlib.util.find_spec("ray") is None
+):  # It must not be imported before its environment variables are set.
+    pytest.skip("needs the extra [ray]", allow_module_level=True)
+
+ROOT = Path(__file__).resolve().parents[2]
+NUM_ACTORS = 4
+
+
+class Nodes:
+    """A local Ray cluster, whose head node is the first that is added."""
+
+    def __init__(self, directory: str):
+        from ray.cluster_utils import Cluster
+
+        self.directory = Path(directory)
+        self._cluster = Cluster()
+
+    def add(self, num_cpus: float, num_gpus: int = 0):
+        return self._cluster.add_node(
+            num_cpus=num_cpus,
+            num_gpus=num_gpus,
+            node_ip_address="127.0.0.1",
+            include_dashboard=False,
+            object_store_memory=80 * 2**20,
+        )
+
+    def of(self, process: psutil.Process):
+        """The node that a process runs on."""
+        above = {parent.pid for parent in process.parents()}
+        nodes = [self._cluster.head_node, *self._cluster.worker_nodes]
+        return next(node for node in nodes if node.all_processes["raylet"][0].process.pid in above)
+
+    def remove(self, node) -> None:
+        """What a node looks like that is switched off: all of its processes are killed."""
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    @property
+    def address(self) -> str:
+        return self._cluster.address
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+
+
+@pytest.fixture(scope="module")
+def nodes():
+    directory = tempfile.mkdtemp(prefix="ray_", dir="/tmp")  # A short path: there will be sockets in it.
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (
+            ("RAY_TMPDIR", directory),
+            ("PYTHONPATH", str(ROOT)),
+            *LOOPBACK_ONLY.items(),
+        ):
+            patch.setenv(name, value)
+        found = Nodes(directory)
+        for _ in range(3):
+            found.add(1)
+        yield found
+        found.close()
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def start(house, nodes, *flags):
+    return house.start(
+        "cluster_main",
+        *house.small,
+        f"--ray_address={nodes.address}",
+        f"--logdir={house.logdir}",
+        f"--num_actors={NUM_ACTORS}",
+        "--actor_cpus=0.25",
+        *flags,
+    )
+
+
+def process_of(module, *arguments):
+    return next(
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if {f"seed_rl.{module}", *arguments} <= set(process.info["cmdline"] or ())
+    )
+
+
+def tasks(house):
+    """The tasks that each actor was given, one list an actor."""
+    logs = [(house.logdir / f"actor_{i}.log").read_text() for i in range(NUM_ACTORS)]
+    return [[int(task) for task in re.findall(r"given this actor task (\d+)", log)] for log in logs]
+
+
+def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
+    run = start(house, nodes, "--total_environment_frames=80000")
+    house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
+    learner = process_of("learner_main", f"--logdir={house.logdir}")
+    token = learner.environ()["SEED_RL_TOKEN"]
+    lines = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+    assert not any(token in argument for line in lines for argument in line)
+    address = next(flag for flag in learner.cmdline() if flag.startswith("--server_address="))
+    head, node = nodes.of(learner), nodes.of(process_of("actor_main", address))
+    assert head.is_head()
+    assert not node.is_head()
+    nodes.remove(node)
+    assert run.end() == 0, run.output
+    assert house.metrics()[-1]["env_frames"] >= 80000
+    given = tasks(house)
+    restarted = [mine for mine in given if len(mine) > 1]
+    assert 0 < len(restarted) < NUM_ACTORS, given
+    assert sorted(mine[-1] for mine in given) == list(range(NUM_ACTORS))
+    assert run.output.count("was ended by SIGKILL (seed_rl: Ray lost actor") == len(restarted)
+    assert not learner.is_running()
+    files = [path for path in (*house.path.rglob("*"), *nodes.directory.rglob("*")) if path.is_file()]
+    assert len(files) > 20
+    assert [path for path in files if token.encode() in path.read_bytes()] == []
+
+
+def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
+    for _ in range(2):
+        nodes.add(1, num_gpus=1)  # So Ray is told.
+    flags = ("--learner_gpus=1", "--total_environment_frames=40000")
+    run = start(house, nodes, *flags)
+    house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
+    run.signal(signal.SIGINT)
+    assert run.end() == 0, run.output
+    assert run.last_line == "seed_rl: stopped; the same command goes on from here."
+    stopped = len(house.metrics())
+    frames = house.metrics()[-1]["env_frames"]
+    assert frames < 40000
+
+    run = start(house, nodes, *flags)
+    house.wait_for_metrics(lambda line: line["env_frames"] > frames, run, after=stopped)
+    learner = process_of("learner_main", f"--logdir={house.logdir}")
+    assert learner.environ()["CUDA_VISIBLE_DEVICES"] == "0"
+    nodes.remove(nodes.of(learner))
+    assert run.end() == 0, run.output
+    assert "the learner's node is lost; it starts again elsewhere, from its last checkpoint." in run.output
+    resumed = [line["env_frames"] for line in house.metrics()[stopped:]]
+    assert min(resumed) >= frames
+    assert resumed[-1] >= 40000
+
+
+def test_a_learner_that_fails_ends_the_run_with_its_own_error(house, nodes):
+    run = start(house, nodes, "--init_checkpoint=/nowhere")
+    assert run.end() == 2
+    assert "--init_checkpoint=/nowhere" in run.last_line
+
+
+@pytest.mark.parametrize(
+    ("flag", "sentence"),
+    [
+        ("--num_actors=400", "The learner and 400 actors ask for 101 CPUs, and the cluster has "),
+        ("--learner_gpus=9", "--learner_gpus=9 is more than any node of the cluster has ("),
+        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nobody answers"),
+        ("--ray_address=there", "it is not auto, none, HOST:PORT or ray://HOST:PORT"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence_before_anything_starts(house, nodes, flag, sentence):
+    run = start(house, nodes, flag)
+    assert run.end() == 2
+    assert sentence in run.last_line
+    assert len(run.output.splitlines()) == 2  # The preset is named before.
+    assert not house.logdir.exists()
+
+
+def test_a_ray_of_its_own_on_this_machine(house, nodes):
+    own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
+    os.environ["RAY_TMPDIR"], before = own, os.environ["RAY_TMPDIR"]
+    try:
+        flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
+        run = start(house, nodes, *flags, "--num_actors=2")
+        assert run.end() == 0, run.output
+    finally:
+        os.environ["RAY_TMPDIR"] = before
+        shutil.rmtree(own, ignore_errors=True)
+    assert "the learner is at 127.0.0.1:" in run.output
