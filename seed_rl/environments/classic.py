@@ -12,6 +12,7 @@ from seed_rl.environments import old_gym
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.repeats import repeat_actions
+from seed_rl.environments.staggered import StaggeredStart
 from seed_rl.options import option
 
 
@@ -28,13 +29,22 @@ class GymConfig(EnvironmentConfig):
         "environment's own limit.",
         at_least=1,
     )
+    staggered_start: bool = option(
+        False,
+        "Whether the first episode of each environment is cut at random and not counted, so that "
+        "environments whose episodes all end at the time limit do not play the same part of them at once.",
+    )
+
+    def for_evaluation(self) -> "GymConfig":
+        """The same, but for whole episodes from the first on."""
+        return dataclasses.replace(self, staggered_start=False)
 
 
 def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
     """One environment, as its authors registered it.
 
     Raises:
-      ValueError: Gymnasium does not know the id.
+      ValueError: Gymnasium does not know the id, or an environment without a time limit cannot be staggered.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     kwargs = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
@@ -52,7 +62,19 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
     env.reset(seed=seed)
+    if config.staggered_start:
+        env = StaggeredStart(env, _time_limit(env, config), seed)
     return repeat_actions(env, config)
+
+
+def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
+    limit = config.max_episode_frames or (env.spec.max_episode_steps if env.spec else None)
+    if limit is None or limit < 2:
+        raise ValueError(
+            f"--staggered_start needs a time limit of 2 or more environment frames, and --game={config.game} "
+            f"has {limit or 'none'}; set --max_episode_frames."
+        )
+    return limit
 
 
 def _check_id(game: str, env_id: str) -> None:
