@@ -53,6 +53,11 @@ class _Group:
     pending: EnvOutput
     stream: Stream | None = None
 
+    def hang_up(self) -> None:
+        """Closes the stream, if there is one."""
+        if self.stream is not None:
+            self.stream.close()
+
     def send(self) -> None:
         """Sends the pending step again, without its episodes: they were reported when it was new."""
         assert self.stream is not None
@@ -142,8 +147,7 @@ class Actor:
     def _connect(self) -> None:
         """Opens a stream per group and sends what the learner has not answered."""
         for group in self._groups:
-            if group.stream is not None:
-                group.stream.close()
+            group.hang_up()
         timeout_secs = min(30.0, self._config.connect_timeout_secs)
         if self._config.fixed_task is None:
             lease = self._connection.lease_task(
@@ -206,7 +210,6 @@ class Actor:
 
     def _close_groups(self) -> None:
         for group in self._groups:
-            if group.stream is not None:
-                group.stream.close()
+            group.hang_up()
             group.environment.close()
         self._groups.clear()

@@ -8,7 +8,8 @@ Optional entries of a step's `info` dict steer the reported figures, never the t
   goes on (a life was lost, not the game);
 * `info["observation_is_repeated"]`: True where the engine gives no last observation, and the one before it
   comes again;
-* `info["episode_is_void"]`: True where `truncated` is set because the environment failed: no episode counts.
+* `info["episode_is_void"]`: True where `truncated` is set because the environment failed, or was cut short to
+  bring it out of step with others: no episode counts.
 """
 
 import dataclasses

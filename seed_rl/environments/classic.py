@@ -47,17 +47,17 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
       ValueError: Gymnasium does not know the id, or an environment without a time limit cannot be staggered.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
-    kwargs = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
+    render = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
     module, _, env_id = config.game.rpartition(":")
     try:
         if module:
             importlib.import_module(module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
-            env = old_gym.make(env_id, config.max_episode_frames, render_mode)
+            env = old_gym.make(env_id, config.max_episode_frames, **render)
         else:
             _check_id(config.game, env_id)
             env = gymnasium.make(
-                env_id, max_episode_steps=config.max_episode_frames, disable_env_checker=True, **kwargs
+                env_id, max_episode_steps=config.max_episode_frames, disable_env_checker=True, **render
             )
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error

@@ -34,7 +34,7 @@ def knows(env_id: str) -> bool:
     return True
 
 
-def make(env_id: str, max_episode_frames: int | None = None, render_mode: str | None = None) -> gymnasium.Env:
+def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> gymnasium.Env:
     """One environment, as a Gymnasium environment.
 
     The registered class is made directly: `gym.make` wraps it in checks that fail on NumPy 2.
@@ -42,7 +42,7 @@ def make(env_id: str, max_episode_frames: int | None = None, render_mode: str | 
     Args:
       env_id: an id that `knows` knows.
       max_episode_frames: time limit in environment frames; by default the registered one.
-      render_mode: left out, or "rgb_array".
+      render: nothing, or `render_mode="rgb_array"`.
 
     Raises:
       ImportError: shimmy is not installed.
@@ -64,17 +64,13 @@ def make(env_id: str, max_episode_frames: int | None = None, render_mode: str | 
             env = make_env(**kwargs)
             if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments with five
                 env = gym.wrappers.StepAPICompatibility(env, False)
-            env = shimmy.GymV21CompatibilityV0(env=env, render_mode=render_mode)
+            env = shimmy.GymV21CompatibilityV0(env=env, **render)
         else:
-            env = shimmy.GymV26CompatibilityV0(env=make_env(**kwargs | _render_kwargs(render_mode)))
+            env = shimmy.GymV26CompatibilityV0(env=make_env(**kwargs | render))
     except NotImplementedError as error:
         raise ValueError(f"--game={env_id} cannot be used: {error}") from error
     limit = max_episode_frames or spec.max_episode_steps
     return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
-
-
-def _render_kwargs(render_mode: str | None) -> dict[str, str]:
-    return {"render_mode": render_mode} if render_mode else {}
 
 
 def _version(gym: ModuleType) -> tuple[int, ...]:

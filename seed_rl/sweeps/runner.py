@@ -120,9 +120,8 @@ class Runner:
                 if not self._signals.count:
                     self._say(f"{child.name} was stopped from outside; the same command goes on with it.")
                 continue
-            if (
-                found.failed and self._signals.count
-            ):  # What a stopped launcher ends with is no failure of the run.
+            # What a stopped launcher ends with is no failure of the run.
+            if found.failed and self._signals.count:
                 continue
             outcomes.write(run.outcome, found)
             self.ended[run.trial, run.seed] = found

@@ -124,7 +124,7 @@ def check_listening(address: str, config: SecurityConfig, security: Security) ->
     Raises:
       ValueError: one sentence that says what to add.
     """
-    if not (config.insecure or is_local(address) or (security.certificate and security.token)):
+    if not _may_use(address, config, security.certificate, security.token):
         raise ValueError(
             f"--server_address={address} can be reached from other machines: give --tls_certificate, "
             f"--tls_key and a token (--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
@@ -137,11 +137,16 @@ def check_connecting(address: str, config: SecurityConfig, security: Security) -
     Raises:
       ValueError: one sentence that says what to add.
     """
-    if not (config.insecure or is_local(address) or (security.authority and security.token)):
+    if not _may_use(address, config, security.authority, security.token):
         raise ValueError(
             f"--server_address={address} is on another machine: give --tls_authority and a token "
             f"(--token_file or {TOKEN_VARIABLE}), or --insecure on a network you trust."
         )
+
+
+def _may_use(address: str, config: SecurityConfig, pem: bytes | None, token: str | None) -> bool:
+    """Whether an end that has this for TLS (None: nothing) and this token may use an address."""
+    return config.insecure or is_local(address) or (pem is not None and token is not None)
 
 
 def is_local(address: str) -> bool:

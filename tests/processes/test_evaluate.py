@@ -15,7 +15,7 @@ def evaluate(house, *args):
     return house.start("evaluate", *args)
 
 
-def refused(house, *args, words):
+def assert_refused(house, *args, words):
     before = {path: path.stat().st_mtime_ns for path in house.path.rglob("*")}
     process = evaluate(house, *args)
     assert process.end() == 2, process.output
@@ -48,8 +48,8 @@ def test_a_catch_run_is_evaluated(house, run):
 
     # What is there is not written over unless asked for.
     content = output.read_bytes()
-    refused(house, *args, words="best.gif is there already; add --overwrite")
-    refused(house, *args[:3], words="result.json is there already; add --overwrite")
+    assert_refused(house, *args, words="best.gif is there already; add --overwrite")
+    assert_refused(house, *args[:3], words="result.json is there already; add --overwrite")
     assert output.read_bytes() == content
     again = evaluate(house, *args[:3], "--overwrite", "--greedy", "--num_envs=3")
     assert again.end() == 0, again.output
@@ -65,18 +65,26 @@ def test_the_best_checkpoint_can_be_evaluated(house, run):
 
 
 def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
-    refused(house, words="No run is chosen; add --logdir")
-    refused(house, f"--logdir={house.path}", words="holds no run.json, so it is not a run's directory")
-    refused(house, f"--logdir={run}", "--episodes=0", words="--episodes=0 is too low; it must be at least 1")
-    refused(house, f"--logdir={run}", "--record=x.avi", words="end it in .mp4 or .gif")
-    refused(house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is no checkpoint")
-    refused(house, f"--logdir={run}", "--output=/proc/x/y.json", words="/proc/x/y.json cannot be written")
+    assert_refused(house, words="No run is chosen; add --logdir")
+    assert_refused(house, f"--logdir={house.path}", words="holds no run.json, so it is not a run's directory")
+    assert_refused(
+        house, f"--logdir={run}", "--episodes=0", words="--episodes=0 is too low; it must be at least 1"
+    )
+    assert_refused(house, f"--logdir={run}", "--record=x.avi", words="end it in .mp4 or .gif")
+    assert_refused(
+        house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is no checkpoint"
+    )
+    assert_refused(
+        house, f"--logdir={run}", "--output=/proc/x/y.json", words="/proc/x/y.json cannot be written"
+    )
 
 
 def test_a_run_without_checkpoints_says_to_wait(house, run):
     copy = house.path / "copy"
     shutil.copytree(run, copy, ignore=shutil.ignore_patterns("checkpoints"))
-    refused(house, f"--logdir={copy}", words="has no last checkpoint yet; wait until the run has saved one")
+    assert_refused(
+        house, f"--logdir={copy}", words="has no last checkpoint yet; wait until the run has saved one"
+    )
 
 
 def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):
@@ -88,4 +96,4 @@ def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):
     (copy / "run.json").write_text(json.dumps(record))
     (checkpoint,) = [p.with_suffix("") for p in (run / "checkpoints").glob("*.index")][-1:]
     words = f"is of another configuration than {copy} (agent network mlp_sizes: {size} there, 3 now)"
-    refused(house, f"--logdir={copy}", f"--checkpoint={checkpoint}", words=words)
+    assert_refused(house, f"--logdir={copy}", f"--checkpoint={checkpoint}", words=words)
