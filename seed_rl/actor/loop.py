@@ -1,20 +1,20 @@
 """The actor: loops over its environments, streams what they say to the learner, applies what comes back.
 
 No network, no TensorFlow. Each group of environments has a stream of its own, so that one group steps while
-the others wait for their actions.
+the others wait for their actions. All of them share one event loop; the group whose actions come first steps
+first.
 """
 
-import dataclasses
+import asyncio
 import logging
 import random
 import secrets
 import time
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.actor.statistics import Episode, EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.types import EnvOutput
 from seed_rl.wire.client import (
     Connection,
     LearnerGoneError,
@@ -24,6 +24,7 @@ from seed_rl.wire.client import (
     TaskTakenError,
     make_hello,
 )
+from seed_rl.wire.frames import StepMessage
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security
@@ -43,39 +44,42 @@ class EnvironmentRefusedError(ValueError):
     """The suite refuses to make the environments; the message is its sentence."""
 
 
-@dataclasses.dataclass
 class _Group:
-    """Environments that share a stream, and the step that the learner has not answered yet."""
+    """Environments that share a stream, and the step that the learner has not answered yet.
 
-    environment: BatchedEnvironment
-    statistics: EpisodeStatistics
-    first_env: int
-    pending: EnvOutput
-    stream: Stream | None = None
+    Attributes:
+      environment: the environments.
+      first_env: the id of the first of them.
+      answered: whether the learner has answered since the stream was opened.
+    """
 
-    def hang_up(self) -> None:
-        """Closes the stream, if there is one."""
-        if self.stream is not None:
-            self.stream.close()
+    def __init__(self, environment: BatchedEnvironment, first_env: int, seeds: list[int]):
+        """Takes over environments, and resets them."""
+        self.environment, self.first_env = environment, first_env
+        self.answered = False
+        self._statistics = EpisodeStatistics(environment.num_envs)
+        self._pending = StepMessage(environment.spec, environment.num_envs)
+        environment.write_to(self._pending.output)
+        environment.reset(seeds)
 
-    def send(self) -> None:
-        """Sends the pending step again, without its episodes: they were reported when it was new."""
-        assert self.stream is not None
-        self.stream.send(self.pending, [])
+    async def play(self, stream: Stream) -> None:
+        """Sends the pending step, and then plays until training has ended.
 
-    def advance(self) -> bool:
-        """Waits for actions, applies them and sends the outcome; False when training has ended."""
-        assert self.stream is not None
-        actions = self.stream.receive()
-        if actions is None:
-            return False
-        self.pending, infos = self.environment.step(actions)
-        episodes = [
-            pb.Episode(env=self.first_env + e.env, episode_return=e.episode_return, agent_steps=e.agent_steps)
-            for e in self.statistics.update(self.pending, infos)
-        ]
-        self.stream.send(self.pending, episodes)
-        return True
+        The episodes that ended with the pending step are not sent: they were when it was new.
+        """
+        await stream.send(self._pending.to_bytes())
+        while (actions := await stream.receive()) is not None:
+            self.answered = True
+            output, infos = self.environment.step(actions)
+            episodes = self._statistics.update(output, infos)
+            await stream.send(self._pending.to_bytes([self._message(episode) for episode in episodes]))
+
+    def _message(self, episode: Episode) -> pb.Episode:
+        return pb.Episode(
+            env=self.first_env + episode.env,
+            episode_return=episode.episode_return,
+            agent_steps=episode.agent_steps,
+        )
 
 
 def environment_seed(seed: int, env_id: int) -> int:
@@ -110,7 +114,7 @@ class Actor:
         self._name, self._suite, self._environment_config = name, suite, environment_config
         self._run_id = secrets.randbits(64)
         self._group_size = config.env_batch_size // config.num_env_groups
-        self._connection = Connection(config.server_address, security)
+        self._security = security
         self._task = _NO_TASK
         self._groups: list[_Group] = []
         if config.fixed_task is not None:
@@ -123,34 +127,44 @@ class Actor:
           RefusedError: the learner refuses this actor, or has had no task for it for `connect_timeout_secs`.
           LearnerGoneError: no learner could be reached for `connect_timeout_secs`.
           EnvironmentRefusedError: the environments cannot be made (where the learner chooses the task).
+          EnvironmentFailedError: an environment failed too often.
         """
+        asyncio.run(self._run())
+
+    async def _run(self) -> None:
+        connection = Connection(self._config.server_address, self._security)
+        try:
+            await self._play_on(connection)
+        finally:
+            await connection.close()
+
+    async def _play_on(self, connection: Connection) -> None:
         backoff = _FIRST_BACKOFF_SECS
         gone_since: float | None = None
         while True:
             try:
-                self._connect()
-                for answered in self._play():
-                    if not answered:
-                        return
-                    backoff, gone_since = _FIRST_BACKOFF_SECS, None
+                await self._play(await self._connect(connection))
+                return
             except (LearnerGoneError, TaskTakenError) as error:
                 if isinstance(error, TaskTakenError) and self._config.fixed_task is not None:
                     raise
+                if any(group.answered for group in self._groups):
+                    backoff, gone_since = _FIRST_BACKOFF_SECS, None
                 now = time.monotonic()
                 gone_since = gone_since or now
                 if now - gone_since > self._config.connect_timeout_secs:
                     raise self._given_up(error) from None
                 _log.warning("Not connected (%s); trying again in %.1f s.", error, backoff)
-                time.sleep(backoff * random.uniform(0.7, 1.3))
+                await asyncio.sleep(backoff * random.uniform(0.7, 1.3))
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
-    def _connect(self) -> None:
-        """Opens a stream per group and sends what the learner has not answered."""
+    async def _connect(self, connection: Connection) -> list[Stream]:
+        """Opens a stream per group."""
         for group in self._groups:
-            group.hang_up()
+            group.answered = False
         timeout_secs = min(30.0, self._config.connect_timeout_secs)
         if self._config.fixed_task is None:
-            lease = self._connection.lease_task(
+            lease = await connection.lease_task(
                 self._run_id, self._config.env_batch_size, self._task, timeout_secs
             )
             if lease.task != self._task or lease.must_restart:
@@ -159,17 +173,20 @@ class Actor:
         identity = EnvironmentIdentity(
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )
-        self._connection.check(identity, timeout_secs)
-        for group in self._groups:
-            hello = make_hello(
+        await connection.check(identity, timeout_secs)
+        return [
+            await connection.open(
                 identity,
-                run_id=self._run_id,
-                task=self._task,
-                first_env=group.first_env,
-                num_envs=self._group_size,
+                make_hello(
+                    identity,
+                    run_id=self._run_id,
+                    task=self._task,
+                    first_env=group.first_env,
+                    num_envs=self._group_size,
+                ),
             )
-            group.stream = self._connection.open(identity, hello)
-            group.send()
+            for group in self._groups
+        ]
 
     def _take(self, task: int) -> None:
         """Makes and resets the environments of a task, in the place of those that there are."""
@@ -184,9 +201,7 @@ class Actor:
                 )
             except (ValueError, ImportError) as error:
                 raise EnvironmentRefusedError(str(error)) from error
-            self._groups.append(
-                _Group(environment, EpisodeStatistics(size), first_env, environment.reset(seeds))
-            )
+            self._groups.append(_Group(environment, first_env, seeds))
 
     def _given_up(self, error: Exception) -> Exception:
         """What `run` raises when it has waited for long enough."""
@@ -197,19 +212,26 @@ class Actor:
             f"No learner at {config.server_address} for {config.connect_timeout_secs:g} s ({error})."
         )
 
-    def _play(self):
-        """Advances the groups in turn; yields after each whether training goes on."""
-        while True:
-            for group in self._groups:
-                yield group.advance()
+    async def _play(self, streams: list[Stream]) -> None:
+        """Plays all groups until one of them finds that training has ended, or fails; closes the streams."""
+        tasks = [
+            asyncio.create_task(group.play(stream))
+            for group, stream in zip(self._groups, streams, strict=True)
+        ]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await ended.pop()
+        finally:
+            for stream, task in zip(streams, tasks, strict=True):
+                task.cancel()
+                stream.close()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     def close(self) -> None:
-        """Closes streams, connection and environments."""
+        """Closes the environments."""
         self._close_groups()
-        self._connection.close()
 
     def _close_groups(self) -> None:
         for group in self._groups:
-            group.hang_up()
             group.environment.close()
         self._groups.clear()

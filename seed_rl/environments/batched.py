@@ -9,16 +9,15 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import Spares, Watched
+from seed_rl.environments.reading import LeafReader
 from seed_rl.environments.specs import (
-    ObservationLeaf,
     action_decoder,
     action_spec,
     environment_spec,
     observation_leaves,
     observation_spec,
 )
-from seed_rl.environments.words import hash_words
-from seed_rl.types import EnvironmentSpec, EnvOutput, pack_like
+from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 # Between the seeds of an environment and of those that take its place.
 _SPARE_SEEDS = 500_009
@@ -60,17 +59,29 @@ class BatchedEnvironment:
         self.num_envs = len(envs)
         self._watched = [Watched(env, index, spares or Spares()) for index, env in enumerate(envs)]
         self._decoders = [action_decoder(env.action_space) for env in envs]
-        self._leaves = [observation_leaves(env.observation_space) for env in envs]
-        self._buffers = [leaf.spec.zeros(self.num_envs) for leaf in self._leaves[0]]
-        self._output = EnvOutput(
-            reward=np.zeros(self.num_envs, np.float32),
-            done=np.zeros(self.num_envs, bool),
-            truncated=np.zeros(self.num_envs, bool),
-            observation=pack_like(spec.observation, self._buffers),
+        self._readers = [
+            [LeafReader(index, leaf) for leaf in observation_leaves(env.observation_space)]
+            for index, env in enumerate(envs)
+        ]
+        self._action_shape = (self.num_envs, *spec.action.shape)
+        self._action_kinds = "iu" if spec.action.is_discrete else "f"
+        buffers = [leaf.zeros(self.num_envs) for _, leaf in flatten_spec(spec.observation)]
+        self.write_to(
+            EnvOutput(
+                reward=np.zeros(self.num_envs, np.float32),
+                done=np.zeros(self.num_envs, bool),
+                truncated=np.zeros(self.num_envs, bool),
+                observation=pack_like(spec.observation, buffers),
+            )
         )
         self._was_truncated = [False] * self.num_envs
         self._started = False
         self._closed = False
+
+    def write_to(self, output: EnvOutput) -> None:
+        """Has `reset` and `step` write to these arrays `[E, ...]` from now on, and return them."""
+        self._output = output
+        self._buffers = flatten_like(self.spec.observation, output.observation)
 
     def reset(self, seeds: Sequence[int] | None = None) -> EnvOutput:
         """Starts a new episode everywhere.
@@ -112,11 +123,9 @@ class BatchedEnvironment:
         """
         if not self._started:
             raise RuntimeError("Call reset() before the first step().")
-        spec = self.spec.action
-        wrong_kind = actions.dtype.kind not in ("iu" if spec.is_discrete else "f")
-        if actions.shape != (self.num_envs, *spec.shape) or wrong_kind:
+        if actions.shape != self._action_shape or actions.dtype.kind not in self._action_kinds:
             raise ValueError(
-                f"Actions must be {spec.dtype}{[self.num_envs, *spec.shape]}, not "
+                f"Actions must be {self.spec.action.dtype}{list(self._action_shape)}, not "
                 f"{actions.dtype}{list(actions.shape)}."
             )
         return self._output, [self._step_one(index, action) for index, action in enumerate(actions)]
@@ -168,7 +177,7 @@ class BatchedEnvironment:
             return
 
     def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
-        arrays = [_checked_array(index, leaf, observation) for leaf in self._leaves[index]]
+        arrays = [read(observation) for read in self._readers[index]]
         for array, buffer in zip(arrays, self._buffers, strict=True):
             buffer[index] = array
         self._output.reward[index] = reward
@@ -222,30 +231,3 @@ def _check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None
             f"Environment {index} has observation {observation} and action {action}, but the batch has "
             f"{spec.observation} and {spec.action}; environments that step together must have equal spaces."
         )
-
-
-def _checked_array(index: int, leaf: ObservationLeaf, observation: Any) -> np.ndarray:
-    """The leaf's array as it goes over the wire, ready to be assigned to a buffer of the leaf's dtype."""
-    name = leaf.name or "observation"
-    try:
-        for key in leaf.path:
-            observation = observation[key]
-        array = hash_words(observation) if leaf.is_text else np.asarray(observation)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"Environment {index} returned no array for '{name}': {error!r}.") from error
-    expected = leaf.spec.unpacked
-    if array.shape != expected.shape or not _fits(array.dtype, expected.dtype):
-        raise ValueError(
-            f"Environment {index} returned {array.dtype}{list(array.shape)} for '{name}', but its "
-            f"observation space says {expected}; correct the environment's space or what it returns."
-        )
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"Environment {index} returned NaN for '{name}'.")
-    if leaf.spec.bits is not None:
-        return np.packbits(array)
-    return array if leaf.start is None else array - leaf.start
-
-
-def _fits(actual: np.dtype, wanted: str) -> bool:
-    """True if values of `actual` may be stored as `wanted`: same kind, or a wider kind, of number."""
-    return actual == wanted or np.can_cast(actual, wanted, "same_kind")

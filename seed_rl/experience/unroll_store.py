@@ -35,8 +35,9 @@ class UnrollStore:
         self._first_count = np.zeros(num_envs, np.int64) - offsets
         self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of T.
         self._versions = np.zeros((num_envs, self._heads), np.int64)
-        self._rings: Nest = None
-        self._states: Nest = None
+        self._rings: list[np.ndarray] = []  # Of the leaves of a step, and of states.
+        self._states: list[np.ndarray] = []
+        self._structure: Any = None
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Drops the unfinished unrolls of environments that begin anew."""
@@ -71,38 +72,32 @@ class UnrollStore:
         Returns:
           The unrolls that this step completed.
         """
-        step = (prev_action, env, agent)
-        if self._rings is None:
-            self._allocate(step, states)
-        self._begin(env_ids[starting], states, policy_version)
+        leaves, structure = optree.tree_flatten((prev_action, env, agent))
+        state_leaves, state_structure = optree.tree_flatten(states)
+        if self._structure is None:
+            self._structure = structure, state_structure
+            self._rings = self._allocate(self._stored, leaves)
+            self._states = self._allocate(self._heads, state_leaves)
+        self._begin(env_ids[starting], state_leaves, policy_version)
         count = self._count[env_ids]
         slots = count % self._stored
         used = count >= 0
         if not used.all():
             slots = np.where(used, slots, 0)  # Overwritten before an unroll begins.
-        for ring, leaf in zip(optree.tree_leaves(self._rings), optree.tree_leaves(step), strict=True):
+        for ring, leaf in zip(self._rings, leaves, strict=True):
             ring[env_ids, slots] = leaf
         self._count[env_ids] = count + 1
         first = count + 1 - self._stored
         complete = (first >= 0) & (first % self._length == 0)
         return self._unrolls(env_ids[complete], first[complete]) if complete.any() else []
 
-    def _allocate(self, step: Nest, states: Nest) -> None:
-        num_envs = len(self._count)
+    def _allocate(self, length: int, leaves: list[Any]) -> list[np.ndarray]:
+        return [np.zeros((len(self._count), length, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
 
-        def ring(leaf: Any) -> np.ndarray:
-            return np.zeros((num_envs, self._stored, *leaf.shape[1:]), leaf.dtype)
-
-        def heads(leaf: Any) -> np.ndarray:
-            return np.zeros((num_envs, self._heads, *leaf.shape[1:]), leaf.dtype)
-
-        self._rings = optree.tree_map(ring, step)
-        self._states = optree.tree_map(heads, states)
-
-    def _begin(self, env_ids: np.ndarray, states: Nest, policy_version: int) -> None:
+    def _begin(self, env_ids: np.ndarray, states: list[np.ndarray], policy_version: int) -> None:
         head = self._head(self._count[env_ids])
         self._versions[env_ids, head] = policy_version
-        for kept, leaf in zip(optree.tree_leaves(self._states), optree.tree_leaves(states), strict=True):
+        for kept, leaf in zip(self._states, states, strict=True):
             kept[env_ids, head] = leaf
 
     def _head(self, first: np.ndarray) -> np.ndarray:
@@ -112,13 +107,13 @@ class UnrollStore:
         """The unrolls `[S, ...]` of these environments that begin at their steps `first`."""
         order = (first[:, np.newaxis] + np.arange(self._stored)) % self._stored
         head = self._head(first)
-        steps = optree.tree_map(lambda ring: ring[env_ids[:, np.newaxis], order], self._rings)
-        states = optree.tree_map(lambda kept: kept[env_ids, head], self._states)
-        origins = zip(self._versions[env_ids, head].tolist(), env_ids.tolist(), first.tolist(), strict=True)
         # Leaf by leaf over all unrolls: mapping a function over every unroll's nest takes four times as long.
-        leaves, structure = optree.tree_flatten((steps, states))
+        steps = zip(*(ring[env_ids[:, np.newaxis], order] for ring in self._rings), strict=True)
+        states = [kept[env_ids, head] for kept in self._states]
+        origins = zip(self._versions[env_ids, head].tolist(), env_ids.tolist(), first.tolist(), strict=True)
+        structure, state_structure = self._structure
         unrolls = []
-        for origin, *parts in zip(origins, *leaves, strict=True):
-            (prev_action, env, agent), state = optree.tree_unflatten(structure, parts)
-            unrolls.append(Unroll(prev_action, env, agent, state, *origin))
+        for index, (step, origin) in enumerate(zip(steps, origins, strict=True)):
+            state = optree.tree_unflatten(state_structure, [leaf[index] for leaf in states])
+            unrolls.append(Unroll(*optree.tree_unflatten(structure, step), state, *origin))
         return unrolls

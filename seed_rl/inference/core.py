@@ -11,9 +11,12 @@ from seed_rl.agents.base import Agent
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.env_table import EnvTable
-from seed_rl.inference.service import Request
+from seed_rl.inference.rows import Rows
+from seed_rl.inference.service import BadStep, Request
 from seed_rl.types import EnvironmentSpec, Unroll
 from seed_rl.wire.codec import ActionCodec, StepCodec
+
+Deliver = Callable[[list[tuple[Request, bytes | BadStep]]], None]
 
 
 class InferenceFigures:
@@ -69,6 +72,8 @@ class InferenceCore:
         self.agent_steps = 0
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = EnvTable(agent, spec, num_envs)
+        self._num_envs = num_envs
+        self._spare_rows: list[Rows] = []  # One for each thread that has served.
         self._num_training_envs = num_envs - agent.num_eval_envs
         self._store = UnrollStore(
             self._num_training_envs, agent.unroll.length, agent.unroll.burn_in, stagger=True
@@ -76,9 +81,7 @@ class InferenceCore:
         self._insert, self._policy_version = insert, policy_version
         self._lock = threading.Lock()
 
-    def serve(
-        self, batcher: Batcher[Request], deliver: Callable[[list[tuple[Request, bytes]]], None]
-    ) -> None:
+    def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
         """Answers batches until the batcher is closed.
 
         Raises:
@@ -92,7 +95,7 @@ class InferenceCore:
         self,
         batch: list[tuple[int, Request]],
         batcher: Batcher[Request],
-        deliver: Callable[[list[tuple[Request, bytes]]], None],
+        deliver: Deliver,
     ) -> list[Unroll]:
         """Answers one batch of (client, request) pairs; returns the unrolls that it completed."""
         requests = [request for _, request in batch]
@@ -104,27 +107,63 @@ class InferenceCore:
         self.figures.add([now - request.arrived for request in requests], num_envs)
         return unrolls
 
-    def process(self, requests: list[Request]) -> tuple[list[bytes], list[Unroll]]:
-        """Acts on a batch: the bytes of each request's actions, and the unrolls that it completed."""
+    def process(self, requests: list[Request]) -> tuple[list[bytes | BadStep], list[Unroll]]:
+        """Acts on a batch: the answer to each request, and the unrolls that it completed."""
+        batch = self._spare_rows.pop() if self._spare_rows else Rows(self._steps.record, self._num_envs)
+        env_ids = np.concatenate([request.lease.env_ids for request in requests])
+        batch.fill([request.records for request in requests], env_ids)
+        if self._steps.are_valid(batch.rows["record"]):
+            action, unrolls = self._act(batch.rows, env_ids, requests)
+            answers: list[bytes | BadStep] = [*self._split(action, requests)]
+        else:
+            answers, unrolls = self._process_good_ones(requests)
+        self._spare_rows.append(batch)
+        return answers, unrolls
+
+    def _process_good_ones(self, requests: list[Request]) -> tuple[list[bytes | BadStep], list[Unroll]]:
+        """Acts on the requests of a batch whose steps are valid."""
+        answers: list[bytes | BadStep | None] = [self._problem(request) for request in requests]
+        good = [request for request, problem in zip(requests, answers, strict=True) if problem is None]
+        others, unrolls = self.process(good) if good else ([], [])
+        remaining = iter(others)
+        return [next(remaining) if answer is None else answer for answer in answers], unrolls
+
+    def _problem(self, request: Request) -> BadStep | None:
+        try:
+            self._steps.check(request.records, request.lease.num_envs)
+        except ValueError as error:
+            return BadStep(str(error))
+        return None
+
+    def _act(
+        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
+    ) -> tuple[np.ndarray, list[Unroll]]:
+        """Acts on a batch of good steps: the actions `[B, ...]`, and the unrolls that it completed."""
         for request in requests:
             if request.is_first:
                 self._begin(request)
-        env_ids = np.concatenate([request.lease.env_ids for request in requests])
-        records = b"".join(request.records for request in requests)
         version = self._policy_version()
-        training = np.flatnonzero(env_ids < self._num_training_envs).astype(np.int32)
+        training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
         with self._lock:
             starting = self._store.starting(training_ids)
-        prev_action, output, states = self._table.act(env_ids, records, training[starting])
-        step = (prev_action, self._steps.decode(records), output)
+        rows["starts"][training[starting]] = True
+        prev_action, output, states = self._table.act(rows)
+        step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         with self._lock:
             unrolls = self._store.append(training_ids, *step, starting, states, version)
             self.agent_steps += len(training)
-        ends = np.cumsum([request.lease.num_envs for request in requests])
-        return [self._actions.encode(a) for a in np.split(output.action, ends[:-1])], unrolls
+        return output.action, unrolls
+
+    def _split(self, actions: np.ndarray, requests: list[Request]) -> list[bytes]:
+        """The bytes of each request's actions."""
+        data, end, answers = self._actions.encode(actions), 0, []
+        for request in requests:
+            begin, end = end, end + request.lease.num_envs * self._actions.action_bytes
+            answers.append(data[begin:end])
+        return answers
 
     def _begin(self, request: Request) -> None:
         """A stream begins: its unfinished unrolls are void; a new actor's environments start clean."""

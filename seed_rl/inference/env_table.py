@@ -7,7 +7,8 @@ import optree
 import tensorflow as tf
 
 from seed_rl.agents.base import Agent
-from seed_rl.inference.records import decode_records
+from seed_rl.inference.records import decode_array, decode_records
+from seed_rl.inference.rows import row_layout
 from seed_rl.types import AgentOutput, EnvironmentSpec, Nest
 from seed_rl.wire.codec import StepCodec
 
@@ -25,34 +26,30 @@ class EnvTable(tf.Module):
         """
         super().__init__(name="env_table")
         self._agent, self._spec = agent, spec
-        self._layout = StepCodec(spec).record
+        self._record = StepCodec(spec).record
+        self._row = row_layout(self._record)
         self._initial_state = agent.initial_state(1)
         self._states = tf.nest.map_structure(
             lambda x: tf.Variable(x, trainable=False), agent.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
-        ids = tf.TensorSpec([None], tf.int32)
-        records = tf.TensorSpec([None, self._layout.itemsize], tf.uint8)
-        # A concrete function with few arguments: finding the trace and converting arguments would otherwise
+        rows = tf.TensorSpec([None, self._row.itemsize], tf.uint8)
+        # A concrete function of one argument: finding the trace and converting arguments would otherwise
         # take longer than a small network's inference.
-        self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(ids, records, ids)
+        self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(rows)
 
-    def act(
-        self, env_ids: np.ndarray, records: bytes, starting: np.ndarray
-    ) -> tuple[np.ndarray, AgentOutput, Nest]:
+    def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest]:
         """One inference call.
 
         Args:
-          env_ids: int32 `[B]`, each at most once.
-          records: B records as they come over the wire.
-          starting: int32 `[K]`, positions in `env_ids` whose recurrent state before this step is wanted.
+          rows: `[B]` as `Rows` has them, each environment at most once. TensorFlow reads them where they are.
 
         Returns:
-          The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, and the wanted states
-          `[K, ...]`, all NumPy.
+          The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, and the recurrent states
+          before this step `[K, ...]` of the K rows that start, all NumPy.
         """
-        raw = np.frombuffer(records, np.uint8).reshape(len(env_ids), self._layout.itemsize)
-        outputs = self._act(tf.constant(env_ids), tf.constant(raw), tf.constant(starting))
+        raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
+        outputs = self._act(tf.experimental.dlpack.from_dlpack(raw.__dlpack__()))
         return optree.tree_map(lambda x: x.numpy(), outputs)
 
     def reset(self, env_ids: np.ndarray) -> None:
@@ -64,8 +61,10 @@ class EnvTable(tf.Module):
         zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
         self._write(self._prev_action, env_ids, zeros)
 
-    def _traced_act(self, env_ids: tf.Tensor, records: tf.Tensor, starting: tf.Tensor) -> Any:
-        env = decode_records(records, self._layout, self._spec)
+    def _traced_act(self, rows: tf.Tensor) -> Any:
+        env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
+        starting = tf.where(starts)[:, 0]
+        env = decode_records(rows, self._record, self._spec)  # The record is the first of a row.
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)

@@ -10,24 +10,23 @@ def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) 
     """The same as `StepCodec.decode`, in TensorFlow.
 
     Args:
-      records: uint8 `[B, record_bytes]`.
+      records: uint8 `[B, N]`, whose first bytes are the records.
       layout: of a record, `StepCodec.record`.
       spec: of the environments.
 
     Returns:
       `[B, ...]`.
     """
-    assert layout.names is not None and layout.fields is not None
-    arrays = []
-    for name in layout.names:
-        dtype, offset = layout.fields[name][:2]
-        arrays.append(_decode(records[:, offset : offset + dtype.itemsize], dtype))
-    reward, done, truncated, *leaves = arrays
+    assert layout.names is not None
+    reward, done, truncated, *leaves = (decode_array(records, layout, name) for name in layout.names)
     return EnvOutput(reward, done, truncated, pack_like(spec.observation, leaves))
 
 
-def _decode(raw: tf.Tensor, dtype: np.dtype) -> tf.Tensor:
-    """From bytes `[B, itemsize]` to `[B, *shape]`."""
+def decode_array(rows: tf.Tensor, layout: np.dtype, name: str) -> tf.Tensor:
+    """The field `name` of rows, from uint8 `[B, N]` to `[B, *shape]`."""
+    assert layout.fields is not None
+    dtype, offset = layout.fields[name][:2]
+    raw = rows[:, offset : offset + dtype.itemsize]
     base, shape = dtype.base, dtype.shape
     if base.kind == "b":
         return tf.cast(tf.reshape(raw, [-1, *shape]), tf.bool)

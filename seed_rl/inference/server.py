@@ -9,10 +9,9 @@ from collections.abc import Callable
 import grpc
 
 from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.service import InferenceService, Request
+from seed_rl.inference.service import BadStep, InferenceService, Request
 from seed_rl.inference.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import add_InferenceServicer_to_server
 from seed_rl.wire.protocol import EnvironmentIdentity, channel_options
 from seed_rl.wire.security import Security, TokenCheck
 
@@ -68,7 +67,7 @@ class InferenceServer:
                 compression=grpc.Compression.NoCompression,
                 interceptors=[TokenCheck(security.token)] if security.token else [],
             )
-            add_InferenceServicer_to_server(service, server)
+            server.add_generic_rpc_handlers((service.handlers(),))
             credentials = security.server_credentials()
             if credentials is None:
                 self.port = server.add_insecure_port(address)
@@ -84,8 +83,8 @@ class InferenceServer:
             self._end_loop()
             raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
 
-    def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
-        """Sends actions to the actors that wait for them; any thread."""
+    def deliver(self, answers: list[tuple[Request, bytes | BadStep]]) -> None:
+        """Sends answers to the actors that wait for them; any thread."""
         self._loop.call_soon_threadsafe(self._service.deliver, answers)
 
     def stop(self, reason: str = "") -> None:

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.slots import Lease, SlotRefusedError, Slots
-from seed_rl.types import ArraySpec
-from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.frames import Frame, actions_frame, step_frame
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceServicer
 from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, differences, max_message_bytes
 
 # An actor that restarts may be back before its old connection is seen to be closed.
@@ -27,16 +27,23 @@ _TAKEOVER_PATIENCE_SECS = 3.0
 class Request(NamedTuple):
     """One step of an environment group on its way through the batcher.
 
-    `records`: bytes as in the message Step, already checked. `is_first`: first step of its stream.
+    `records`: as many bytes as the message Step must have; what is in them is not checked yet.
+    `is_first`: first step of its stream.
     `arrived`: when it came, in seconds of the monotonic clock.
-    `answer`: an asyncio future for the bytes of the actions, or None when training has ended.
+    `answer`: an asyncio future for the answer, or None when training has ended.
     """
 
     lease: Lease
-    records: bytes
+    records: bytes | memoryview
     is_first: bool
     arrived: float
-    answer: "asyncio.Future[bytes | None]"
+    answer: "asyncio.Future[bytes | BadStep | None]"
+
+
+class BadStep(NamedTuple):
+    """The answer to a step that must not reach the learner; others are answered with the bytes of actions."""
+
+    sentence: str
 
 
 class _Refused(Exception):
@@ -47,7 +54,7 @@ class _Refused(Exception):
         self.code = code
 
 
-class InferenceService(InferenceServicer):
+class InferenceService:
     """Describe, LeaseTask and Act, as protos/inference.proto says."""
 
     def __init__(
@@ -76,7 +83,7 @@ class InferenceService(InferenceServicer):
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
         self._slot_freed = asyncio.Event()  # Set, and replaced, each time that a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
-        self._waiting: set[asyncio.Future[bytes | None]] = set()
+        self._answers: dict[int, asyncio.Future[bytes | BadStep | None]] = {}  # The last one of each stream.
         self._description = pb.Description(
             protocol_version=PROTOCOL_VERSION,
             num_envs=num_envs,
@@ -85,18 +92,34 @@ class InferenceService(InferenceServicer):
             max_message_bytes=max_message_bytes(self._codec.record_bytes, max_envs_per_message),
         )
         identity.describe_into(self._description)
-        self._action: ArraySpec = identity.spec.action
+        self._action_bytes = ActionCodec(identity.spec.action).action_bytes
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server calls. Messages of Act come and go as bytes, see `seed_rl.wire.frames`."""
+        service = pb.DESCRIPTOR.services_by_name["Inference"]
+        return grpc.method_handlers_generic_handler(
+            service.full_name,
+            {
+                "Describe": grpc.unary_unary_rpc_method_handler(
+                    self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
+                ),
+                "LeaseTask": grpc.unary_unary_rpc_method_handler(
+                    self._lease_task, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
+                ),
+                "Act": grpc.stream_stream_rpc_method_handler(self._act),
+            },
+        )
 
     @property
     def max_message_bytes(self) -> int:
         """Largest message that the server must accept."""
         return self._description.max_message_bytes
 
-    async def Describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
+    async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
         """What the learner expects."""
         return self._description
 
-    async def LeaseTask(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
+    async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
         """A task for an actor that takes any."""
         try:
             task, must_restart = self._slots.reserve(
@@ -107,12 +130,13 @@ class InferenceService(InferenceServicer):
             await context.abort(codes[error.out_of_range], str(error))
         return pb.TaskLease(task=task, must_restart=must_restart)
 
-    async def Act(self, request_iterator: Any, context: Any) -> None:
+    async def _act(self, request_iterator: Any, context: Any) -> None:
         """The conversation with one environment group."""
         lease: Lease | None = None
         client: int | None = None
         try:
             lease = await self._introduce(await context.read())
+            await context.send_initial_metadata(())  # The hello is accepted.
             client = self._batcher.connect()
             self._on_lease(lease)
             await self._converse(context, lease, client)
@@ -126,11 +150,11 @@ class InferenceService(InferenceServicer):
         finally:
             self._leave(lease, client)
 
-    def deliver(self, answers: list[tuple[Request, bytes]]) -> None:
+    def deliver(self, answers: list[tuple[Request, bytes | BadStep]]) -> None:
         """Answers requests; must run on the event loop."""
-        for request, actions in answers:
+        for request, answer in answers:
             if not request.answer.done():
-                request.answer.set_result(actions)
+                request.answer.set_result(answer)
 
     def end(self, reason: str) -> None:
         """Ends all conversations; must run on the event loop.
@@ -139,7 +163,7 @@ class InferenceService(InferenceServicer):
           reason: empty when training is complete (actors exit); otherwise why the learner stops for now.
         """
         self._ended = reason
-        for answer in self._waiting:
+        for answer in self._answers.values():
             if not answer.done():
                 answer.set_result(None)
 
@@ -151,40 +175,43 @@ class InferenceService(InferenceServicer):
     async def _converse(self, context: Any, lease: Lease, client: int) -> None:
         is_first = True
         loop = asyncio.get_running_loop()
+        steps = step_frame(lease.num_envs * self._codec.record_bytes)
+        actions_prefix = actions_frame(lease.num_envs * self._action_bytes).prefix
         while True:
             message = await context.read()
             if message is grpc.aio.EOF:
                 return
-            records = self._checked_records(message, lease, is_first)
-            if message.step.episodes:
-                self._on_episodes(list(message.step.episodes))
-            answer = loop.create_future()
+            records = self._records(message, steps, lease, is_first)
             if self._ended is None:
-                self._waiting.add(answer)
-                request = Request(lease, records, is_first, time.monotonic(), answer)
+                future = self._answers[lease.key] = loop.create_future()
+                request = Request(lease, records, is_first, time.monotonic(), future)
                 self._batcher.submit(client, request, lease.num_envs)
-                try:
-                    actions = await answer
-                finally:
-                    self._waiting.discard(answer)
-                if actions is not None:
-                    await context.write(pb.ActResponse(actions=actions))
+                answer = await future
+                if isinstance(answer, BadStep):
+                    raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+                if answer is not None:
+                    await context.write(actions_prefix + answer)
                     is_first = False
                     continue
             if self._ended:
                 raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
             return
 
-    def _checked_records(self, message: pb.ActRequest, lease: Lease, is_first: bool) -> bytes:
-        """The records of a step; each look at a message's bytes would copy them, so there is one."""
+    def _records(self, message: bytes, steps: Frame, lease: Lease, is_first: bool) -> bytes | memoryview:
+        """The records of a step; tells of the episodes that ended with it."""
         invalid = grpc.StatusCode.INVALID_ARGUMENT
-        if message.WhichOneof("kind") != "step":
-            raise _Refused(invalid, "After the hello every message must be a step.")
-        records = message.step.records
-        try:
-            self._codec.check(records, lease.num_envs)
-        except ValueError as error:
-            raise _Refused(invalid, str(error)) from None
+        records: bytes | memoryview | None = steps.payload(message)
+        if records is None:
+            request = _parsed(message)
+            if request.WhichOneof("kind") != "step":
+                raise _Refused(invalid, "After the hello every message must be a step.")
+            records = request.step.records
+            if request.step.episodes:
+                self._on_episodes(list(request.step.episodes))
+            try:
+                self._codec.check_size(records, lease.num_envs)
+            except ValueError as error:
+                raise _Refused(invalid, str(error)) from None
         # An actor that outlived an earlier learner may be in mid-episode.
         must_be_reset = is_first and lease.is_restart
         if must_be_reset and not np.frombuffer(records, self._codec.record)["done"].all():
@@ -193,9 +220,10 @@ class InferenceService(InferenceServicer):
 
     async def _introduce(self, message: Any) -> Lease:
         """Checks a hello and leases the environments that it asks for."""
-        if message is grpc.aio.EOF or message.WhichOneof("kind") != "hello":
+        request = pb.ActRequest() if message is grpc.aio.EOF else _parsed(message)
+        if request.WhichOneof("kind") != "hello":
             raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, "The first message of a stream must be a hello.")
-        hello = message.hello
+        hello = request.hello
         precondition = grpc.StatusCode.FAILED_PRECONDITION
         if hello.protocol_version != PROTOCOL_VERSION:
             raise _Refused(
@@ -248,6 +276,16 @@ class InferenceService(InferenceServicer):
         if lease is None:
             return
         self._slots.release(lease)
+        self._answers.pop(lease.key, None)
         self._streams.pop(lease.key, None)
         freed, self._slot_freed = self._slot_freed, asyncio.Event()
         freed.set()
+
+
+def _parsed(message: bytes) -> pb.ActRequest:
+    try:
+        return pb.ActRequest.FromString(message)
+    except DecodeError:
+        raise _Refused(
+            grpc.StatusCode.INVALID_ARGUMENT, "The message is no ActRequest of protos/inference.proto."
+        ) from None

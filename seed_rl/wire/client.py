@@ -1,13 +1,17 @@
-"""The actor's end of the wire: a connection, and one stream of steps and actions per environment group."""
+"""The actor's end of the wire: a connection, and one stream of steps and actions per environment group.
 
-import queue
+On one event loop: a thread that waits for each stream would cost about as much as all the rest of an actor.
+"""
+
+import asyncio
+import contextlib
 from typing import Any
 
 import grpc
 import numpy as np
 
-from seed_rl.types import EnvOutput
-from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.codec import ActionCodec
+from seed_rl.wire.frames import actions_frame
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, channel_options, differences
@@ -41,40 +45,38 @@ class NoFreeTaskError(LearnerGoneError):
     """Other actors have all environments; one of them may leave."""
 
 
-def translate(error: grpc.RpcError) -> Exception:
-    """A gRPC error as one of those above."""
-    if error.code() == grpc.StatusCode.ALREADY_EXISTS:
-        return TaskTakenError(error.details())
-    if error.code() in _REFUSALS:
-        return RefusedError(error.details() or error.code().name)
-    return LearnerGoneError(f"{error.code().name}: {error.details()}")
+def _translate(code: grpc.StatusCode, details: str | None) -> Exception:
+    """The status of a call that has failed, as one of those above."""
+    if code == grpc.StatusCode.ALREADY_EXISTS:
+        return TaskTakenError(details)
+    if code in _REFUSALS:
+        return RefusedError(details or code.name)
+    return LearnerGoneError(f"{code.name}: {details}")
 
 
 class Stream:
-    """One Act stream. At most one step is unanswered; `send` returns at once, `receive` waits."""
+    """One Act stream. At most one step is unanswered. Belongs to the event loop that opened it."""
 
-    def __init__(
-        self,
-        stub: InferenceStub,
-        metadata: list[tuple[str, str]],
-        hello: pb.Hello,
-        step_codec: StepCodec,
-        action_codec: ActionCodec,
-    ):
-        """Opens the stream and introduces this actor's group."""
-        self._step_codec, self._action_codec = step_codec, action_codec
-        self._requests: queue.SimpleQueue[pb.ActRequest | None] = queue.SimpleQueue()
-        self._requests.put(pb.ActRequest(hello=hello))
-        self._responses = stub.Act(iter(self._requests.get, None), metadata=metadata)
+    def __init__(self, call: Any, codec: ActionCodec, num_envs: int):
+        """Takes over a call of `num_envs` environments whose actions `codec` reads."""
+        self._call, self._codec = call, codec
+        self._frame = actions_frame(num_envs * codec.action_bytes)
 
-    def send(self, output: EnvOutput, episodes: list[pb.Episode]) -> None:
-        """Sends one agent step `[N, ...]` of the group."""
-        request = pb.ActRequest()  # Filled in place: a Step given to the constructor would be copied.
-        request.step.records = self._step_codec.encode(output)
-        request.step.episodes.extend(episodes)
-        self._requests.put(request)
+    async def introduce(self, hello: pb.Hello) -> None:
+        """Sends a hello and waits until the learner has accepted or refused it, which `receive` says.
 
-    def receive(self) -> np.ndarray | None:
+        Without the wait, a step could be on its way when the refusal comes, and gRPC would forget that one
+        over the step that it could not send.
+        """
+        await self.send(pb.ActRequest(hello=hello).SerializeToString())
+        await self._call.initial_metadata()
+
+    async def send(self, message: bytes) -> None:
+        """Sends an ActRequest. Does not fail: whatever is wrong with the stream, `receive` says."""
+        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
+            await self._call.write(message)
+
+    async def receive(self) -> np.ndarray | None:
         """Waits for the actions `[N, ...]`; None: training has ended.
 
         Raises:
@@ -82,19 +84,28 @@ class Stream:
           LearnerGoneError: the connection is lost.
         """
         try:
-            response = next(self._responses, None)
-        except grpc.RpcError as error:
-            raise translate(error) from None
-        return None if response is None else self._action_codec.decode(response.actions)
+            data = await self._call.read()
+        except grpc.RpcError:
+            data = grpc.aio.EOF
+        if data is grpc.aio.EOF:
+            await self._check_end()
+            return None
+        actions = self._frame.payload(data)
+        return self._codec.decode(pb.ActResponse.FromString(data).actions if actions is None else actions)
+
+    async def _check_end(self) -> None:
+        """Raises the reason if the stream has ended before its time."""
+        code = await self._call.code()
+        if code != grpc.StatusCode.OK:
+            raise _translate(code, await self._call.details())
 
     def close(self) -> None:
         """Ends the stream; safe to call twice."""
-        self._responses.cancel()
-        self._requests.put(None)
+        self._call.cancel()
 
 
 class Connection:
-    """A channel to the learner."""
+    """A channel to the learner. Belongs to the event loop in which it was made."""
 
     def __init__(self, address: str, security: Security = Security()):  # noqa: B008 (immutable)
         """Prepares a connection to `address` (unix:PATH or HOST:PORT); nothing is sent yet."""
@@ -107,8 +118,9 @@ class Connection:
         self._channel = security.channel(address, options)
         self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)
+        self._act = self._channel.stream_stream("/seed_rl.Inference/Act")  # Of bytes: see wire.frames.
 
-    def lease_task(self, run_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
+    async def lease_task(self, run_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
         """Waits for the learner, and asks it for a task that no other actor has.
 
         Args:
@@ -124,13 +136,13 @@ class Connection:
         """
         request = pb.LeaseRequest(run_id=run_id, num_envs=num_envs, task=task)
         try:
-            return self._call(self._stub.LeaseTask, request, timeout_secs)
+            return await self._call(self._stub.LeaseTask, request, timeout_secs)
         except grpc.RpcError as error:
             if error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED:
                 raise NoFreeTaskError(error.details()) from None
-            raise translate(error) from None
+            raise _translate(error.code(), error.details()) from None
 
-    def check(self, identity: EnvironmentIdentity, timeout_secs: float) -> pb.Description:
+    async def check(self, identity: EnvironmentIdentity, timeout_secs: float) -> pb.Description:
         """Waits for the learner to answer Describe, and compares its environments with ours.
 
         Raises:
@@ -138,9 +150,9 @@ class Connection:
           LearnerGoneError: no answer in time.
         """
         try:
-            description = self._call(self._stub.Describe, pb.DescribeRequest(), timeout_secs)
+            description = await self._call(self._stub.Describe, pb.DescribeRequest(), timeout_secs)
         except grpc.RpcError as error:
-            raise translate(error) from None
+            raise _translate(error.code(), error.details()) from None
         if description.protocol_version != PROTOCOL_VERSION:
             raise RefusedError(
                 f"The learner speaks protocol version {description.protocol_version} and this actor version "
@@ -153,24 +165,25 @@ class Connection:
             )
         return description
 
-    def open(self, identity: EnvironmentIdentity, hello: pb.Hello) -> Stream:
-        """Opens the stream of one environment group."""
-        codecs = StepCodec(identity.spec), ActionCodec(identity.spec.action)
-        return Stream(self._stub, self._metadata, hello, *codecs)
+    async def open(self, identity: EnvironmentIdentity, hello: pb.Hello) -> Stream:
+        """Opens the stream of one environment group, and introduces the group."""
+        stream = Stream(self._act(metadata=self._metadata), ActionCodec(identity.spec.action), hello.num_envs)
+        await stream.introduce(hello)
+        return stream
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Closes the channel and with it every stream."""
-        self._channel.close()
+        await self._channel.close()
 
-    def _call(self, method: Any, request: Any, timeout_secs: float) -> Any:
+    async def _call(self, method: Any, request: Any, timeout_secs: float) -> Any:
         """Calls a method as soon as the learner listens."""
         try:
-            return method(request, timeout=timeout_secs, wait_for_ready=True, metadata=self._metadata)
+            return await method(request, timeout=timeout_secs, wait_for_ready=True, metadata=self._metadata)
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
         # Whoever waits is not told what went wrong; whoever does not is: a certificate, or nobody there.
-        return method(request, timeout=_PROBE_SECS, metadata=self._metadata)
+        return await method(request, timeout=_PROBE_SECS, metadata=self._metadata)
 
 
 def make_hello(identity: EnvironmentIdentity, **fields: Any) -> pb.Hello:

@@ -78,14 +78,14 @@ class Security(NamedTuple):
             [(self.key, self.certificate)], self.authority, require_client_auth=self.authority is not None
         )
 
-    def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.Channel:
-        """An actor's channel."""
+    def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.aio.Channel:
+        """An actor's channel, on the event loop that runs."""
         if self.authority is None:
-            return grpc.insecure_channel(address, options, grpc.Compression.NoCompression)
+            return grpc.aio.insecure_channel(address, options, grpc.Compression.NoCompression)
         if self.server_name is not None:
             options = [*options, ("grpc.ssl_target_name_override", self.server_name)]
         credentials = grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
-        return grpc.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
+        return grpc.aio.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
 
     def metadata(self) -> list[tuple[str, str]]:
         """What an actor says with each call."""

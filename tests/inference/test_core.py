@@ -10,7 +10,8 @@ from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
 from seed_rl.experience.config import FifoConfig
 from seed_rl.inference.core import InferenceCore, InferenceFigures
 from seed_rl.inference.env_table import EnvTable
-from seed_rl.inference.service import Request
+from seed_rl.inference.rows import Rows
+from seed_rl.inference.service import BadStep, Request
 from seed_rl.inference.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -233,16 +234,42 @@ def test_reset_during_the_staggered_start_drops_its_steps_once():
 
 def test_table_resets_only_the_rows_it_is_told():
     table = EnvTable(Witness(2, 0), SPEC, 3)
-    ids, nobody = np.arange(3, dtype=np.int32), np.zeros(0, np.int32)
+    ids = np.arange(3, dtype=np.int32)
     zeros = np.zeros(3, np.float32)
     env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + 5})
-    records = StepCodec(SPEC).encode(env)
-    table.act(ids, records, nobody)
+    codec = StepCodec(SPEC)
+    batch = Rows(codec.record, 3)
+    batch.fill([codec.encode(env)], ids)
+    _, _, nobodys = table.act(batch.rows)
+    assert nobodys["acted"].tolist() == []
     table.reset(np.int32([1]))
-    prev_action, _, states = table.act(ids, records, ids)
+    batch.rows["starts"] = True
+    prev_action, _, states = table.act(batch.rows)
     assert prev_action.tolist() == [action(0, 5), 0, action(2, 7)]
     assert states["acted"].tolist() == [1, 0, 1]
     assert states["saw"].tolist() == [5, -1, 7]
+
+
+def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
+    world = World([2, 1, 1, 2], 2, 0)
+    world.step(0, 1, 2, 3)
+    requests = [world._request(group) for group in range(4)]
+    for group, change in ((1, {"reward": np.nan}), (3, {"done": True, "truncated": [False, True]})):
+        records = np.frombuffer(requests[group].records, StepCodec(SPEC).record).copy()
+        for name, value in change.items():
+            records[name] = value
+        requests[group] = requests[group]._replace(records=records.tobytes())
+    answers, unrolls = world.core.process(requests)
+    assert answers[1] == BadStep(
+        "The reward of environment 0 of the message is NaN or infinite; mend the environment."
+    )
+    assert isinstance(answers[3], BadStep)
+    assert ActionCodec(SPEC.action).decode(answers[0]).tolist() == [action(0, 1), action(1, 1)]
+    assert ActionCodec(SPEC.action).decode(answers[2]).tolist() == [action(3, 1)]
+    assert unrolls == []
+    assert world.core.agent_steps == 6 + 3
+    all_bad, _ = world.core.process([requests[1], requests[3]])
+    assert all(isinstance(answer, BadStep) for answer in all_bad)
 
 
 def test_agent_steps_are_counted():

@@ -1,5 +1,6 @@
 """Server and client over a unix socket: who may come in, and what ends a conversation."""
 
+import concurrent.futures
 import contextlib
 import threading
 import time
@@ -11,10 +12,12 @@ import pytest
 from seed_rl.inference import service as service_module
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.server import InferenceServer
+from seed_rl.inference.service import BadStep
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from seed_rl.wire.client import Connection, LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
+from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentIdentity
+from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
 NUM_ENVS = 8
@@ -27,7 +30,7 @@ def identity(name="catch", spec=SPEC, **settings):
 
 
 class Harness:
-    """A server whose answer to an environment is the first number of its observation."""
+    """A server whose answer to an environment is the first number of its observation; -1 is a bad one."""
 
     def __init__(self, address, stack):
         self.address, self._stack = address, stack
@@ -48,7 +51,7 @@ class Harness:
         self._thread.start()
 
     def connect(self):
-        connection = Connection(self.address)
+        connection = BlockingConnection(self.address)
         self._stack.callback(connection.close)
         return connection
 
@@ -80,13 +83,12 @@ class Harness:
             requests = [request for _, request in batch]
             self.requests += requests
             self.batcher.finish([client for client, _ in batch])
-            records = [np.frombuffer(r.records, [("head", "V6"), ("x", "<f4", 2)]) for r in requests]
-            self.server.deliver(
-                [
-                    (request, record["x"][:, 0].astype("<i4").tobytes())
-                    for request, record in zip(requests, records, strict=True)
-                ]
-            )
+            self.server.deliver([(request, self._answer_to(request.records)) for request in requests])
+
+    @staticmethod
+    def _answer_to(records):
+        numbers = np.frombuffer(records, [("head", "V6"), ("x", "<f4", 2)])["x"][:, 0]
+        return BadStep("Minus one.") if -1 in numbers else numbers.astype("<i4").tobytes()
 
 
 @pytest.fixture
@@ -146,7 +148,7 @@ def test_describe_refuses_other_environments(harness, mine, words):
 
 
 def test_describe_without_a_learner_says_so(tmp_path):
-    connection = Connection(f"unix:{tmp_path}/nobody")
+    connection = BlockingConnection(f"unix:{tmp_path}/nobody")
     with pytest.raises(LearnerGoneError, match="UNAVAILABLE"):
         connection.check(identity(), 0.1)
     connection.close()
@@ -213,10 +215,10 @@ def test_slot_of_an_actor_that_goes_is_given_to_the_next(harness, monkeypatch):
     monkeypatch.setattr(service_module, "_TAKEOVER_PATIENCE_SECS", DEADLINE_SECS)
     first = harness.join(run_id=1)
     assert ask(first, 1, 2) == [1, 2]
-    second = harness.join(run_id=2)
-    second.send(step_of(3, 4), [])
-    first.close()
-    assert second.receive().tolist() == [3, 4]
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        joining = pool.submit(harness.join, run_id=2)
+        first.close()
+        assert ask(joining.result(DEADLINE_SECS), 3, 4) == [3, 4]
     assert [(lease.is_new_run, lease.is_restart) for lease in harness.leases] == [(True, False), (True, True)]
 
 
@@ -245,13 +247,9 @@ def test_living_actor_goes_on_with_a_learner_that_restarted(harness):
 BAD_STEPS = {
     "one byte short": (pb.Step(records=bytes(27)), "must be 28 bytes"),
     "no bytes": (pb.Step(), "must be 28 bytes"),
-    "reward is NaN": (
-        pb.Step(records=np.float32(np.nan).tobytes() + b"\1" + bytes(23)),
-        "The reward of environment 0 of the message is NaN",
-    ),
-    "observation is infinite": (
-        pb.Step(records=bytes(4) + b"\1" + bytes(13) + b"\1\0" + np.float32([0, np.inf]).tobytes()),
-        "The observation of environment 1 of the message is NaN",
+    "refused by inference": (
+        pb.Step(records=bytes(20) + np.float32([-1, 0]).tobytes()),
+        "Minus one.",
     ),
 }
 
@@ -295,7 +293,10 @@ def test_garbage_ends_only_its_own_stream(harness, after_hello):
     assert ask(good, 1, 2) == [1, 2]
     hello = pb.ActRequest(hello=make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2))
     messages = [hello.SerializeToString()] * after_hello + [b"\xff\xfe garbage \x00"]
-    status(harness.raw_call(*messages))
+    assert status(harness.raw_call(*messages)) == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "The message is no ActRequest of protos/inference.proto.",
+    )
     assert ask(good, 3, 4, done=False) == [3, 4]
     assert ask(harness.join(run_id=3, first_env=2), 5, 6) == [5, 6]
 

@@ -9,9 +9,10 @@ from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.server import InferenceServer
 from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.client import Connection, LearnerGoneError, RefusedError
+from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
+from tests.wire.blocking import BlockingConnection
 
 IDENTITY = EnvironmentIdentity(
     "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
@@ -21,7 +22,7 @@ IDENTITY = EnvironmentIdentity(
 def check(port, environment):
     security = load_security(SecurityConfig(tls_server_name=SERVER_NAME), environment)
     check_connecting("learner.example:80", SecurityConfig(), security)
-    connection = Connection(f"127.0.0.1:{port}", security)
+    connection = BlockingConnection(f"127.0.0.1:{port}", security)
     try:
         return connection.check(IDENTITY, 2.0)
     finally:

@@ -48,6 +48,7 @@ def test_steps_come_back_as_they_went(observation, num_envs):
     data = codec.encode(step)
     assert len(data) == num_envs * codec.record_bytes
     codec.check(data, num_envs)
+    assert codec.are_valid(np.frombuffer(data, codec.record))
     assert_same(observation, codec.decode(data), step)
 
 
@@ -85,6 +86,7 @@ def test_rewards_that_are_not_finite_are_refused(bad):
     step.reward[1] = bad
     with pytest.raises(ValueError, match="The reward of environment 1 of the message is NaN or infinite"):
         codec.check(codec.encode(step), 3)
+    assert not codec.are_valid(np.frombuffer(codec.encode(step), codec.record))
 
 
 @pytest.mark.parametrize("done,truncated", [(1, 1), (2, 0), (0, 2), (1, 255), (255, 1)])
@@ -95,6 +97,7 @@ def test_flags_other_than_one_of_two_are_refused(done, truncated):
     data[codec.record_bytes + 4 : codec.record_bytes + 6] = done, truncated
     with pytest.raises(ValueError, match="done and truncated must be 0 or 1, and at most one of them 1"):
         codec.check(bytes(data), 3)
+    assert not codec.are_valid(np.frombuffer(data, codec.record))
 
 
 def test_observations_that_are_not_finite_are_refused():
@@ -102,6 +105,26 @@ def test_observations_that_are_not_finite_are_refused():
     step.observation["velocity"][2, 1] = np.nan
     with pytest.raises(ValueError, match="The observation of environment 2 of the message is NaN"):
         codec.check(codec.encode(step), 3)
+    assert not codec.are_valid(np.frombuffer(codec.encode(step), codec.record))
+
+
+def test_the_fast_check_agrees_with_the_one_that_says_what_is_wrong():
+    codec, rng = codec_of(ArraySpec((), "float32")), np.random.default_rng(0)
+    values = np.float32([0, 1, np.nan, np.inf])
+    found = set()
+    for _ in range(300):
+        records = np.zeros(2, codec.record)
+        records["reward"], records["observation:"] = rng.choice(values, (2, 2), p=[0.5, 0.4, 0.05, 0.05])
+        records["done"].view(np.uint8)[:] = rng.choice([0, 1, 2, 255], 2, p=[0.6, 0.3, 0.05, 0.05])
+        records["truncated"].view(np.uint8)[:] = rng.choice([0, 1, 2, 255], 2, p=[0.7, 0.2, 0.05, 0.05])
+        try:
+            codec.check(records.tobytes(), 2)
+            is_valid = True
+        except ValueError:
+            is_valid = False
+        assert codec.are_valid(records) == is_valid
+        found.add(is_valid)
+    assert found == {True, False}
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,17 @@
 """What is let through, over real connections on the loopback device."""
 
 import threading
+from pathlib import Path
 
+import grpc
 import pytest
 import trustme
 
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from seed_rl.wire.client import Connection, LearnerGoneError, RefusedError, make_hello
+from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
+from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import (
     Security,
@@ -18,6 +21,7 @@ from seed_rl.wire.security import (
     is_local,
     load_security,
 )
+from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
 TOKEN = "0123456789abcdef-0123"
@@ -81,7 +85,7 @@ def serve():
 
 def play(address, config, environment=()):
     """Connects, leases a task, and plays one step; returns the actions."""
-    connection = Connection(address, load_security(config, dict(environment)))
+    connection = BlockingConnection(address, load_security(config, dict(environment)))
     try:
         connection.check(IDENTITY, 2.0)
         task = connection.lease_task(1, 1, -1, DEADLINE_SECS).task
@@ -115,16 +119,19 @@ def test_mutual_tls(serve, files):
 @pytest.mark.parametrize("token", [None, "another-token-0123", TOKEN + "0"])
 def test_another_token_is_refused_by_every_method(serve, files, token):
     address = serve(learner_config(files))
-    connection = Connection(address, load_security(actor_config(files), {})._replace(token=token))
+    connection = BlockingConnection(address, load_security(actor_config(files), {})._replace(token=token))
     sentence = "expects a token that this actor does not give"
     with pytest.raises(RefusedError, match=sentence):
         connection.check(IDENTITY, DEADLINE_SECS)
     with pytest.raises(RefusedError, match=sentence):
         connection.lease_task(1, 1, -1, DEADLINE_SECS)
-    stream = connection.open(IDENTITY, make_hello(IDENTITY, run_id=1, task=0, first_env=0, num_envs=1))
-    with pytest.raises(RefusedError, match=sentence):
-        stream.receive()
     connection.close()
+    with grpc.secure_channel(
+        address, grpc.ssl_channel_credentials(Path(files, "ca.pem").read_bytes())
+    ) as channel:
+        metadata = [] if token is None else [("authorization", f"Bearer {token}")]
+        with pytest.raises(grpc.RpcError, match=sentence):
+            next(InferenceStub(channel).Act(iter([]), timeout=DEADLINE_SECS, metadata=metadata))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""The input of an inference call as one array, in memory that is used again and again.
+
+One array, because every argument of a `tf.function` costs about as much as a small network; in the same
+memory, because the first touch of fresh memory costs several times as much as the copy of a batch.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+# What TensorFlow's kernels expect of memory that they do not allocate themselves.
+_ALIGNMENT = 64
+
+
+class Rows:
+    """A batch `[B]`: each row is the record of an environment's step, and what inference must know besides.
+
+    Attributes:
+      layout: the structured dtype of a row: `record`, `env_id` (int32), and `starts` (bool): whether the
+        recurrent state before this step is wanted.
+      rows: `[B]`.
+    """
+
+    def __init__(self, record: np.dtype, max_rows: int):
+        """Allocates memory for batches of up to `max_rows` records of this dtype."""
+        self.layout = row_layout(record)
+        self._record_bytes = record.itemsize
+        memory = np.empty(max_rows * self.layout.itemsize + _ALIGNMENT, np.uint8)
+        start = -memory.ctypes.data % _ALIGNMENT
+        self._memory = memory[start : start + max_rows * self.layout.itemsize]
+        self.rows = self._memory[:0].view(self.layout)
+
+    def fill(self, records: Sequence[bytes | memoryview], env_ids: np.ndarray) -> None:
+        """Starts a batch: the records of several messages, and the ids of all their environments."""
+        size = self.layout.itemsize
+        memory = self._memory[: len(env_ids) * size]
+        by_row, end = memory.reshape(-1, size)[:, : self._record_bytes], 0
+        for message in records:
+            begin, end = end, end + len(message) // self._record_bytes
+            by_row[begin:end] = np.frombuffer(message, np.uint8).reshape(-1, self._record_bytes)
+        self.rows = memory.view(self.layout)
+        self.rows["env_id"] = env_ids
+        self.rows["starts"] = False
+
+
+def row_layout(record: np.dtype) -> np.dtype:
+    """The dtype of a row around records of this dtype."""
+    return np.dtype([("record", record), ("env_id", "<i4"), ("starts", "?")])

@@ -1,0 +1,70 @@
+"""The actor's end of the wire for tests that are not asynchronous: every call waits for its result."""
+
+import asyncio
+import threading
+
+from seed_rl.types import flatten_like
+from seed_rl.wire.client import Connection
+from seed_rl.wire.frames import StepMessage
+from seed_rl.wire.security import Security
+
+
+def step_message(spec, output, episodes=()):
+    """An ActRequest with this step, as bytes."""
+    message = StepMessage(spec, len(output.reward))
+    leaves = [*output[:3], *flatten_like(spec.observation, output.observation)]
+    arrays = [*message.output[:3], *flatten_like(spec.observation, message.output.observation)]
+    for array, leaf in zip(arrays, leaves, strict=True):
+        array[...] = leaf
+    return message.to_bytes(episodes)
+
+
+class BlockingConnection:
+    """A Connection on an event loop in a thread of its own."""
+
+    def __init__(self, address, security=Security()):  # noqa: B008 (immutable)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._connection = self.wait(self._connect(address, security))
+
+    async def _connect(self, address, security):
+        return Connection(address, security)
+
+    def wait(self, coroutine):
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def check(self, *args):
+        return self.wait(self._connection.check(*args))
+
+    def lease_task(self, *args):
+        return self.wait(self._connection.lease_task(*args))
+
+    def open(self, identity, hello):
+        return BlockingStream(self, self.wait(self._connection.open(identity, hello)), identity.spec)
+
+    def close(self):
+        if not self._loop.is_closed():
+            self.wait(self._connection.close())
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+
+class BlockingStream:
+    """A Stream of a BlockingConnection."""
+
+    def __init__(self, connection, stream, spec):
+        self._connection, self._stream, self._spec = connection, stream, spec
+
+    def send(self, output, episodes):
+        self._connection.wait(self._stream.send(step_message(self._spec, output, episodes)))
+
+    def receive(self):
+        return self._connection.wait(self._stream.receive())
+
+    def close(self):
+        self._connection.wait(self._close())
+
+    async def _close(self):
+        self._stream.close()
