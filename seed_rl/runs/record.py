@@ -105,6 +105,8 @@ def identity(
 def check(logdir: str, mine: dict[str, Any]) -> None:
     """Refuses a directory that belongs to another run; touches nothing.
 
+    A setting that the record lacks, because it is newer than the run, counts as its default.
+
     Args:
       logdir: the directory, which may not exist yet.
       mine: the `identity` of the run that would go on in it.
@@ -125,7 +127,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         return
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None
-    found = differences(recorded, mine)
+    found = differences(_completed(recorded, mine), mine)
     if found:
         raise ValueError(
             f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
@@ -169,6 +171,29 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
             for text in differences(recorded.get(key), mine.get(key), f"{name} {key}".strip())
         ]
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
+
+
+def _completed(recorded: Any, mine: dict[str, Any]) -> Any:
+    """A recorded identity with the defaults of the settings that it lacks, where it is of the same kind."""
+    try:
+        environment, agent = recorded["environment"], recorded["agent"]
+        if environment["name"] != mine["environment"]["name"] or agent["name"] != mine["agent"]["name"]:
+            return recorded
+        defaults = identity(
+            environment["name"],
+            environments.suite(environment["name"]).config_class(),
+            agent["name"],
+            agents.config_class(agent["name"])(),
+        )
+        return {
+            "environment": {
+                **environment,
+                "settings": {**defaults["environment"]["settings"], **environment["settings"]},
+            },
+            "agent": {**agent, "network": {**defaults["agent"]["network"], **agent["network"]}},
+        }
+    except (KeyError, TypeError):  # Not as this version writes it: `differences` will say so.
+        return recorded
 
 
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:

@@ -46,6 +46,24 @@ def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir)
     assert contents(logdir) == before
 
 
+def test_settings_that_are_newer_than_the_run_count_as_their_defaults(logdir):
+    written = json.loads((logdir / "run.json").read_text())
+    del written["identity"]["agent"]["network"]["mlp_activation"]
+    del written["identity"]["environment"]["settings"]["rows"]
+    (logdir / "run.json").write_text(json.dumps(written))
+    record.check(str(logdir), identity())
+    assert "mlp_activation: relu there, tanh now" in refused(logdir, identity(mlp_activation="tanh"))
+    assert "rows: 10 there, 9 now" in refused(logdir, identity(rows=9))
+
+
+@pytest.mark.parametrize(
+    "recorded", [{}, [], {"environment": {"name": "catch"}, "agent": {"name": "vtrace"}}]
+)
+def test_a_record_of_another_form_is_refused(logdir, recorded):
+    (logdir / "run.json").write_text(json.dumps({"identity": recorded}))
+    assert "belongs to another run" in refused(logdir, identity())
+
+
 def test_record_says_settings_and_versions_and_touches_nothing_else(logdir):
     before = contents(logdir)
     record.write(str(logdir), identity(), {"learner": {"num_envs": 8}})
