@@ -140,16 +140,19 @@ class _LearnerParts:
     def inference_rate(self, seconds: float) -> float:
         """Agent steps/s of inference."""
         from seed_rl.inference.env_table import EnvTable
+        from seed_rl.inference.rows import Rows
         from seed_rl.wire.codec import StepCodec
 
         batch = min(self._config.inference_batch_size, self._num_envs)
         table = EnvTable(self._agent, self._spec, self._num_envs)
-        records = StepCodec(self._spec).encode(self._env_output(batch))
-        ids, starting = np.arange(batch, dtype=np.int32), np.zeros(0, np.int32)
+        codec = StepCodec(self._spec)
+        records, rows = codec.encode(self._env_output(batch)), Rows(codec.record, batch)
+        ids = np.arange(batch, dtype=np.int32)
 
         def act() -> None:
             ids[:] = (ids + batch) % self._num_envs
-            table.act(ids, records, starting)
+            rows.fill([records], ids)
+            table.act(rows.rows)
 
         return batch * _calls_per_second(act, seconds)
 

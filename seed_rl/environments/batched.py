@@ -75,12 +75,14 @@ class BatchedEnvironment:
             )
         )
         self._was_truncated = [False] * self.num_envs
+        self._was_end = [False] * self.num_envs  # Whether `done` or `truncated` is set.
         self._started = False
         self._closed = False
 
     def write_to(self, output: EnvOutput) -> None:
         """Has `reset` and `step` write to these arrays `[E, ...]` from now on, and return them."""
         self._output = output
+        self._reward, self._done, self._truncated, _ = output
         self._buffers = flatten_like(self.spec.observation, output.observation)
 
     def reset(self, seeds: Sequence[int] | None = None) -> EnvOutput:
@@ -101,7 +103,7 @@ class BatchedEnvironment:
             )
         for index, watched in enumerate(self._watched):
             observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
-            self._write(index, observation, 0.0, done=True, truncated=False)
+            self._write(index, observation, 0.0, True, False)
             watched.started()
         self._started = True
         return self._output
@@ -148,12 +150,10 @@ class BatchedEnvironment:
             if not math.isfinite(reward):
                 raise ValueError(f"the reward is {reward}")
             if not terminated:
-                self._write(index, observation, reward, done=False, truncated=bool(truncated))
+                self._write(index, observation, reward, False, bool(truncated))
         except Exception as error:
             watched.failed(error)
-            self._output.reward[index] = 0.0
-            self._output.done[index] = False
-            self._output.truncated[index] = self._was_truncated[index] = True
+            self._write_ends(index, 0.0, False, True)
             return {"episode_is_void": True}
         if terminated or truncated:
             watched.ended()
@@ -169,7 +169,7 @@ class BatchedEnvironment:
                 if watched.is_broken:
                     _check_spaces(index, watched.replace(), self.spec)
                 observation, _ = watched.env.reset()
-                self._write(index, observation, reward, done=True, truncated=False)
+                self._write(index, observation, reward, True, False)
             except Exception as error:
                 watched.failed(error)
                 continue
@@ -180,10 +180,14 @@ class BatchedEnvironment:
         arrays = [read(observation) for read in self._readers[index]]
         for array, buffer in zip(arrays, self._buffers, strict=True):
             buffer[index] = array
-        self._output.reward[index] = reward
-        self._output.done[index] = done
-        self._output.truncated[index] = truncated
-        self._was_truncated[index] = truncated
+        self._write_ends(index, reward, done, truncated)
+
+    def _write_ends(self, index: int, reward: Any, done: bool, truncated: bool) -> None:
+        self._reward[index] = reward
+        is_end = done or truncated
+        if is_end or self._was_end[index]:  # Most steps are in the midst of an episode.
+            self._done[index], self._truncated[index] = done, truncated
+            self._was_truncated[index], self._was_end[index] = truncated, is_end
 
 
 def make_batched(

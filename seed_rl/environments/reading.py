@@ -17,6 +17,7 @@ class LeafReader:
         self._expected = leaf.spec.unpacked
         self._shape, self._dtype = self._expected.shape, np.dtype(self._expected.dtype)
         self._is_bare = not leaf.path and not leaf.is_text
+        self._goes_as_it_is = leaf.spec.bits is None and leaf.start is None
 
     def __call__(self, observation: Any) -> np.ndarray:
         """The array as it goes over the wire, ready to be assigned to a buffer of the leaf's dtype.
@@ -35,9 +36,9 @@ class LeafReader:
             )
         if dtype.kind == "f" and np.count_nonzero(np.isnan(array)):
             raise ValueError(f"Environment {self._index} returned NaN for '{self._name}'.")
-        if self._leaf.spec.bits is not None:
-            return np.packbits(array)
-        return array if self._leaf.start is None else array - self._leaf.start
+        if self._goes_as_it_is:
+            return array
+        return np.packbits(array) if self._leaf.spec.bits is not None else array - self._leaf.start
 
     def _find(self, observation: Any) -> np.ndarray:
         try:

@@ -44,9 +44,9 @@ class UnrollStore:
         self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
 
     def starting(self, env_ids: np.ndarray) -> np.ndarray:
-        """Positions (int32) in `env_ids` of environments whose next step is the first of an unroll."""
+        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll."""
         count = self._count[env_ids]
-        return np.flatnonzero((count >= 0) & (count % self._length == 0)).astype(np.int32)
+        return ((count >= 0) & (count % self._length == 0)).nonzero()[0]
 
     def append(
         self,
@@ -72,6 +72,7 @@ class UnrollStore:
         Returns:
           The unrolls that this step completed.
         """
+        env_ids = env_ids.astype(np.intp, copy=False)  # Once, as NumPy would do it for each array.
         leaves, structure = optree.tree_flatten((prev_action, env, agent))
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:

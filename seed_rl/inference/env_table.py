@@ -13,7 +13,7 @@ from seed_rl.types import AgentOutput, EnvironmentSpec, Nest
 from seed_rl.wire.codec import StepCodec
 
 
-class EnvTable(tf.Module):
+class EnvTable:
     """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back."""
 
     def __init__(self, agent: Agent, spec: EnvironmentSpec, num_envs: int):
@@ -24,7 +24,6 @@ class EnvTable(tf.Module):
           spec: of the environments.
           num_envs: rows.
         """
-        super().__init__(name="env_table")
         self._agent, self._spec = agent, spec
         self._record = StepCodec(spec).record
         self._row = row_layout(self._record)
@@ -34,9 +33,10 @@ class EnvTable(tf.Module):
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
         rows = tf.TensorSpec([None, self._row.itemsize], tf.uint8)
-        # A concrete function of one argument: finding the trace and converting arguments would otherwise
-        # take longer than a small network's inference.
         self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(rows)
+        self._dtypes = [output.dtype for output in self._act.outputs]
+        places = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
+        self._pack = lambda arrays: optree.tree_map(arrays.__getitem__, places)
 
     def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest]:
         """One inference call.
@@ -49,8 +49,13 @@ class EnvTable(tf.Module):
           before this step `[K, ...]` of the K rows that start, all NumPy.
         """
         raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
-        outputs = self._act(tf.experimental.dlpack.from_dlpack(raw.__dlpack__()))
-        return optree.tree_map(lambda x: x.numpy(), outputs)
+        tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
+        # As an op: calling the function, which looks at its arguments in Python, takes four times as long,
+        # and longer than a small network's inference.
+        outputs = tf.raw_ops.StatefulPartitionedCall(
+            args=[tensor, *self._act.captured_inputs], Tout=self._dtypes, f=self._act
+        )
+        return self._pack([output.numpy() for output in outputs])
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Puts rows back to the initial state."""

@@ -13,7 +13,7 @@ def append(store, env_ids, steps, version=0):
     false = np.zeros(len(steps), bool)
     env = EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})
     starting = store.starting(env_ids)
-    assert starting.dtype == np.int32
+    assert starting.dtype == np.intp
     state = (-steps[starting],)
     return store.append(env_ids, steps, env, AgentOutput(steps, {"q": steps}), starting, state, version)
 
