@@ -3,7 +3,8 @@
 Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
 core (this process), whose agent answers zeros. Its unrolls are thrown away, as if they went through a queue
 (--experience=fifo: V-trace), or go to replay, compressed (--experience=replay: R2D2). The echo has the same
-number of client processes and streams, the same kind of server and clients, and messages of the same sizes.
+number of client processes and streams, the same kind of server and clients (asyncio), and messages of the
+same sizes. Beside it is the echo with gRPC's synchronous client, which actors had before.
 Goal: at least 0.70 of the echo's messages/s.
 """
 
@@ -32,9 +33,10 @@ from benchmarks.harness import (
     wait_until,
 )
 from benchmarks.null_suite import SIZES
+from benchmarks.serving_client import KINDS
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.child import ONE_THREAD
+from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.options import Options, option
 
 GOAL = 0.70
@@ -98,9 +100,10 @@ def main(argv: list[str]) -> int:
     for case in cases:
         rounds = []
         for _ in range(config.rounds):
-            rounds.append({kind: _measure(config, case, kind) for kind in ("echo", "serving")})
+            rounds.append({kind: _measure(config, case, kind) for kind in KINDS})
         results[case] = _summary(rounds)
-        print(f"{case.name}: {results[case]['ratio']:.2f} of the echo", file=sys.stderr, flush=True)
+        ratio, to_sync = results[case]["ratio"], results[case]["ratio_to_sync_echo"]
+        print(f"{case.name}: {ratio:.2f} of the echo, {to_sync:.2f} of the synchronous one", file=sys.stderr)
     _print(config, results)
     return 0
 
@@ -121,7 +124,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                 f"--streams={config.streams}",
                 f"--output={output}",
                 log=output.with_suffix(".log"),
-                env=ONE_THREAD,
+                env=ACTOR_ENV,
             )
             for task, output in enumerate(outputs)
         ]
@@ -149,7 +152,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
 
 
 def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Any:
-    if kind == "echo":
+    if kind != "serving":
         return EchoServer(address, bytes(message_sizes(*case)[1]))
     from benchmarks.null_serving import NullServing  # Imports TensorFlow.
 
@@ -197,9 +200,14 @@ def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> d
 
 def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     rate = "messages_per_second"
+
+    def ratio(kind: str) -> float:
+        return statistics.median(r["serving"][rate] / r[kind][rate] for r in rounds)
+
     return {
-        "ratio": statistics.median(r["serving"][rate] / r["echo"][rate] for r in rounds),
-        **{kind: medians([r[kind] for r in rounds]) for kind in ("serving", "echo")},
+        "ratio": ratio("echo"),
+        "ratio_to_sync_echo": ratio("sync_echo"),
+        **{kind: medians([r[kind] for r in rounds]) for kind in KINDS},
     }
 
 
@@ -207,11 +215,11 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
     names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
     names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "client_cores")
     columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
-    columns += ("in server p50", "p99", "cores server", "each client", "ratio")
+    columns += ("in server p50", "p99", "cores server", "each client", "serving's ratio to it")
     rows = []
     for case, result in results.items():
-        for kind in ("serving", "echo"):
-            ratio = result["ratio"] if kind == "serving" else ""
+        for kind in KINDS:
+            ratio = {"echo": result["ratio"], "sync_echo": result["ratio_to_sync_echo"]}.get(kind, "")
             figures = [result[kind].get(name, "") for name in names]
             rows.append([case.size, case.envs, kind, *figures, ratio])
     title = (
@@ -227,6 +235,7 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
             "goal": GOAL,
             "ratios": ratios,
             "lowest_ratio": min(ratios.values()),
+            "ratios_to_sync_echo": {case.name: r["ratio_to_sync_echo"] for case, r in results.items()},
             "figures": {case.name: result for case, result in results.items()},
         }
     )

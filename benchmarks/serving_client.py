@@ -1,9 +1,10 @@
 """A client process of the serving benchmark: a real actor with null environments, or an echo client.
 
-Both are one thread that serves its streams in turn, one message in flight on each. SIGTERM ends
-it; it writes its round trips first. No TensorFlow.
+Each has one message in flight on each of its streams. SIGTERM ends it; it writes its round trips first. No
+TensorFlow.
 """
 
+import asyncio
 import dataclasses
 import os
 import queue
@@ -22,7 +23,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
 
-KINDS = ("serving", "echo")
+KINDS = ("serving", "echo", "sync_echo")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +44,12 @@ def main(argv: list[str]) -> NoReturn:
     config, _ = parse_options(argv, __doc__ or "", ClientConfig)
     trips = RoundTrips()
     signal.signal(signal.SIGTERM, lambda *_: _end(config, trips))
-    if config.kind == "echo":
-        _echo(config, trips)
-    else:
+    if config.kind == "serving":
         _act(config, trips)
+    elif config.kind == "echo":
+        asyncio.run(_echo(config, trips))
+    else:
+        _sync_echo(config, trips)
     _end(config, trips)
 
 
@@ -73,7 +76,28 @@ def _act(config: ClientConfig, trips: RoundTrips) -> None:
         actor.close()
 
 
-def _echo(config: ClientConfig, trips: RoundTrips) -> None:
+async def _echo(config: ClientConfig, trips: RoundTrips) -> None:
+    """An event loop for all streams, as actors have."""
+    request = bytes(message_sizes(config.size, config.envs_per_message)[0])
+    async with grpc.aio.insecure_channel(
+        config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression
+    ) as channel:
+        call = channel.stream_stream(METHOD)
+        streams = [call(wait_for_ready=True) for _ in range(config.streams)]
+        await asyncio.gather(*(_echo_stream(i, s, request, trips) for i, s in enumerate(streams)))
+
+
+async def _echo_stream(number: int, stream: Any, request: bytes, trips: RoundTrips) -> None:
+    while True:
+        trips.asked(number)
+        await stream.write(request)
+        if await stream.read() is grpc.aio.EOF:
+            return
+        trips.answered(number)
+
+
+def _sync_echo(config: ClientConfig, trips: RoundTrips) -> None:
+    """A thread that serves all streams in turn, with the threads that gRPC's synchronous client adds."""
     request = bytes(message_sizes(config.size, config.envs_per_message)[0])
     channel = grpc.insecure_channel(config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression)
     call = channel.stream_stream(METHOD)
