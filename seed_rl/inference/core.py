@@ -86,6 +86,7 @@ class InferenceCore:
 
         Raises:
           ClosedError: the experience was closed.
+          FloatingPointError: the policy has no actions any more; the batch stays unanswered.
         """
         while (batch := batcher.next_batch()) is not None:
             if unrolls := self.answer(batch, batcher, deliver):
@@ -149,6 +150,11 @@ class InferenceCore:
             starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
         prev_action, output, states = self._table.act(rows)
+        if not self._actions.are_possible(output.action):
+            raise FloatingPointError(
+                "The policy's actions are not possible ones: what its network says is no longer finite; lower "
+                "--learning_rate or --clip_norm and go on from the last checkpoint."
+            )
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)

@@ -118,7 +118,15 @@ class ActionCodec:
         """Prepares for actions of `spec`."""
         self._shape = spec.shape
         self._dtype = np.dtype(spec.dtype).newbyteorder("<")
+        is_bounded = spec.is_discrete and spec.maximum is not None
+        self._num_values = np.reshape(spec.num_values, spec.shape) if is_bounded else None
         self.action_bytes = spec.nbytes
+
+    def are_possible(self, actions: np.ndarray) -> bool:
+        """Whether N actions are in the range of an integer spec, or finite: of a network without NaN."""
+        if self._num_values is None:
+            return bool(np.isfinite(actions).all())
+        return bool(((actions >= 0) & (actions < self._num_values)).all())
 
     def encode(self, actions: np.ndarray) -> bytes:
         """The bytes of N actions."""

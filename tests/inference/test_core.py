@@ -250,6 +250,24 @@ def test_table_resets_only_the_rows_it_is_told():
     assert states["saw"].tolist() == [5, -1, 7]
 
 
+def test_an_op_and_a_call_of_the_function_are_the_same():
+    codec = StepCodec(SPEC)
+    zeros = np.zeros(3, np.float32)
+    outputs = []
+    for has_gpu in (False, True):
+        table, batch = EnvTable(Witness(2, 0), SPEC, 5), Rows(codec.record, 5)
+        table._has_gpu = has_gpu
+        for step in range(3):
+            ids = np.int32([4, 0, 2])
+            env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + step})
+            batch.fill([codec.encode(env)], ids)
+            batch.rows["starts"][1:] = True
+            outputs.append(table.act(batch.rows))
+    for a, b in zip(outputs[:3], outputs[3:], strict=True):
+        assert tf.nest.map_structure(np.ndarray.tolist, a) == tf.nest.map_structure(np.ndarray.tolist, b)
+    assert outputs[2][2]["acted"].tolist() == [2, 2]
+
+
 def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     world = World([2, 1, 1, 2], 2, 0)
     world.step(0, 1, 2, 3)
@@ -270,6 +288,14 @@ def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     assert world.core.agent_steps == 6 + 3
     all_bad, _ = world.core.process([requests[1], requests[3]])
     assert all(isinstance(answer, BadStep) for answer in all_bad)
+
+
+def test_a_policy_that_is_not_finite_ends_inference_with_its_own_error():
+    world = World([2], 2, 0)
+    world.step(0)
+    world.next_step[:] = 10**8  # The witness's actions are as large.
+    with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
+        world.core.process([world._request(0)])
 
 
 def test_agent_steps_are_counted():

@@ -41,8 +41,7 @@ class Bandit(Agent):
         return ()
 
     def act(self, prev_action, env, state, env_ids):
-        finite = tf.where(tf.math.is_finite(self.logits), self.logits, 0.0)  # A spoilt one plays on.
-        logits = tf.repeat(finite[tf.newaxis], tf.shape(env_ids)[0], axis=0)
+        logits = tf.repeat(self.logits[tf.newaxis], tf.shape(env_ids)[0], axis=0)
         return AgentOutput(tf.random.categorical(logits, 1, tf.int32)[:, 0], {}), state
 
     def loss(self, sample):

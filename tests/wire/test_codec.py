@@ -142,5 +142,19 @@ def test_actions_come_back_as_they_went(spec):
     np.testing.assert_array_equal(decoded, actions)
 
 
+@pytest.mark.parametrize(
+    ("spec", "possible", "impossible"),
+    [
+        (ACTION, [0, 3], [[0, 4], [-1, 0]]),
+        (ArraySpec((2,), "int64", (0, 0), (3, 4)), [[3, 4]], [[[4, 0]], [[0, 5]]]),
+        (ArraySpec((1,), "float32"), [[1e30]], [[[np.nan]], [[np.inf]]]),
+    ],
+)
+def test_actions_of_no_network_in_order_are_noticed(spec, possible, impossible):
+    codec = ActionCodec(spec)
+    assert codec.are_possible(np.array(possible, spec.dtype))
+    assert not any(codec.are_possible(np.array(actions, spec.dtype)) for actions in impossible)
+
+
 def test_big_endian_input_is_sent_little_endian():
     assert ActionCodec(ACTION).encode(np.array([1], ">i4")) == b"\x01\0\0\0"
