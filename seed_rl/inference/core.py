@@ -152,7 +152,7 @@ class InferenceCore:
         prev_action, output, states = self._table.act(rows)
         if not self._actions.are_possible(output.action):
             raise FloatingPointError(
-                "The policy's actions are not possible ones: what its network says is no longer finite; lower "
+                "The policy's actions are impossible ones: what its network says is no longer finite; lower "
                 "--learning_rate or --clip_norm and go on from the last checkpoint."
             )
         step = (prev_action, self._steps.views(rows["record"]), output)
