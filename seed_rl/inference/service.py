@@ -18,7 +18,13 @@ from seed_rl.inference.slots import Lease, SlotRefusedError, Slots
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import Frame, actions_frame, step_frame
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, differences, max_message_bytes
+from seed_rl.wire.protocol import (
+    PROTOCOL_VERSION,
+    SERVICE,
+    EnvironmentIdentity,
+    differences,
+    max_message_bytes,
+)
 
 # An actor that restarts may be back before its old connection is seen to be closed.
 _TAKEOVER_PATIENCE_SECS = 3.0
@@ -96,9 +102,8 @@ class InferenceService:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a gRPC server calls. Messages of Act come and go as bytes, see `seed_rl.wire.frames`."""
-        service = pb.DESCRIPTOR.services_by_name["Inference"]
         return grpc.method_handlers_generic_handler(
-            service.full_name,
+            SERVICE,
             {
                 "Describe": grpc.unary_unary_rpc_method_handler(
                     self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
@@ -181,7 +186,9 @@ class InferenceService:
             message = await context.read()
             if message is grpc.aio.EOF:
                 return
-            records = self._records(message, steps, lease, is_first)
+            records, episodes = self._read(message, steps, lease)
+            if is_first and lease.is_restart:
+                self._require_reset(records)
             if self._ended is None:
                 future = self._answers[lease.key] = loop.create_future()
                 request = Request(lease, records, is_first, time.monotonic(), future)
@@ -189,6 +196,8 @@ class InferenceService:
                 answer = await future
                 if isinstance(answer, BadStep):
                     raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+                if episodes:
+                    self._on_episodes(episodes)
                 if answer is not None:
                     await context.write(actions_prefix + answer)
                     is_first = False
@@ -197,33 +206,32 @@ class InferenceService:
                 raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
             return
 
-    def _records(self, message: bytes, steps: Frame, lease: Lease, is_first: bool) -> bytes | memoryview:
-        """The records of a step; tells of the episodes that ended with it."""
-        invalid = grpc.StatusCode.INVALID_ARGUMENT
-        records: bytes | memoryview | None = steps.payload(message)
-        if records is None:
-            request = _parsed(message)
-            if request.WhichOneof("kind") != "step":
-                raise _Refused(invalid, "After the hello every message must be a step.")
-            records = request.step.records
-            if request.step.episodes:
-                self._on_episodes(list(request.step.episodes))
-            try:
-                self._codec.check_size(records, lease.num_envs)
-            except ValueError as error:
-                raise _Refused(invalid, str(error)) from None
-        # An actor that outlived an earlier learner may be in mid-episode.
-        must_be_reset = is_first and lease.is_restart
-        if must_be_reset and not np.frombuffer(records, self._codec.record)["done"].all():
-            raise _Refused(invalid, "The first step of a new actor must be a reset: set done.")
-        return records
+    def _read(
+        self, message: bytes, steps: Frame, lease: Lease
+    ) -> tuple[bytes | memoryview, list[pb.Episode]]:
+        """The records of a step, and the episodes that ended with it."""
+        plain = steps.payload(message)
+        if plain is not None:
+            return plain, []
+        step = _parsed(message, "step", "After the hello every message must be a step.").step
+        records = step.records
+        try:
+            self._codec.check_size(records, lease.num_envs)
+        except ValueError as error:
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
+        return records, list(step.episodes)
+
+    def _require_reset(self, records: bytes | memoryview) -> None:
+        """Refuses a new process that is in mid-episode; one that outlived an earlier learner may be."""
+        if not np.frombuffer(records, self._codec.record)["done"].all():
+            raise _Refused(
+                grpc.StatusCode.INVALID_ARGUMENT, "The first step of a new actor must be a reset: set done."
+            )
 
     async def _introduce(self, message: Any) -> Lease:
         """Checks a hello and leases the environments that it asks for."""
-        request = pb.ActRequest() if message is grpc.aio.EOF else _parsed(message)
-        if request.WhichOneof("kind") != "hello":
-            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, "The first message of a stream must be a hello.")
-        hello = request.hello
+        first = b"" if message is grpc.aio.EOF else message
+        hello = _parsed(first, "hello", "The first message of a stream must be a hello.").hello
         precondition = grpc.StatusCode.FAILED_PRECONDITION
         if hello.protocol_version != PROTOCOL_VERSION:
             raise _Refused(
@@ -282,10 +290,12 @@ class InferenceService:
         freed.set()
 
 
-def _parsed(message: bytes) -> pb.ActRequest:
+def _parsed(message: bytes, kind: str, otherwise: str) -> pb.ActRequest:
+    """A message of this kind; `otherwise` is said to one of another kind."""
     try:
-        return pb.ActRequest.FromString(message)
+        request = pb.ActRequest.FromString(message)
     except DecodeError:
-        raise _Refused(
-            grpc.StatusCode.INVALID_ARGUMENT, "The message is no ActRequest of protos/inference.proto."
-        ) from None
+        request, otherwise = pb.ActRequest(), "The message is no ActRequest of protos/inference.proto."
+    if request.WhichOneof("kind") != kind:
+        raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
+    return request

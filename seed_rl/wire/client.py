@@ -14,7 +14,13 @@ from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import actions_frame
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
-from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentIdentity, channel_options, differences
+from seed_rl.wire.protocol import (
+    PROTOCOL_VERSION,
+    SERVICE,
+    EnvironmentIdentity,
+    channel_options,
+    differences,
+)
 from seed_rl.wire.security import Security
 
 _PROBE_SECS = 5.0
@@ -118,7 +124,7 @@ class Connection:
         self._channel = security.channel(address, options)
         self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)
-        self._act = self._channel.stream_stream("/seed_rl.Inference/Act")  # Of bytes: see wire.frames.
+        self._act = self._channel.stream_stream(f"/{SERVICE}/Act")  # Of bytes: see wire.frames.
 
     async def lease_task(self, run_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
         """Waits for the learner, and asks it for a task that no other actor has.

@@ -10,6 +10,8 @@ from seed_rl.wire.generated import inference_pb2 as pb
 
 PROTOCOL_VERSION = 1
 
+SERVICE = pb.DESCRIPTOR.services_by_name["Inference"].full_name
+
 # Room in a message besides the records: field tags, episodes, a hello with its settings.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
