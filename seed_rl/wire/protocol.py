@@ -8,7 +8,7 @@ from typing import Any
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
 from seed_rl.wire.generated import inference_pb2 as pb
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 
 SERVICE = pb.DESCRIPTOR.services_by_name["Inference"].full_name
 

@@ -175,7 +175,7 @@ def test_episodes_are_handed_on(harness):
 
 def test_other_protocol_version_is_refused(harness):
     sentence = refusal(harness.join(protocol_version=99))
-    assert "protocol version 1 and this actor version 99: install the same seed_rl on both" in sentence
+    assert "protocol version 2 and this actor version 99: install the same seed_rl on both" in sentence
 
 
 @pytest.mark.parametrize(

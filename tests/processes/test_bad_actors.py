@@ -16,7 +16,7 @@ GUEST = {"first_env": 8, "num_envs": 4}
 
 WITH_ANOTHER_PROTOCOL = """
 import seed_rl.wire.client
-seed_rl.wire.client.PROTOCOL_VERSION = 2
+seed_rl.wire.client.PROTOCOL_VERSION = 3
 from seed_rl import actor_main
 from seed_rl.flags.errors import run_main
 run_main(actor_main.main)
@@ -98,15 +98,15 @@ def test_an_actor_of_another_protocol_version_ends_by_itself(playing, goes_on):
     actor = playing.start("actor_main", *playing.actor_args(2), code=WITH_ANOTHER_PROTOCOL)
     assert actor.end() == 2
     assert actor.last_line == (
-        "seed_rl: error: The learner speaks protocol version 1 and this actor version 2: install the same "
+        "seed_rl: error: The learner speaks protocol version 2 and this actor version 3: install the same "
         "seed_rl on both."
     )
 
 
 def test_the_learner_refuses_hellos_that_do_not_fit(playing, goes_on, guest):
     refused = grpc.StatusCode.FAILED_PRECONDITION
-    _, status, sentence = guest.talk(guest.hello(**GUEST, protocol_version=2))
-    assert (status, "protocol version 1 and this actor version 2" in sentence) == (refused, True)
+    _, status, sentence = guest.talk(guest.hello(**GUEST, protocol_version=3))
+    assert (status, "protocol version 2 and this actor version 3" in sentence) == (refused, True)
     _, status, sentence = guest.talk(guest.hello(**GUEST, environment="atari"))
     assert (status, "environment: catch here, atari there" in sentence) == (refused, True)
     _, status, sentence = guest.talk(guest.hello(first_env=14, num_envs=4))
