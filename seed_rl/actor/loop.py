@@ -190,7 +190,7 @@ class Actor:
 
     def _take(self, task: int) -> None:
         """Makes and resets the environments of a task, in the place of those that there are."""
-        self._close_groups()
+        self.close()
         config, size = self._config, self._group_size
         self._task = task
         for first_env in range(task * config.env_batch_size, (task + 1) * config.env_batch_size, size):
@@ -229,9 +229,6 @@ class Actor:
 
     def close(self) -> None:
         """Closes the environments."""
-        self._close_groups()
-
-    def _close_groups(self) -> None:
         for group in self._groups:
             group.environment.close()
         self._groups.clear()

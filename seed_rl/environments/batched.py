@@ -178,7 +178,7 @@ class BatchedEnvironment:
 
     def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
         readers = self._readers[index]
-        if len(readers) == 1:  # As in most suites; the loop would take twice as long.
+        if len(readers) == 1:  # As in most suites; spares them the loop below.
             self._buffers[0][index] = readers[0](observation)
         else:
             arrays = [read(observation) for read in readers]

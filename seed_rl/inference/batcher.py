@@ -40,8 +40,7 @@ class Batcher(Generic[RequestT]):
         self._pending_size = 0
         self._next_client = 0
         self._closed = False
-        self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._changed = threading.Condition()
 
     def connect(self) -> int:
         """Registers a client and returns its id."""
@@ -76,12 +75,10 @@ class Batcher(Generic[RequestT]):
         """
         if size > self._max_batch_size:
             raise ValueError(f"A request of {size} environments exceeds the batch of {self._max_batch_size}.")
-        with self._lock:
-            state = self._states.get(client, _State.WAITING)
-            if state is _State.WAITING:
+        with self._changed:
+            if self._states.get(client, _State.WAITING) is _State.WAITING:
                 raise RuntimeError(f"Client {client} is not connected or already waits for an answer.")
-            self._states[client] = _State.WAITING
-            self._away -= state is _State.AWAY
+            self._set_state(client, _State.WAITING)
             self._pending.append((client, request, size, time.monotonic()))
             self._pending_size += size
             if len(self._pending) == 1 or self._ready():

@@ -3,20 +3,16 @@
 import asyncio
 import threading
 
-from seed_rl.types import flatten_like
 from seed_rl.wire.client import Connection
-from seed_rl.wire.frames import StepMessage
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.security import Security
 
 
 def step_message(spec, output, episodes=()):
     """An ActRequest with this step, as bytes."""
-    message = StepMessage(spec, len(output.reward))
-    leaves = [*output[:3], *flatten_like(spec.observation, output.observation)]
-    arrays = [*message.output[:3], *flatten_like(spec.observation, message.output.observation)]
-    for array, leaf in zip(arrays, leaves, strict=True):
-        array[...] = leaf
-    return message.to_bytes(episodes)
+    step = pb.Step(records=StepCodec(spec).encode(output), episodes=episodes)
+    return pb.ActRequest(step=step).SerializeToString()
 
 
 class BlockingConnection:
