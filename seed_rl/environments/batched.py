@@ -58,11 +58,8 @@ class BatchedEnvironment:
         self.spec = spec
         self.num_envs = len(envs)
         self._watched = [Watched(env, index, spares or Spares()) for index, env in enumerate(envs)]
-        self._decoders = [action_decoder(env.action_space) for env in envs]
-        self._readers = [
-            [LeafReader(index, leaf) for leaf in observation_leaves(env.observation_space)]
-            for index, env in enumerate(envs)
-        ]
+        self._decode = action_decoder(envs[0].action_space)
+        self._readers = [LeafReader(leaf) for leaf in observation_leaves(envs[0].observation_space)]
         self._action_shape = (self.num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
         buffers = [leaf.zeros(self.num_envs) for _, leaf in flatten_spec(spec.observation)]
@@ -74,8 +71,9 @@ class BatchedEnvironment:
                 observation=pack_like(spec.observation, buffers),
             )
         )
-        self._was_truncated = [False] * self.num_envs
-        self._was_end = [False] * self.num_envs  # Whether `done` or `truncated` is set.
+        self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
+        self._has_ends = True  # Whether some `done` or `truncated` may be set.
+        self._agent_steps = 0
         self._started = False
         self._closed = False
 
@@ -104,7 +102,7 @@ class BatchedEnvironment:
         for index, watched in enumerate(self._watched):
             observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
             self._write(index, observation, 0.0, True, False)
-            watched.started()
+            watched.started(self._agent_steps)
         self._started = True
         return self._output
 
@@ -130,7 +128,12 @@ class BatchedEnvironment:
                 f"Actions must be {self.spec.action.dtype}{list(self._action_shape)}, not "
                 f"{actions.dtype}{list(actions.shape)}."
             )
-        return self._output, [self._step_one(index, action) for index, action in enumerate(actions)]
+        self._agent_steps += 1
+        outcomes = self._play(self._decode(actions))
+        infos = self._write_together(outcomes)
+        if infos is None:
+            infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
+        return self._output, infos
 
     def close(self) -> None:
         """Closes the environments; a second call does nothing."""
@@ -139,20 +142,52 @@ class BatchedEnvironment:
             for watched in self._watched:
                 watched.env.close()
 
-    def _step_one(self, index: int, action: np.ndarray) -> dict[str, Any]:
-        if self._was_truncated[index]:
+    def _play(self, actions: Sequence[Any]) -> list[Any]:
+        """What each environment's step returned or raised; None where it must be reset instead."""
+        outcomes: list[Any] = []
+        for watched, action, must_reset in zip(self._watched, actions, self._must_reset, strict=True):
+            try:
+                outcomes.append(None if must_reset else watched.env.step(action))
+            except Exception as error:
+                outcomes.append(error)
+        return outcomes
+
+    def _write_together(self, outcomes: list[Any]) -> list[dict[str, Any]] | None:
+        """Writes the steps of all environments at once, in a fraction of the time that they take one by one.
+
+        Returns:
+          Their info dicts; None, and nothing is done, if one of them ends an episode or is not good.
+        """
+        try:
+            observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
+            if any(terminated) or any(truncated) or not math.isfinite(sum(rewards)):
+                return None
+            arrays = [read(observations) for read in self._readers]
+            self._reward[:] = rewards
+        except (TypeError, ValueError):
+            return None
+        for buffer, array in zip(self._buffers, arrays, strict=True):
+            buffer[:] = array
+        if self._has_ends:
+            self._done[:] = self._truncated[:] = self._has_ends = False
+        return list(infos)
+
+    def _write_outcome(self, index: int, outcome: Any) -> dict[str, Any]:
+        """Writes one environment's step, and starts the episode that it calls for; returns its info dict."""
+        if outcome is None:
             self._start_episode(index, 0.0)
             return {}
-        watched, decoded = self._watched[index], self._decoders[index](action)
-        watched.stepping()
+        watched = self._watched[index]
         try:
-            observation, reward, terminated, truncated, info = watched.env.step(decoded)
+            if isinstance(outcome, Exception):
+                raise outcome
+            observation, reward, terminated, truncated, info = outcome
             if not math.isfinite(reward):
                 raise ValueError(f"the reward is {reward}")
             if not terminated:
                 self._write(index, observation, reward, False, bool(truncated))
         except Exception as error:
-            watched.failed(error)
+            watched.failed(error, self._agent_steps)
             self._write_ends(index, 0.0, False, True)
             return {"episode_is_void": True}
         if terminated or truncated:
@@ -171,27 +206,21 @@ class BatchedEnvironment:
                 observation, _ = watched.env.reset()
                 self._write(index, observation, reward, True, False)
             except Exception as error:
-                watched.failed(error)
+                watched.failed(error, self._agent_steps)
                 continue
-            watched.started()
+            watched.started(self._agent_steps)
             return
 
     def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
-        readers = self._readers[index]
-        if len(readers) == 1:  # As in most suites; spares them the loop below.
-            self._buffers[0][index] = readers[0](observation)
-        else:
-            arrays = [read(observation) for read in readers]
-            for array, buffer in zip(arrays, self._buffers, strict=True):
-                buffer[index] = array
+        arrays = [read([observation], index) for read in self._readers]
+        for array, buffer in zip(arrays, self._buffers, strict=True):
+            buffer[index] = array[0]
         self._write_ends(index, reward, done, truncated)
 
     def _write_ends(self, index: int, reward: Any, done: bool, truncated: bool) -> None:
-        self._reward[index] = reward
-        is_end = done or truncated
-        if is_end or self._was_end[index]:  # Most steps are in the midst of an episode.
-            self._done[index], self._truncated[index] = done, truncated
-            self._was_truncated[index], self._was_end[index] = truncated, is_end
+        self._reward[index], self._done[index], self._truncated[index] = reward, done, truncated
+        self._must_reset[index] = truncated
+        self._has_ends = True
 
 
 def make_batched(

@@ -42,22 +42,18 @@ class Watched:
         self.env = env
         self.is_broken = False
         self._index, self._spares = index, spares
-        self._episode = self._agent_steps = self._failures = 0
+        self._episode = self._start = self._failures = 0
 
-    def started(self) -> None:
-        """An episode has started."""
-        self._episode, self._agent_steps = self._episode + 1, 0
-
-    def stepping(self) -> None:
-        """An agent step is about to be played."""
-        self._agent_steps += 1
+    def started(self, now: int) -> None:
+        """An episode has started; `now` counts agent steps, the same ones for every call."""
+        self._episode, self._start = self._episode + 1, now
 
     def ended(self) -> None:
         """An episode has come to its end."""
         self._failures = 0
 
-    def failed(self, error: Exception) -> None:
-        """Counts a failure.
+    def failed(self, error: Exception, now: int) -> None:
+        """Counts a failure in agent step `now`.
 
         Raises:
           EnvironmentFailedError: there were too many.
@@ -66,7 +62,7 @@ class Watched:
         self.is_broken = True
         what = (
             f"Environment {self._spares.first_env + self._index} failed in episode {self._episode} at agent "
-            f"step {self._agent_steps} ({type(error).__name__}: {error})"
+            f"step {now - self._start} ({type(error).__name__}: {error})"
         )
         if self._spares.make is None or self._failures > self._spares.limit:
             raise EnvironmentFailedError(

@@ -1,5 +1,6 @@
-"""Takes the arrays out of what an environment returned, and checks them."""
+"""Takes the arrays out of what environments returned, and checks them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,46 +10,56 @@ from seed_rl.environments.words import hash_words
 
 
 class LeafReader:
-    """Reads one array of an environment's observations. Called for every step: what it needs is at hand."""
+    """Reads one array of the observations of several environments, in one go: it is called for every step."""
 
-    def __init__(self, index: int, leaf: ObservationLeaf):
-        """Prepares for a leaf of the environment `index` (for messages)."""
-        self._index, self._leaf = index, leaf
+    def __init__(self, leaf: ObservationLeaf):
+        """Prepares for a leaf of the observations."""
+        self._leaf = leaf
         self._expected = leaf.spec.unpacked
         self._shape, self._dtype = self._expected.shape, np.dtype(self._expected.dtype)
         self._is_bare = not leaf.path and not leaf.is_text
         self._goes_as_it_is = leaf.spec.bits is None and leaf.start is None
 
-    def __call__(self, observation: Any) -> np.ndarray:
-        """The array as it goes over the wire, ready to be assigned to a buffer of the leaf's dtype.
+    def __call__(self, observations: Sequence[Any], index: int = 0) -> np.ndarray:
+        """The arrays `[N, ...]` as they go over the wire, to be assigned to a buffer of the leaf's dtype.
+
+        Args:
+          observations: of N environments.
+          index: which environment an error names: the one that it is, if N is 1.
 
         Raises:
-          ValueError: one sentence; the array is missing, does not fit the observation space or has a NaN.
+          ValueError: one sentence; an array is missing, does not fit the observation space or has a NaN.
         """
-        is_array = self._is_bare and type(observation) is np.ndarray
-        array = observation if is_array else self._find(observation)
+        arrays = observations if self._is_bare else [self._find(one, index) for one in observations]
+        try:
+            array = np.array(arrays)
+        except ValueError as error:
+            raise self._missing(index, error) from error
         dtype = array.dtype
-        if array.shape != self._shape or not (dtype == self._dtype or self._holds(dtype)):
+        if array.shape[1:] != self._shape or not (dtype == self._dtype or self._holds(dtype)):
             raise ValueError(
-                f"Environment {self._index} returned {dtype}{list(array.shape)} for '{self._name}', but "
+                f"Environment {index} returned {dtype}{list(array.shape[1:])} for '{self._name}', but "
                 f"its observation space says {self._expected}; correct the environment's space or what it "
                 "returns."
             )
         if dtype.kind == "f" and np.count_nonzero(np.isnan(array)):
-            raise ValueError(f"Environment {self._index} returned NaN for '{self._name}'.")
+            raise ValueError(f"Environment {index} returned NaN for '{self._name}'.")
         if self._goes_as_it_is:
             return array
-        return np.packbits(array) if self._leaf.spec.bits is not None else array - self._leaf.start
+        if self._leaf.spec.bits is not None:
+            return np.packbits(array.reshape(len(array), -1), axis=1)
+        return array - self._leaf.start
 
-    def _find(self, observation: Any) -> np.ndarray:
+    def _find(self, observation: Any, index: int) -> Any:
         try:
             for key in self._leaf.path:
                 observation = observation[key]
-            return hash_words(observation) if self._leaf.is_text else np.asarray(observation)
+            return hash_words(observation) if self._leaf.is_text else observation
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise ValueError(
-                f"Environment {self._index} returned no array for '{self._name}': {error!r}."
-            ) from error
+            raise self._missing(index, error) from error
+
+    def _missing(self, index: int, error: Exception) -> ValueError:
+        return ValueError(f"Environment {index} returned no array for '{self._name}': {error!r}.")
 
     def _holds(self, dtype: np.dtype) -> bool:
         """True if values of `dtype` may be stored as ours: the same kind, or a wider kind, of number."""

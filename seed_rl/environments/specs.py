@@ -109,8 +109,8 @@ def action_spec(space: spaces.Space) -> ArraySpec:
     )
 
 
-def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], Any]:
-    """A function from one wire action `[*action_spec(space).shape]` to what `env.step` takes.
+def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
+    """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to what `env.step` takes, N times.
 
     Box actions are clipped to the space's bounds. The function raises ValueError where an integer action is
     out of range or a Box action is not finite.
@@ -122,35 +122,34 @@ def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], Any]:
     if isinstance(space, spaces.Discrete):
         return functools.partial(_decode_discrete, int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete):
-        return functools.partial(_decode_integers, spec, space, space.start)
+        return functools.partial(_decode_integers, spec, space.start)
     if isinstance(space, spaces.MultiBinary):
-        return functools.partial(_decode_integers, spec, space, np.array(0, space.dtype))
+        return functools.partial(_decode_integers, spec, np.zeros(space.shape, space.dtype))
     assert isinstance(space, spaces.Box)
     return functools.partial(_decode_box, space)
 
 
-def _decode_discrete(num_values: int, start: int, action: np.ndarray) -> int:
-    value = int(action)
-    if not 0 <= value < num_values:
-        raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
-    return value + start
+def _decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
+    values = actions.tolist()
+    for value in (min(values), max(values)):
+        if not 0 <= value < num_values:
+            raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
+    return [value + start for value in values] if start else values
 
 
-def _decode_integers(
-    spec: ArraySpec, space: spaces.Space, start: np.ndarray, action: np.ndarray
-) -> np.ndarray:
-    if (action < 0).any() or (action >= spec.num_values).any():
+def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+    for action in actions[((actions < 0) | (actions >= spec.num_values)).any(axis=1)]:
         raise ValueError(
             f"The action {action.tolist()} is out of range; each element must be at least 0 and less than "
             f"its entry in {list(spec.num_values)}."
         )
-    return action.reshape(space.shape).astype(space.dtype) + start
+    return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
 
 
-def _decode_box(space: spaces.Box, action: np.ndarray) -> np.ndarray:
-    if not np.isfinite(action).all():
-        raise ValueError(f"The action {action.tolist()} is not finite; look for NaN in the network.")
-    return np.clip(action.astype(space.dtype), space.low, space.high)
+def _decode_box(space: spaces.Box, actions: np.ndarray) -> list[np.ndarray]:
+    if not np.isfinite(actions).all():
+        raise ValueError(f"The actions {actions.tolist()} are not finite; look for NaN in the network.")
+    return list(np.clip(actions.astype(space.dtype), space.low, space.high))
 
 
 def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None:

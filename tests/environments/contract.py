@@ -34,15 +34,14 @@ def expected_outputs(
     def arrays(observation: Any) -> list[np.ndarray]:
         return [_on_the_wire(np.array(_at(observation, leaf.path)), leaf) for leaf in leaves]
 
-    decode = action_decoder(env.action_space)
     yield 0.0, True, False, arrays(env.reset()[0])
     truncated = False
-    for action in actions:
+    for action in action_decoder(env.action_space)(actions):
         if truncated:
             truncated = False
             yield 0.0, True, False, arrays(env.reset()[0])
             continue
-        observation, reward, terminated, truncated, _ = env.step(decode(action))
+        observation, reward, terminated, truncated, _ = env.step(action)
         if terminated:
             truncated = False
             observation, _ = env.reset()
@@ -111,9 +110,9 @@ class EnvironmentContract:
         env = make_env()
         observation, _ = env.reset()
         assert env.observation_space.contains(observation)
-        decode = action_decoder(env.action_space)
-        for action in random_actions(environment_spec(env, self.config).action, 10):
-            observation, _, terminated, truncated, _ = env.step(decode(action))
+        actions = random_actions(environment_spec(env, self.config).action, 10)
+        for action in action_decoder(env.action_space)(actions):
+            observation, _, terminated, truncated, _ = env.step(action)
             assert env.observation_space.contains(observation)
             if terminated or truncated:
                 env.reset()
@@ -172,12 +171,12 @@ class EnvironmentContract:
 
     def test_observations_are_not_overwritten(self, make_env):
         env = make_env()
-        decode = action_decoder(env.action_space)
         leaves = observation_leaves(env.observation_space)
         observation, _ = env.reset()
         copies = [np.array(_at(observation, leaf.path)) for leaf in leaves]
-        for action in random_actions(environment_spec(env, self.config).action, 3):
-            if any(env.step(decode(action))[2:4]):
+        actions = random_actions(environment_spec(env, self.config).action, 3)
+        for action in action_decoder(env.action_space)(actions):
+            if any(env.step(action)[2:4]):
                 break
         for leaf, copy in zip(leaves, copies, strict=True):
             np.testing.assert_array_equal(_at(observation, leaf.path), copy)

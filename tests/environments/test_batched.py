@@ -125,6 +125,21 @@ def test_environments_end_independently():
     )
 
 
+def test_many_environments_step_as_each_would_alone():
+    """Steps in which nothing ends are written together, others one by one; nothing may show which."""
+    rng = np.random.default_rng(0)
+    together, alone = _batch(*[ScriptedEnv() for _ in range(3)]), [_batch(ScriptedEnv()) for _ in range(3)]
+    together.reset()
+    for batch in alone:
+        batch.reset()
+    for actions in rng.choice(4, size=(200, 3), p=[0.85, 0.05, 0.05, 0.05]):
+        output, infos = together.step(actions)
+        expected = [batch.step(actions[i : i + 1]) for i, batch in enumerate(alone)]
+        for arrays in zip(output, *(one for one, _ in expected), strict=True):
+            np.testing.assert_array_equal(arrays[0], np.concatenate(arrays[1:]))
+        assert infos == [one for _, (one,) in expected]
+
+
 def test_seeds_go_to_their_environments():
     envs = [ScriptedEnv(), ScriptedEnv()]
     batch = _batch(*envs)

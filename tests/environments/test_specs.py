@@ -108,7 +108,7 @@ def test_other_action_spaces_are_refused(space):
     ],
 )
 def test_decoded_actions_are_in_the_space(space, wire, expected):
-    action = action_decoder(space)(wire)
+    (action,) = action_decoder(space)(wire[np.newaxis])
     np.testing.assert_array_equal(action, expected)
     assert space.contains(action)
 
@@ -124,12 +124,12 @@ def test_decoded_actions_are_in_the_space(space, wire, expected):
 )
 def test_integer_actions_out_of_range_are_refused(space, wire):
     with pytest.raises(ValueError, match="out of range"):
-        action_decoder(space)(wire)
+        action_decoder(space)(np.stack([np.zeros_like(wire), wire]))
 
 
 def test_box_actions_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="not finite"):
-        action_decoder(spaces.Box(-1, 1, (2,)))(np.array([0, np.nan], np.float32))
+        action_decoder(spaces.Box(-1, 1, (2,)))(np.array([[0, np.nan]], np.float32))
 
 
 def test_environment_spec():
