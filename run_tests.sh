@@ -10,4 +10,5 @@ setup_venv "$TEST_EXTRAS"
 "$VENV_PYTHON" -m mypy seed_rl/types.py seed_rl/options.py seed_rl/wire seed_rl/environments seed_rl/actor \
     seed_rl/flags seed_rl/launch seed_rl/inference/batcher.py seed_rl/local_main.py seed_rl/actor_main.py \
     seed_rl/files.py seed_rl/runs seed_rl/plotting seed_rl/plot.py seed_rl/sweeps seed_rl/sweep.py gcp
-exec "$VENV_PYTHON" -m pytest "$@"
+# Two at a time: many tests wait for processes that start. Whatever a file shares stays in one process.
+exec "$VENV_PYTHON" -m pytest --numprocesses=2 --dist=loadfile "$@"

@@ -41,6 +41,7 @@ DEV = [
     "mypy>=1.15,<3",
     "pytest>=8.3,<10",
     "pytest-timeout>=2.3,<3",
+    "pytest-xdist>=3.6,<4",
     "ruff>=0.17.5,<0.18",
     "trustme>=1.2,<2",
     *ATARI,
