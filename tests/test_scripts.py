@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FAKE_PYTHON = """#!/usr/bin/env bash
 echo "$*" >>"{log}"
 case "$*" in
-    "-m venv --clear "*) mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+    "-m venv --clear --upgrade-deps "*) mkdir -p "$5/bin" && cp "$0" "$5/bin/python" ;;
     "-m pip "*) exit {pip} ;;
     --version) echo "Python 3.12.0" ;;
 esac

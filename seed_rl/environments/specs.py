@@ -99,10 +99,12 @@ def action_spec(space: spaces.Space) -> ArraySpec:
         num_values = _num_values(space).reshape(-1)
         return _integer_spec(num_values.shape, num_values)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        bounds = space.low.astype(np.float32), space.high.astype(np.float32)
-        if not all(np.isfinite(bound).all() for bound in bounds):
+        low, high = space.low.astype(np.float32), space.high.astype(np.float32)
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
             return ArraySpec(space.shape, "float32")
-        return ArraySpec(space.shape, "float32", *(tuple(bound.reshape(-1).tolist()) for bound in bounds))
+        return ArraySpec(
+            space.shape, "float32", tuple(low.reshape(-1).tolist()), tuple(high.reshape(-1).tolist())
+        )
     raise ValueError(
         f"The action space {space} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
         "floating-point Box."

@@ -33,16 +33,13 @@ class StepCodec:
         ]
         self.record = np.dtype(_HEADER + fields)
         self.record_bytes = self.record.itemsize
+        rest = self.record_bytes - struct.calcsize(_HEADER_FORMAT)
         # By itself: for the few environments of a message Python is several times faster than NumPy.
-        self._header = struct.Struct(
-            f"{_HEADER_FORMAT}{self.record_bytes - struct.calcsize(_HEADER_FORMAT)}x"
-        )
+        self._header = struct.Struct(f"{_HEADER_FORMAT}{rest}x")
         self._fields = [name for name, *_ in fields]
         self._float_fields = [f for f in self._fields if self.record[f].base.kind == "f"]
         # `done` and `truncated` as one number.
-        self._ends = np.dtype(
-            {"names": ["ends"], "formats": ["<u2"], "offsets": [4], "itemsize": self.record_bytes}
-        )
+        self._ends = np.dtype([("reward", "<f4"), ("ends", "<u2"), ("observation", f"V{rest}")])
 
     def encode(self, output: EnvOutput) -> bytes:
         """The records of N environments, one after the other."""
