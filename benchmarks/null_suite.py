@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import gymnasium
@@ -20,6 +19,9 @@ _SPACES: dict[str, spaces.Box] = {
     "vector": spaces.Box(-1.0, 1.0, (4,), np.float32),
 }
 SIZES = tuple(_SPACES)
+
+# All environments of a process share their observation: an emulator's would be fresh in the cache too.
+_OBSERVATIONS = {size: np.ones(space.shape, space.dtype) for size, space in _SPACES.items()}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,32 +59,21 @@ class RoundTrips:
 class NullEnvironment(gymnasium.Env):
     """Always the same observation, no reward, no end.
 
-    All environments of a process share that observation: an emulator's would be fresh in the cache too.
-
     The first environment of a group is stepped as soon as the group's actions are there, and the last one
     just before the group's next message: between them they see the whole round trip.
     """
 
-    def __init__(
-        self,
-        space: spaces.Box,
-        observation: np.ndarray,
-        trips: RoundTrips,
-        stream: int,
-        is_first: bool,
-        is_last: bool,
-    ):
+    def __init__(self, size: str, trips: RoundTrips, stream: int, is_first: bool, is_last: bool):
         """Makes an environment.
 
         Args:
-          space: of its observations.
-          observation: of that space.
+          size: one of SIZES.
           trips: where round trips are recorded.
           stream: number of its group.
           is_first: whether it is the first of its group.
           is_last: whether it is the last of its group.
         """
-        self.observation_space, self._observation = space, observation
+        self.observation_space, self._observation = _SPACES[size], _OBSERVATIONS[size]
         self.action_space = spaces.Discrete(NUM_ACTIONS)
         self._trips, self._stream, self._is_first, self._is_last = trips, stream, is_first, is_last
 
@@ -103,17 +94,9 @@ class NullEnvironment(gymnasium.Env):
 
 def null_suite(trips: RoundTrips, envs_per_message: int) -> Suite:
     """A suite of null environments for an actor whose seed is 0, so that seeds number its environments."""
-    observations = {size: np.ones(space.shape, space.dtype) for size, space in _SPACES.items()}
-    return Suite(NullConfig, functools.partial(_make, observations, trips, envs_per_message))
+    return Suite(NullConfig, functools.partial(_make, trips, envs_per_message))
 
 
-def _make(
-    observations: Mapping[str, np.ndarray],
-    trips: RoundTrips,
-    envs_per_message: int,
-    config: NullConfig,
-    seed: int,
-) -> gymnasium.Env:
+def _make(trips: RoundTrips, envs_per_message: int, config: NullConfig, seed: int) -> gymnasium.Env:
     stream, index = divmod(seed, envs_per_message)
-    is_first, is_last = index == 0, index == envs_per_message - 1
-    return NullEnvironment(_SPACES[config.size], observations[config.size], trips, stream, is_first, is_last)
+    return NullEnvironment(config.size, trips, stream, index == 0, index == envs_per_message - 1)

@@ -34,8 +34,8 @@ setup_venv() {
             _fail "No Python 3.10 to 3.13 was found${PYTHON:+ as $PYTHON}; install one, or set PYTHON to its path."
         echo "seed_rl: making the virtual environment $root/.venv with $("$python" --version)." >&2
         # With the newest pip: that of Python 3.10 (23.0) finds no way through the requirements of the tests.
-        "$python" -m venv --clear --upgrade-deps "$root/.venv" ||
-            _fail "The virtual environment could not be made; on Debian and Ubuntu: apt install python3-venv."
+        "$python" -m venv --clear --upgrade-deps "$root/.venv" >&2 ||
+            _fail "The virtual environment could not be made; what is said above names the reason (if it is ensurepip, on Debian and Ubuntu: apt install python3-venv)."
     fi
     stamp="$root/.venv/installed_${extras//,/_}"
     wanted="$(cksum <"$root/setup.py") $("$VENV_PYTHON" --version) $root"

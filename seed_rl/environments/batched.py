@@ -72,7 +72,6 @@ class BatchedEnvironment:
             )
         )
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
-        self._has_ends = True  # Whether some `done` or `truncated` may be set.
         self._agent_steps = 0
         self._started = False
         self._closed = False
@@ -168,8 +167,7 @@ class BatchedEnvironment:
             return None
         for buffer, array in zip(self._buffers, arrays, strict=True):
             buffer[:] = array
-        if self._has_ends:
-            self._done[:] = self._truncated[:] = self._has_ends = False
+        self._done[:] = self._truncated[:] = False
         return list(infos)
 
     def _write_outcome(self, index: int, outcome: Any) -> dict[str, Any]:
@@ -220,7 +218,6 @@ class BatchedEnvironment:
     def _write_ends(self, index: int, reward: Any, done: bool, truncated: bool) -> None:
         self._reward[index], self._done[index], self._truncated[index] = reward, done, truncated
         self._must_reset[index] = truncated
-        self._has_ends = True
 
 
 def make_batched(

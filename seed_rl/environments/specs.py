@@ -140,17 +140,20 @@ def _decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[i
 
 
 def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-    for action in actions[((actions < 0) | (actions >= spec.num_values)).any(axis=1)]:
+    impossible = ((actions < 0) | (actions >= spec.num_values)).any(axis=1)
+    if impossible.any():
         raise ValueError(
-            f"The action {action.tolist()} is out of range; each element must be at least 0 and less than "
-            f"its entry in {list(spec.num_values)}."
+            f"The action {actions[impossible][0].tolist()} is out of range; each element must be at least 0 "
+            f"and less than its entry in {list(spec.num_values)}."
         )
     return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
 
 
 def _decode_box(space: spaces.Box, actions: np.ndarray) -> list[np.ndarray]:
-    if not np.isfinite(actions).all():
-        raise ValueError(f"The actions {actions.tolist()} are not finite; look for NaN in the network.")
+    finite = np.isfinite(actions)
+    if not finite.all():
+        action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
+        raise ValueError(f"The action {action.tolist()} is not finite; look for NaN in the network.")
     return list(np.clip(actions.astype(space.dtype), space.low, space.high))
 
 

@@ -101,7 +101,7 @@ def tasks(house):
 
 
 def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
-    run = start(house, nodes)
+    run = start(house, nodes, "--total_environment_frames=400000")
     house.wait_until(lambda: all(tasks(house)), "a task for every actor")
     (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
     token = learner.environ()["SEED_RL_TOKEN"]
@@ -120,10 +120,8 @@ def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
     )
     assert sorted(mine[-1] for mine in tasks(house)) == list(range(NUM_ACTORS))
     assert run.output.count("was ended by SIGKILL (seed_rl: Ray lost actor") == num_lost
-    frames = house.metrics()[-1]["env_frames"]
-    house.wait_for_metrics(lambda line: line["env_frames"] > frames + 3000, run)
-    run.signal(signal.SIGINT)
     assert run.end() == 0, run.output
+    assert house.metrics()[-1]["env_frames"] >= 400000
     assert not learner.is_running()
     files = [path for path in (*house.path.rglob("*"), *nodes.directory.rglob("*")) if path.is_file()]
     assert len(files) > 20
