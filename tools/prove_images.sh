@@ -6,6 +6,7 @@
 # Docker's registry is not needed, only apt and pip. A Debian that mmdebstrap makes takes the place of the official
 # Python image, buildah builds without an engine, and Podman's service, which speaks Docker's protocol, runs what
 # Docker Compose asks it to. pip in the build is set up as pip is on this machine. Everything is removed at the end.
+# Until then it takes up to 11 GB, in the folder for temporary files (TMPDIR, or /tmp).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -13,6 +14,7 @@ TOOLS=(buildah ca-certificates mmdebstrap netavark podman runc)
 COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
 PRESET=catch_vtrace_small
 FRAMES=600000
+GIBIBYTES=12
 
 say() { echo "tools/prove_images.sh: $* (${SECONDS} s)" >&2; }
 fail() {
@@ -25,6 +27,13 @@ clean_up() {
     buildah rm --all >/dev/null 2>&1 || true # What a build that failed left mounted.
     [[ -z "${service:-}" ]] || kill "$service" || true
     rm -rf "$work"
+}
+
+# buildah does not name a full disk as the reason: "read/write on closed pipe".
+look_for_room() {
+    local free
+    free="$(df --output=avail --block-size=1G "$work" | tail -n 1 | tr -d ' ')"
+    ((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
 }
 
 # Podman's store, settings and socket, all in $work; limits below those that a container's root may not raise.
@@ -134,6 +143,7 @@ print('mean return', lines[-1]['mean_return'])" || fail "Catch was not learned."
 
 work="$(mktemp -d)"
 trap clean_up EXIT
+look_for_room
 set_up_podman
 install_tools
 say "the tools and the base are there."
