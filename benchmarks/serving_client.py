@@ -19,6 +19,7 @@ from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
 from benchmarks.null_suite import SIZES, NullConfig, RoundTrips, null_suite
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor
+from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
@@ -44,6 +45,7 @@ def main(argv: list[str]) -> NoReturn:
     config, _ = parse_options(argv, __doc__ or "", ClientConfig)
     trips = RoundTrips()
     signal.signal(signal.SIGTERM, lambda *_: _end(config, trips))
+    keep_freed_memory()
     if config.kind == "serving":
         _act(config, trips)
     elif config.kind == "echo":

@@ -15,6 +15,7 @@ import sys
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor, EnvironmentRefusedError
+from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments import registry as environments
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
@@ -28,6 +29,7 @@ from seed_rl.wire.security import SecurityConfig, check_connecting, load_securit
 def main(argv: list[str]) -> int:
     """Runs an actor until training has ended; returns the exit code."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    keep_freed_memory()
     line = parse(
         argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False, elsewhere=(LearnerConfig, LocalConfig)
     )

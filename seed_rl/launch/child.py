@@ -13,10 +13,7 @@ from seed_rl.launch import tether
 
 # The math libraries of an environment get one thread: an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-# An actor sends messages of the same size all the time. glibc would give their memory back to the system each
-# time, and the first touch of memory costs more than all else that is done with a large message.
-_KEEP_MEMORY = {"MALLOC_TRIM_THRESHOLD_": str(128 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
-ACTOR_ENV = {**ONE_THREAD, **_KEEP_MEMORY, "PYTHONUNBUFFERED": "1"}
+ACTOR_ENV = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
 
 _TAIL_BYTES = 65536
 
