@@ -79,7 +79,8 @@ class UnrollStore:
             self._structure = structure, state_structure
             self._rings = self._allocate(self._stored, leaves)
             self._states = self._allocate(self._heads, state_leaves)
-        self._begin(env_ids[starting], state_leaves, policy_version)
+        if len(starting):
+            self._begin(env_ids[starting], state_leaves, policy_version)
         count = self._count[env_ids]
         slots = count % self._stored
         used = count >= 0

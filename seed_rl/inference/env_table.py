@@ -37,8 +37,9 @@ class EnvTable:
         self._has_gpu = bool(tf.config.list_logical_devices("GPU"))
         self._captured = list(self._act.captured_inputs)
         self._dtypes = [output.dtype for output in self._act.outputs]
-        places = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
-        self._pack = lambda arrays: optree.tree_map(arrays.__getitem__, places)
+        # TensorFlow's order of the outputs need not be that of optree.
+        nest = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
+        self._places, self._structure = optree.tree_flatten(nest)
 
     def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest]:
         """One inference call.
@@ -53,7 +54,7 @@ class EnvTable:
         raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
         tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
         outputs = self._call(tensor) if self._has_gpu else self._call_as_op(tensor)
-        return self._pack([output.numpy() for output in outputs])
+        return optree.tree_unflatten(self._structure, [outputs[place].numpy() for place in self._places])
 
     def _call(self, rows: tf.Tensor) -> list[tf.Tensor]:
         return tf.nest.flatten(self._act(rows))

@@ -4,20 +4,22 @@ import pytest
 from seed_rl.inference.rows import Rows
 
 RECORD = np.dtype([("reward", "<f4"), ("observation", "u1", 3)])
+LARGE_RECORD = np.dtype([("reward", "<f4"), ("observation", "u1", 20_000)])
 
 
-def records(*rewards):
-    array = np.zeros(len(rewards), RECORD)
+def records(*rewards, dtype=RECORD):
+    array = np.zeros(len(rewards), dtype)
     array["reward"] = rewards
-    array["observation"] = np.arange(3)
+    array["observation"] = np.arange(array["observation"].shape[1])
     return array.tobytes()
 
 
-def test_messages_follow_one_another():
-    batch = Rows(RECORD, 8)
-    batch.fill([records(1, 2), memoryview(records(3)), records(4, 5)], np.int32([7, 3, 0, 5, 6]))
-    assert batch.rows["record"]["reward"].tolist() == [1, 2, 3, 4, 5]
-    assert batch.rows["record"]["observation"].tolist() == [[0, 1, 2]] * 5
+@pytest.mark.parametrize("dtype", [RECORD, LARGE_RECORD])  # Small messages are joined first.
+def test_messages_follow_one_another(dtype):
+    messages = [records(1, 2, dtype=dtype), memoryview(records(3, dtype=dtype)), records(4, 5, dtype=dtype)]
+    batch = Rows(dtype, 8)
+    batch.fill(messages, np.int32([7, 3, 0, 5, 6]))
+    assert batch.rows["record"].tobytes() == records(1, 2, 3, 4, 5, dtype=dtype)
     assert batch.rows["env_id"].tolist() == [7, 3, 0, 5, 6]
     assert not batch.rows["starts"].any()
 
