@@ -36,14 +36,15 @@ class EchoServer:
 
     Attributes:
       messages: answered so far.
+      streams: open now.
     """
 
     def __init__(self, address: str, response: bytes):
         """Starts listening; `response` answers every message."""
         self.messages = 0
+        self.streams = 0
         self._response = response
         self._ended = False
-        self._active = 0  # Streams that are open.
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="echo-server", daemon=True)
         self._thread.start()
@@ -61,13 +62,13 @@ class EchoServer:
 
     async def _echo(self, request_iterator: Any, context: Any) -> None:
         del request_iterator
-        self._active += 1
+        self.streams += 1
         try:
             while not self._ended and await context.read() is not grpc.aio.EOF:
                 await context.write(self._response)
                 self.messages += 1
         finally:
-            self._active -= 1
+            self.streams -= 1
 
     def stop(self) -> None:
         """Ends every stream in good order; a second call does nothing."""
@@ -83,7 +84,7 @@ class EchoServer:
     async def _end_streams(self) -> None:
         """Lets every stream end by itself: one that is open while the server stops may end without a word."""
         deadline = self._loop.time() + 3.0
-        while self._active and self._loop.time() < deadline:
+        while self.streams and self._loop.time() < deadline:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)  # What the streams said last is on its way.
 

@@ -16,6 +16,7 @@ from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.server import InferenceServer
 from seed_rl.inference.service import Request
+from seed_rl.inference.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Sample, Unroll
 from seed_rl.wire.protocol import EnvironmentIdentity
 
@@ -59,6 +60,9 @@ class NullServing:
     """Everything of a learner between the wire and the experience.
 
     Unrolls go to replay, or are thrown away where they would go through a queue.
+
+    Attributes:
+      streams: opened so far.
     """
 
     def __init__(
@@ -87,7 +91,10 @@ class NullServing:
         insert = _replay(agent).insert if replay else _discard
         self._core = InferenceCore(agent, spec, num_envs, insert, lambda: 0)
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
-        self._server = InferenceServer(address, identity, num_envs, self._batcher, envs_per_message)
+        self.streams = 0
+        self._server = InferenceServer(
+            address, identity, num_envs, self._batcher, envs_per_message, on_lease=self._count_stream
+        )
         self._thread = threading.Thread(
             target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
         )
@@ -97,6 +104,10 @@ class NullServing:
     def messages(self) -> int:
         """Answered so far."""
         return self._core.agent_steps // self._envs_per_message
+
+    def _count_stream(self, lease: Lease) -> None:
+        del lease
+        self.streams += 1
 
     def inference_figures(self) -> dict[str, float]:
         """What the inference core says since it was last asked."""

@@ -49,7 +49,7 @@ class ServingConfig(Options):
     """Settings of the serving benchmark."""
 
     seconds: float = option(2.5, "Seconds of each measurement.", above=0)
-    warm_up_secs: float = option(0.5, "Seconds before each measurement, with all streams busy.", at_least=0)
+    warm_up_secs: float = option(1.0, "Seconds before each measurement, with all streams busy.", at_least=0)
     rounds: int = option(3, "Rounds of echo and serving in turn.", at_least=1)
     actors: int = option(2, "Client processes.", at_least=1)
     streams: int = option(16, "Streams (environment groups) of each client process.", at_least=1)
@@ -133,11 +133,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
             with running(clients):
                 streams = config.actors * config.streams
                 wait_until(
-                    # Streams that are all served get about as many answers each.
-                    lambda: server.messages >= 20 * streams,
-                    clients,
-                    _START_TIMEOUT_SECS,
-                    "first answers",
+                    lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
                 )
                 time.sleep(config.warm_up_secs)
                 pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
