@@ -29,7 +29,7 @@ clean_up() {
     rm -rf "$work"
 }
 
-# buildah does not name a full disk as the reason: "read/write on closed pipe".
+# buildah does not always name a full disk as the reason; it may say "read/write on closed pipe".
 look_for_room() {
     local free
     free="$(df --output=avail --block-size=1G "$work" | tail -n 1 | tr -d ' ')"
