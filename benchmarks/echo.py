@@ -35,13 +35,11 @@ class EchoServer:
     """Answers each message with as many bytes as its actions would have, on an event loop in a thread.
 
     Attributes:
-      messages: answered so far.
       streams: open now.
     """
 
     def __init__(self, address: str, response: bytes):
         """Starts listening; `response` answers every message."""
-        self.messages = 0
         self.streams = 0
         self._response = response
         self._ended = False
@@ -66,7 +64,6 @@ class EchoServer:
         try:
             while not self._ended and await context.read() is not grpc.aio.EOF:
                 await context.write(self._response)
-                self.messages += 1
         finally:
             self.streams -= 1
 

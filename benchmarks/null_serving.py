@@ -86,7 +86,6 @@ class NullServing:
         """
         spec = null_spec(size)
         identity = EnvironmentIdentity("null", NullConfig(size=size).to_dict(), spec)
-        self._envs_per_message = envs_per_message
         agent = NullAgent(spec.action, replay)
         insert = _replay(agent).insert if replay else _discard
         self._core = InferenceCore(agent, spec, num_envs, insert, lambda: 0)
@@ -99,11 +98,6 @@ class NullServing:
             target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
         )
         self._thread.start()
-
-    @property
-    def messages(self) -> int:
-        """Answered so far."""
-        return self._core.agent_steps // self._envs_per_message
 
     def _count_stream(self, lease: Lease) -> None:
         del lease

@@ -6,7 +6,6 @@
 # Docker's registry is not needed, only apt and pip. A Debian that mmdebstrap makes takes the place of the official
 # Python image, buildah builds without an engine, and Podman's service, which speaks Docker's protocol, runs what
 # Docker Compose asks it to. pip in the build is set up as pip is on this machine. Everything is removed at the end.
-# Until then it takes up to 11 GB, in the folder for temporary files (TMPDIR, or /tmp).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -14,7 +13,7 @@ TOOLS=(buildah ca-certificates mmdebstrap netavark podman runc)
 COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
 PRESET=catch_vtrace_small
 FRAMES=600000
-GIBIBYTES=12
+GIBIBYTES=12 # Of disk, in the folder for temporary files (TMPDIR, or /tmp), until everything is removed.
 
 say() { echo "tools/prove_images.sh: $* (${SECONDS} s)" >&2; }
 fail() {
@@ -32,7 +31,7 @@ clean_up() {
 # buildah does not always name a full disk as the reason; it may say "read/write on closed pipe".
 look_for_room() {
     local free
-    free="$(df --output=avail --block-size=1G "$work" | tail -n 1 | tr -d ' ')"
+    free=$(($(df --output=avail --block-size=1G "$work" | tail -n 1)))
     ((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
 }
 
