@@ -1,5 +1,6 @@
 """The agent by itself: what it stores lines up with what its loss computes."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -18,6 +19,7 @@ FRAME = ArraySpec((10, 9), "uint8")
 
 
 def make(action=DISCRETE, **options):
+    keras.utils.set_random_seed(0)
     options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
     return VTraceAgent(VTraceConfig(**options), EnvironmentSpec(FRAME, action))
 
