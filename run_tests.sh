@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# From nothing to a passed test suite: set-up, lint, format, types, tests. Arguments go to pytest.
+# From nothing to a passed test suite: set-up, lint, format, types, tests. Arguments go to pytest; -m "" adds the
+# slow tests, which continuous integration runs too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup_venv.sh
@@ -9,6 +10,8 @@ setup_venv "$TEST_EXTRAS"
 # The rooms without TensorFlow, whose types mypy can see through.
 "$VENV_PYTHON" -m mypy seed_rl/types.py seed_rl/options.py seed_rl/wire seed_rl/environments seed_rl/actor \
     seed_rl/flags seed_rl/launch seed_rl/inference/batcher.py seed_rl/local_main.py seed_rl/actor_main.py \
-    seed_rl/files.py seed_rl/runs seed_rl/plotting seed_rl/plot.py seed_rl/sweeps seed_rl/sweep.py gcp
-# Two at a time: many tests wait for processes that start. Whatever a file shares stays in one process.
-exec "$VENV_PYTHON" -m pytest --numprocesses=2 --dist=loadfile "$@"
+    seed_rl/inference/episodes.py seed_rl/inference/silence.py seed_rl/inference/slots.py \
+    seed_rl/inference/sockets.py seed_rl/inference/turns.py seed_rl/learner/health.py seed_rl/files.py \
+    seed_rl/messages.py seed_rl/runs seed_rl/plotting seed_rl/plot.py seed_rl/sweeps seed_rl/sweep.py gcp
+# Two at a time: many tests wait for processes that start.
+exec "$VENV_PYTHON" -m pytest --numprocesses=2 "$@"

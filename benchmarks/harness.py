@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from seed_rl.launch.child import Child
+from seed_rl.runs.curves import read_periods
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -209,12 +210,11 @@ def _role(command: Sequence[str]) -> str | None:
 
 
 def read_metrics(logdir: Path) -> list[dict[str, Any]]:
-    """The lines of a run's metrics.jsonl; empty while there is no such file."""
-    path = logdir / "metrics.jsonl"
-    if not path.exists():
+    """The figures of a run, a dict per period; empty while there are none."""
+    try:
+        return read_periods(logdir)
+    except ValueError:
         return []
-    complete = path.read_text(encoding="utf-8").rpartition("\n")[0]
-    return [json.loads(line) for line in complete.splitlines()]
 
 
 def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:

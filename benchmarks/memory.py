@@ -17,7 +17,7 @@ from benchmarks.harness import LocalRun, print_result, print_table, read_metrics
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.plan import parse_local
-from seed_rl.launch.presets import DEFAULT_PRESET, configs_directory
+from seed_rl.launch.presets import configs_directory
 from seed_rl.options import Options, option
 
 # Resident memory in MiB by process, at times in seconds.
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 
 
 def _sample(config: MemoryConfig, rest: Sequence[str]) -> Samples:
-    preset = configs_directory() / f"{DEFAULT_PRESET}.flags"
+    preset = configs_directory() / "atari_vtrace_small.flags"
     run_flags = [f"--flagfile={preset}", "--total_environment_frames=1000000000", *rest]
     parse_local(["local_main", *run_flags], "")  # Bad flags end the benchmark here.
     samples: Samples = []

@@ -23,7 +23,8 @@ from seed_rl.options import Options, option
 GOAL = 0.97
 
 _PONG = {
-    agent: f"--flagfile={configs_directory()}/atari_{agent}_pong_small.flags" for agent in ("vtrace", "r2d2")
+    "vtrace": f"--flagfile={configs_directory()}/atari_vtrace_small.flags",
+    "r2d2": f"--flagfile={configs_directory()}/atari_r2d2_pong_small.flags",
 }
 # For each variant the run with and the run without.
 VARIANTS = {

@@ -135,6 +135,8 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                 wait_until(
                     lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
                 )
+                # The first inference call may take longer than all of the warm-up.
+                wait_until(lambda: _has_answered(server), clients, _START_TIMEOUT_SECS, "first answer")
                 time.sleep(config.warm_up_secs)
                 pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
                 figures, window = _observe(config, server, {"server": os.getpid(), **pids})
@@ -161,6 +163,10 @@ def _start_server(config: ServingConfig, case: Case, kind: str, address: str) ->
         min(config.batch_messages * case.envs, num_envs),
         replay=config.experience == "replay",
     )
+
+
+def _has_answered(server: Any) -> bool:
+    return not hasattr(server, "inference_figures") or bool(server.inference_figures())
 
 
 def _observe(

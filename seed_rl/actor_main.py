@@ -6,7 +6,8 @@ Examples:
   python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 \
     --tls_authority=ca.pem --token_file=token --task=auto --env_batch_size=16 --num_env_groups=2
 
-Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 1 otherwise.
+Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 130 after
+Ctrl-C, 143 after SIGTERM, 1 otherwise. A second Ctrl-C ends the actor at once.
 """
 
 import logging
@@ -21,13 +22,27 @@ from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.signals import LastResort
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 
+# Shorter than a launcher's patience with its actors, so that the sentence still reaches the log.
+_STOP_SECS = 4.0
+_LATE = (
+    f"the actor did not stop within {_STOP_SECS:g} s after the signal and was ended; probably an environment "
+    "hangs."
+)
+_SECOND = "the actor was ended at once; its environments were not closed."
+
 
 def main(argv: list[str]) -> int:
     """Runs an actor until training has ended; returns the exit code."""
+    with LastResort(_SECOND, _LATE, _STOP_SECS):
+        return _play(argv)
+
+
+def _play(argv: list[str]) -> int:
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     keep_freed_memory()
     line = parse(

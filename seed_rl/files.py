@@ -1,16 +1,65 @@
-"""Files that are whole or as they were. Imports the standard library only."""
+"""Files that are complete or as they were, and files that grow by lines. Needs the standard library only."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Writes a text file under a temporary name first, then puts it in place.
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[BinaryIO]:
+    """Opens a temporary file beside `path`, and puts it in the place of `path` once it is written completely.
+
+    If anything fails, `path` stays as it was and the temporary file is removed, since a full disk needs its
+    space.
 
     Raises:
       OSError: it cannot be written.
     """
-    temporary = path.with_name(f"{path.name}.tmp")
-    with open(temporary, "w", encoding="utf-8", newline="") as file:
-        file.write(text)
-    os.replace(temporary, path)
+    temporary = f"{path}.tmp"
+    try:
+        with open(temporary, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a text file (UTF-8); see `replacing`.
+
+    Raises:
+      OSError: it cannot be written.
+    """
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def append_line(path: str | Path, line: str) -> None:
+    """Appends a line (UTF-8) to a file, which is closed again; makes the file where there is none.
+
+    A full disk or a crash may have left an incomplete last line. It gets its line feed first, so that it does
+    not swallow the new line.
+
+    Args:
+      path: the file.
+      line: without a line feed.
+
+    Raises:
+      OSError: it cannot be written completely.
+    """
+    with open(path, "ab+") as file:
+        file.write(b"\n" * _is_torn(file) + line.encode() + b"\n")
+
+
+def _is_torn(file: BinaryIO) -> bool:
+    """Whether a file does not end with a line feed; false for what is no regular file."""
+    if not file.seek(0, os.SEEK_END):
+        return False
+    file.seek(-1, os.SEEK_END)
+    return file.read(1) not in (b"", b"\n")

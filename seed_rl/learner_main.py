@@ -9,9 +9,9 @@ Examples:
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
 """
 
+import contextlib
 import os
-import signal
-import threading
+from collections.abc import Callable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -22,19 +22,31 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.inference.server import AddressError
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.launch.signals import stop_requests
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
+from seed_rl.messages import complain
 from seed_rl.options import Options
-from seed_rl.runs import record
+from seed_rl.runs import lock, record
+from seed_rl.training.guard import UnsavedError
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
+_SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
+
 
 def main(argv: list[str]) -> int:
-    """Runs a learner; returns the exit code, 0 at the end of training and after a stop with a checkpoint."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    """Runs a learner; returns the exit code, 0 at the end of training and after a stop with a checkpoint.
+
+    It is 1 where the last checkpoint cannot be written.
+    """
+    with stop_requests(_SECOND) as stop, contextlib.ExitStack() as until_the_end:
+        return _learn(argv, stop.is_set, until_the_end)
+
+
+def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: contextlib.ExitStack) -> int:
+    raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, environment_config, agent_config = (
         line.read(LearnerConfig),
@@ -52,18 +64,23 @@ def main(argv: list[str]) -> int:
     recorded = record.identity(line.environment, environment_config, line.agent, agent_config)
     with usage_errors():
         record.check(config.logdir, recorded)
+        until_the_end.enter_context(lock.held(config.logdir, stopping))
+        record.check(config.logdir, recorded)  # Another learner may have been there meanwhile.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     with quiet_start():
         everything = {**settings, "environment": recorded["environment"]}
         learner = _make_learner(line, config, agent_config, identity, security, everything)
-    if stop.is_set():
+    if stopping():
         return 0
     with usage_errors():
         record.write(config.logdir, recorded, settings)
     try:
-        learner.run(stop.is_set)
+        learner.run(stopping)
     except AddressError as error:
         raise UsageError(str(error)) from None
+    except UnsavedError as error:
+        complain(str(error))
+        return 1
     return 0
 
 

@@ -50,6 +50,11 @@ class Options:
     def validate(self) -> None:
         """Checks between fields; override, and raise ValueError with one sentence."""
 
+    @classmethod
+    def defaults(cls) -> dict[str, Any]:
+        """The defaults by name, as JSON can hold them; together they need not be valid."""
+        return json.loads(json.dumps({field.name: field.default for field in dataclasses.fields(cls)}))
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, as JSON can hold them."""
         return json.loads(json.dumps(dataclasses.asdict(self)))

@@ -4,9 +4,10 @@ Examples:
   python -m seed_rl.sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
   python -m seed_rl.sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
 
-Flags that are not listed here go to seed_rl.local_main, which plays every run. Ctrl-C stops the runs with
-checkpoints; the same command goes on from there, and with more --trials or --seeds it adds to what is there.
-The results are in LOGDIR/table.csv and, as a picture, LOGDIR/sorted.png. The exit code is 1 if a run failed.
+Flags that are not listed here go to seed_rl.local_main, which plays every run; a space that names no flagfile
+gets its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the same command
+goes on from there, and with more --trials or --seeds it adds to what is there. The results are in
+LOGDIR/table.csv and, as a picture, LOGDIR/sorted.png. The exit code is 1 if a run failed.
 """
 
 import contextlib
@@ -17,7 +18,8 @@ from pathlib import Path
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, UsageError, require_package, run_main, usage_errors
-from seed_rl.launch.supervisor import say
+from seed_rl.launch.presets import shortened
+from seed_rl.messages import say
 from seed_rl.sweeps import directory, table
 from seed_rl.sweeps.config import SweepConfig
 from seed_rl.sweeps.runner import Runner
@@ -45,7 +47,19 @@ def main(argv: list[str]) -> int:
             if not config.dry_run:
                 stack.enter_context(directory.held(logdir, sweep.identity))
             runner = Runner(sweep, config.parallel, config.retry_failed, lambda: _write_table(sweep))
+        _name_flagfiles(sweep)
         return _show(runner) if config.dry_run else _play(sweep, runner)
+
+
+def _name_flagfiles(sweep: Sweep) -> None:
+    """Says what the runs' settings come from besides the space."""
+    names = ", ".join(str(shortened(path)) for path in sweep.flagfiles)
+    if sweep.preset:
+        say(f"{sweep.space.path} names no flagfile, so runs have the preset for small machines: {names}.")
+    elif names:
+        say(f"runs read {names}; of a flag that is set more than once, the last value counts.")
+    else:
+        say(f"no flagfile: what {sweep.space.path} does not set has its default.")
 
 
 def _show(runner: Runner) -> int:

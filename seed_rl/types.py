@@ -142,8 +142,9 @@ class Unroll(NamedTuple):
 
     `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version` is
     the number of updates that the policy had seen at the first step. `env_id` is the environment, and
-    `first_step` counts from the start of its stream: an unroll whose first step is T after another's of the
-    same stream shares `burn_in + 1` steps with it.
+    `stream` counts how often its steps had been interrupted. `first_step` counts from the last
+    interruption: an unroll whose first step is T after another's of the same environment and stream shares
+    `burn_in + 1` steps with it.
     """
 
     prev_action: Any
@@ -153,6 +154,7 @@ class Unroll(NamedTuple):
     policy_version: int
     env_id: int = 0
     first_step: int = 0
+    stream: int = 0
 
 
 class Sample(NamedTuple):

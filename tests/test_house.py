@@ -1,12 +1,15 @@
-"""The rules of the house, held by walking the source (ARCHITECTURE.md has the reasons)."""
+"""The rules of the house, held by walking the source (ARCHITECTURE.md has the reasons).
+
+Each rule is one test over all modules: it fails with a sentence for every place that breaks the rule.
+"""
 
 import ast
+import concurrent.futures
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "seed_rl"
@@ -16,6 +19,7 @@ FLOORS = {
     "types": 0,
     "options": 0,
     "files": 0,
+    "messages": 0,
     "wire": 1,
     "environments": 1,
     "ops": 1,
@@ -114,9 +118,18 @@ def broken_floors(module: str, imports: set[str]) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_rooms_import_only_from_lower_floors(module):
-    assert broken_floors(module, imported_modules(TREES[module])) == []
+def hold(violations: Iterable[str]) -> None:
+    """Fails with all the sentences that there are."""
+    found = list(violations)
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_rooms_import_only_from_lower_floors():
+    hold(
+        f"{broken}: a room imports only from floors below its own."
+        for module, tree in TREES.items()
+        for broken in broken_floors(module, imported_modules(tree))
+    )
 
 
 def test_the_floors_are_really_held():
@@ -128,47 +141,95 @@ def test_the_floors_are_really_held():
 
 def test_every_room_has_a_floor():
     rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    assert rooms - set(FLOORS) == set()
+    hold(f"seed_rl/{room} has no floor in tests/test_house.py." for room in sorted(rooms - set(FLOORS)))
 
 
-def tensorflow_free_modules() -> list[str]:
-    return [name for name in SOURCES if room_of(name) in TENSORFLOW_FREE]
+def tensorflow_named(module: str, tree: ast.AST) -> Iterator[str]:
+    roots = {name.split(".")[0] for name in imported_modules(tree)}
+    for name in sorted(roots & {"tensorflow", "keras", "tf_keras", "tensorboard"}):
+        yield f"{module} imports {name}, which an actor's machine does not have."
 
 
-@pytest.mark.parametrize("module", tensorflow_free_modules())
-def test_rooms_of_the_actor_name_no_tensorflow(module):
-    roots = {name.split(".")[0] for name in imported_modules(TREES[module])}
-    assert roots.isdisjoint({"tensorflow", "keras", "tf_keras", "tensorboard"})
+def test_rooms_of_the_actor_name_no_tensorflow():
+    hold(
+        sentence
+        for module, tree in TREES.items()
+        if room_of(module) in TENSORFLOW_FREE
+        for sentence in tensorflow_named(module, tree)
+    )
 
 
-@pytest.mark.parametrize("module", TENSORFLOW_FREE_MODULES)
-def test_import_leaves_tensorflow_out(module):
-    code = f"import sys, {module}; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+def import_alone(module: str, path: Path = ROOT) -> str | None:
+    """Imports the module from `path` in a process of its own; what is wrong, or None."""
+    code = f"import sys, {module}; sys.exit(3 * ('tensorflow' in sys.modules or 'keras' in sys.modules))"
+    env = {**os.environ, "PYTHONPATH": str(path)}
     done = subprocess.run([sys.executable, "-c", code], env=env, timeout=120, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr or f"{module} imports TensorFlow"
+    if done.returncode == 3:
+        return f"{module} brings TensorFlow or Keras when it is imported."
+    return f"{module} cannot be imported by itself: {done.stderr}" if done.returncode else None
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_flags_are_read_only_at_the_edge(module):
-    names = {node.id for node in ast.walk(TREES[module]) if isinstance(node, ast.Name)}
-    assert "FLAGS" not in names
+def test_import_leaves_tensorflow_out():
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        hold(filter(None, pool.map(import_alone, TENSORFLOW_FREE_MODULES)))
+
+
+def flags_read(module: str, tree: ast.AST) -> Iterator[str]:
+    if any(isinstance(node, ast.Name) and node.id == "FLAGS" for node in ast.walk(tree)):
+        yield f"{module} reads FLAGS."
     if room_of(module) != "flags":
-        assert imported_modules(TREES[module]).isdisjoint({"absl.flags", "absl.app", "argparse"})
+        for name in sorted(imported_modules(tree) & {"absl.flags", "absl.app", "argparse"}):
+            yield f"{module} imports {name}; only seed_rl.flags may."
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_modules_are_documented_short_and_well_named(module):
-    tree, path = TREES[module], SOURCES[module]
-    assert ast.get_docstring(tree), "Every module says in a docstring what it is."
-    assert path.stem not in ("utils", "util", "helpers", "misc", "common")
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
-    functions = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    long = [f.name for f in functions if (f.end_lineno or 0) - f.lineno + 1 > MAX_FUNCTION_LINES]
-    assert long == []
+def test_flags_are_read_only_at_the_edge():
+    hold(sentence for module, tree in TREES.items() for sentence in flags_read(module, tree))
 
 
-@pytest.mark.parametrize("module", SOURCES)
-def test_modules_keep_no_mutable_state(module):
-    for node in ast.walk(TREES[module]):
-        assert not isinstance(node, ast.Global), f"line {node.lineno}: a global is assigned in a function."
+def badly_shaped(module: str, tree: ast.Module, path: Path) -> Iterator[str]:
+    if not ast.get_docstring(tree):
+        yield f"{module} has no docstring that says what it is."
+    if path.stem in ("utils", "util", "helpers", "misc", "common"):
+        yield f"{module} has a name that says nothing."
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    if lines > MAX_FILE_LINES:
+        yield f"{module} has {lines} lines; at most {MAX_FILE_LINES} are allowed."
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            if lines > MAX_FUNCTION_LINES:
+                yield f"{module}.{node.name} has {lines} lines; at most {MAX_FUNCTION_LINES} are allowed."
+
+
+def test_modules_are_documented_short_and_well_named():
+    hold(
+        sentence for module, tree in TREES.items() for sentence in badly_shaped(module, tree, SOURCES[module])
+    )
+
+
+def globals_assigned(module: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield f"{module}, line {node.lineno}: a global is assigned in a function."
+
+
+def test_modules_keep_no_mutable_state():
+    hold(sentence for module, tree in TREES.items() for sentence in globals_assigned(module, tree))
+
+
+def test_every_rule_names_all_that_breaks_it(tmp_path):
+    """A rule that finds nothing in the package might find nothing anywhere."""
+    path = tmp_path / "utils.py"
+    path.write_text(
+        "import tensorflow.keras, keras, argparse\n"
+        f"def long():\n    global a, b\n    global c\n    FLAGS.x{chr(10) * MAX_FILE_LINES}    return 1\n"
+    )
+    tree = ast.parse(path.read_text())
+    assert len(list(tensorflow_named("seed_rl.actor.utils", tree))) == 2
+    assert len(list(flags_read("seed_rl.actor.utils", tree))) == 2
+    assert len(list(badly_shaped("seed_rl.actor.utils", tree, path))) == 4
+    assert len(list(globals_assigned("seed_rl.actor.utils", tree))) == 2
+    (tmp_path / "keras.py").touch()
+    (tmp_path / "one.py").write_text("import keras")
+    assert import_alone("one", tmp_path) == "one brings TensorFlow or Keras when it is imported."
+    assert "No module named 'two'" in import_alone("two", tmp_path)

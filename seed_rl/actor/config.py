@@ -15,7 +15,8 @@ class ActorConfig(Options):
     task: str = option(
         "0",
         "Number of this actor, from 0; its environments are task x env_batch_size on. auto: the learner "
-        "gives it one that is free, so that actors may come and go.",
+        "gives it one that is free, so that actors may come and go. An actor whose number another one has "
+        "gives up after 45 s, which is long enough for a learner to see that the other is gone.",
     )
     env_batch_size: int = option(1, "Environments in this actor, stepped one after the other.", at_least=1)
     num_env_groups: int = option(

@@ -10,12 +10,14 @@ import logging
 import random
 import secrets
 import time
+from typing import NamedTuple
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.statistics import Episode, EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.wire.client import (
+    HELLO_SECS,
     Connection,
     LearnerGoneError,
     NoFreeTaskError,
@@ -38,6 +40,19 @@ _NO_TASK = -1
 
 # Above the number of environments of any run.
 _SEED_STRIDE = 1_000_003
+
+
+class Patience(NamedTuple):
+    """How long an actor waits for what can only be a matter of seconds.
+
+    Attributes:
+      hello_secs: for the answer to a hello.
+      taken_secs: for a fixed task that another process has. A learner needs half a minute to see that an
+        actor is gone whose machine died without a word (`wire.protocol`); this one may be its successor.
+    """
+
+    hello_secs: float = HELLO_SECS
+    taken_secs: float = 45.0
 
 
 class EnvironmentRefusedError(ValueError):
@@ -97,6 +112,7 @@ class Actor:
         suite: Suite,
         environment_config: EnvironmentConfig,
         security: Security = Security(),  # noqa: B008 (immutable)
+        patience: Patience = Patience(),  # noqa: B008 (immutable)
     ):
         """Makes and resets the environments; where the learner chooses the task, `run` does.
 
@@ -106,11 +122,12 @@ class Actor:
           suite: makes the environments.
           environment_config: their settings.
           security: of the connection.
+          patience: with the learner, besides `connect_timeout_secs`.
 
         Raises:
           EnvironmentRefusedError: the environments cannot be made.
         """
-        self._config = config
+        self._config, self._patience = config, patience
         self._name, self._suite, self._environment_config = name, suite, environment_config
         self._run_id = secrets.randbits(64)
         self._group_size = config.env_batch_size // config.num_env_groups
@@ -141,22 +158,30 @@ class Actor:
     async def _play_on(self, connection: Connection) -> None:
         backoff = _FIRST_BACKOFF_SECS
         gone_since: float | None = None
+        taken_since: float | None = None
         while True:
             try:
                 await self._play(await self._connect(connection))
                 return
             except (LearnerGoneError, TaskTakenError) as error:
-                if isinstance(error, TaskTakenError) and self._config.fixed_task is not None:
-                    raise
                 if any(group.answered for group in self._groups):
                     backoff, gone_since = _FIRST_BACKOFF_SECS, None
                 now = time.monotonic()
                 gone_since = gone_since or now
+                taken_since = (taken_since or now) if isinstance(error, TaskTakenError) else None
                 if now - gone_since > self._config.connect_timeout_secs:
                     raise self._given_up(error) from None
+                if self._is_lost(taken_since, now):
+                    raise
                 _log.warning("Not connected (%s); trying again in %.1f s.", error, backoff)
                 await asyncio.sleep(backoff * random.uniform(0.7, 1.3))
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
+
+    def _is_lost(self, taken_since: float | None, now: float) -> bool:
+        """Whether another process has had this actor's fixed task for too long to leave it."""
+        if taken_since is None or self._config.fixed_task is None:
+            return False
+        return now - taken_since > self._patience.taken_secs
 
     async def _connect(self, connection: Connection) -> list[Stream]:
         """Opens a stream per group."""
@@ -174,19 +199,17 @@ class Actor:
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )
         await connection.check(identity, timeout_secs)
-        return [
-            await connection.open(
+        hellos = [
+            make_hello(
                 identity,
-                make_hello(
-                    identity,
-                    run_id=self._run_id,
-                    task=self._task,
-                    first_env=group.first_env,
-                    num_envs=self._group_size,
-                ),
+                run_id=self._run_id,
+                task=self._task,
+                first_env=group.first_env,
+                num_envs=self._group_size,
             )
             for group in self._groups
         ]
+        return await connection.open_all(identity, hellos, self._patience.hello_secs)
 
     def _take(self, task: int) -> None:
         """Makes and resets the environments of a task, in the place of those that there are."""

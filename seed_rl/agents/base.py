@@ -79,7 +79,8 @@ class Agent(tf.Module, abc.ABC):
             num_envs on are of environments that only evaluate.
 
         Returns:
-          The answer `[B, ...]` and the next recurrent state, nest of `[B, ...]`.
+          The answer `[B, ...]` and the next recurrent state, nest of `[B, ...]`. Floats in `info` must be at
+          most 1e8 in size, and actions and states finite: inference refuses the environments of other rows.
         """
 
     def act_greedy(

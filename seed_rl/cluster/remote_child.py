@@ -55,10 +55,10 @@ class RemoteChild:
         """Asks for a place and starts the command there; kills what is left of an earlier start."""
         self.kill()
         self.starts += 1
+        self._started_at = time.monotonic()
+        self._host = self._place()  # Where that fails, the code of the start before stays.
         self.lost = self._answered = False
         self._code, self._tail = None, b""
-        self._started_at = time.monotonic()
-        self._host = self._place()
         self._answer = self._host.start.remote(self._program).future()
 
     @property

@@ -20,7 +20,8 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials
 from seed_rl.launch.plan import Plan
-from seed_rl.launch.supervisor import Supervisor, say
+from seed_rl.launch.supervisor import Supervisor
+from seed_rl.messages import say
 
 # A learner that is lost this often within its first minute is not lost by accident (out of memory, say).
 _MOST_SHORT_LIVES = 3

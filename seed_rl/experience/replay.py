@@ -32,9 +32,10 @@ _LEAST_SEGMENTS = 32
 
 
 class _Last(NamedTuple):
-    """The last unroll of an environment: its number, and its first step in the environment's stream."""
+    """The last unroll of an environment: its number, its stream, and its first step in that stream."""
 
     serial: int
+    stream: int
     first_step: int
 
 
@@ -116,7 +117,7 @@ class Replay(Experience):
                 prefix = None if before is None else self._entry(before).tail
             packed = layout.pack(unroll, prefix)  # Compresses outside of the lock.
             with self._changed:
-                self._last[unroll.env_id] = _Last(self._next, unroll.first_step)
+                self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
                 blobs = [blob if blob is prefix else self._arena.put(blob) for blob in packed[:4]]
                 self._add(Packed(*blobs, packed.policy_version), self._scaled(priority), before)
                 self._limiter.inserted(len(self))
@@ -231,7 +232,7 @@ class Replay(Experience):
     def _unroll_before(self, unroll: Unroll) -> int | None:
         """The number of the unroll that this one continues, if it is there."""
         last = self._last.get(unroll.env_id)
-        if last is None or unroll.first_step == 0 or last.serial < self._oldest:
+        if last is None or unroll.stream != last.stream or last.serial < self._oldest:
             return None
         return last.serial if unroll.first_step == last.first_step + self._length else None
 

@@ -1,13 +1,13 @@
 """The contents of replay in a file: numbers in NumPy's format, blobs as they are. Nothing is unpickled."""
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from seed_rl.experience.layout import Blob, Packed
+from seed_rl.files import replacing
 
 _MAGIC = b"seed_rl replay 1\n"
 
@@ -35,8 +35,7 @@ def write(path: str, contents: Contents) -> None:
         return numbers[id(blob)]
 
     rows = [[*map(number, entry[:4]), entry.policy_version] for entry in contents.entries]
-    temporary = f"{path}.tmp"
-    with open(temporary, "wb") as file:
+    with replacing(path) as file:
         file.write(_MAGIC)
         file.write(json.dumps(contents.header).encode() + b"\n")
         for array in (
@@ -47,9 +46,6 @@ def write(path: str, contents: Contents) -> None:
             np.save(file, array, allow_pickle=False)
         for blob in blobs:
             file.write(blob)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
 
 
 def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:

@@ -1,7 +1,9 @@
 """Prefetch: moves batches from the host to the training device while the device trains on the one before."""
 
+import logging
 import queue
 import threading
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +12,11 @@ import tensorflow as tf
 
 from seed_rl.experience.base import Batch, Experience
 from seed_rl.types import Sample
+
+_log = logging.getLogger(__name__)
+
+# How long the thread is waited for at the end.
+_CLOSE_SECS = 20.0
 
 
 class DeviceBatch(NamedTuple):
@@ -60,15 +67,20 @@ class Source:
         return item
 
     def close(self) -> None:
-        """Closes the experience and ends the thread."""
+        """Closes the experience and ends the thread; warns if that takes too long."""
         self._closed.set()
         self._experience.close()
+        deadline = time.monotonic() + _CLOSE_SECS
         while self._thread.is_alive():  # The thread may wait for room: make some.
+            if time.monotonic() > deadline:
+                _log.warning(
+                    "seed_rl: prefetch did not stop within %g s; it ends with the learner.", _CLOSE_SECS
+                )
+                return
             try:
                 self._ready.get(timeout=0.05)
             except queue.Empty:
                 continue
-        self._thread.join()
 
     def _fetch(self) -> None:
         try:

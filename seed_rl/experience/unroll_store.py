@@ -15,7 +15,12 @@ class UnrollStore:
     handed out with an unroll is the one just before its FIRST step, whatever the burn-in.
 
     With `stagger`, environment i leaves out its first `i T / num_envs` steps once, so that the unrolls of all
-    environments do not end at the same moment. Not thread-safe.
+    environments do not end at the same moment.
+
+    Not thread-safe: a caller with several threads locks each call, and lets no other thread reset or append
+    to the same environments between `starting` and `append` (see `inference.turns`). An unroll is complete
+    when it is handed out, so it may be used even if its environment has been reset in the meantime. Its
+    `stream` tells it from the unrolls before and after a reset, in whatever order they arrive.
     """
 
     def __init__(self, num_envs: int, length: int, burn_in: int = 0, stagger: bool = False):
@@ -34,13 +39,15 @@ class UnrollStore:
         offsets = np.arange(num_envs, dtype=np.int64) * length // num_envs if stagger else 0
         self._first_count = np.zeros(num_envs, np.int64) - offsets
         self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of T.
+        self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
         self._versions = np.zeros((num_envs, self._heads), np.int64)
         self._rings: list[np.ndarray] = []  # Of the leaves of a step, and of states.
         self._states: list[np.ndarray] = []
         self._structure: Any = None
 
     def reset(self, env_ids: np.ndarray) -> None:
-        """Drops the unfinished unrolls of environments that begin anew."""
+        """Drops the unfinished unrolls of environments whose steps are interrupted."""
+        self._stream[env_ids] += 1
         self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
 
     def starting(self, env_ids: np.ndarray) -> np.ndarray:
@@ -112,10 +119,11 @@ class UnrollStore:
         # Leaf by leaf over all unrolls: mapping a function over every unroll's nest takes four times as long.
         steps = zip(*(ring[env_ids[:, np.newaxis], order] for ring in self._rings), strict=True)
         states = [kept[env_ids, head] for kept in self._states]
-        origins = zip(self._versions[env_ids, head].tolist(), env_ids.tolist(), first.tolist(), strict=True)
+        of_each = (self._versions[env_ids, head], env_ids, first, self._stream[env_ids])
+        origins = zip(*(numbers.tolist() for numbers in of_each), strict=True)
         structure, state_structure = self._structure
         unrolls = []
-        for index, (step, origin) in enumerate(zip(steps, origins, strict=True)):
+        for index, (step, numbers) in enumerate(zip(steps, origins, strict=True)):
             state = optree.tree_unflatten(state_structure, [leaf[index] for leaf in states])
-            unrolls.append(Unroll(*optree.tree_unflatten(structure, step), state, *origin))
+            unrolls.append(Unroll(*optree.tree_unflatten(structure, step), state, *numbers))
         return unrolls

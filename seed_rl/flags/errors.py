@@ -1,10 +1,12 @@
-"""Errors of use: one sentence on standard error and exit code 2, while genuine bugs keep their traceback."""
+"""How a main ends: errors of use with one sentence, signals with their exit code, bugs with a traceback."""
 
 import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
+
+from seed_rl.launch.signals import Interrupts
 
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130
@@ -49,18 +51,20 @@ def require_package(module: str, extra: str) -> None:
 def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a main and ends the process with its exit code.
 
-    UsageError gives `seed_rl: error: …` and exit code 2 without a traceback; Ctrl-C gives 130; every other
-    exception is a bug and keeps its traceback (exit code 1).
+    UsageError gives `seed_rl: error: …` and exit code 2 without a traceback. Ctrl-C gives 130 and SIGTERM
+    143, even if the process was started with SIGINT ignored. Every other exception is a bug and keeps its
+    traceback (exit code 1).
 
     Args:
       main: takes the arguments, the program's name first, and returns its exit code (None: 0).
       argv: by default `sys.argv`.
     """
+    interrupts = Interrupts()
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:
         print(f"seed_rl: error: {error}", file=sys.stderr)
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
-        code = INTERRUPTED_EXIT_CODE
+        code = 128 + interrupts.signum
     sys.exit(code or 0)

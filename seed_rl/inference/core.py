@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import optree
@@ -13,10 +14,19 @@ from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.service import BadStep, Request
+from seed_rl.inference.slots import Lease
+from seed_rl.inference.turns import Turns
 from seed_rl.types import EnvironmentSpec, Unroll
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
-Deliver = Callable[[list[tuple[Request, bytes | BadStep]]], None]
+Answer: TypeAlias = bytes | BadStep
+Deliver = Callable[[list[tuple[Request, Answer]]], None]
+
+# To a step of a stream that has ended; nobody reads it.
+_OVER = BadStep("A newer stream of these environments has taken over.")
+
+# Environments that a sentence names.
+_MOST_NAMED = 8
 
 
 class InferenceFigures:
@@ -70,10 +80,13 @@ class InferenceCore:
         """
         self.figures = InferenceFigures()
         self.agent_steps = 0
+        self.num_eval_envs = agent.num_eval_envs
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = EnvTable(agent, spec, num_envs)
         self._num_envs = num_envs
-        self._spare_rows: list[Rows] = []  # One for each thread that has served.
+        self._of_thread = threading.local()
+        self._turns = Turns(num_envs)
+        self._runs = np.zeros(num_envs, np.uint64)  # Actor processes; the table starts clean for any of them.
         self._num_training_envs = num_envs - agent.num_eval_envs
         self._store = UnrollStore(
             self._num_training_envs, agent.unroll.length, agent.unroll.burn_in, stagger=True
@@ -86,7 +99,7 @@ class InferenceCore:
 
         Raises:
           ClosedError: the experience was closed.
-          FloatingPointError: the policy has no actions any more; the batch stays unanswered.
+          FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
         while (batch := batcher.next_batch()) is not None:
             if unrolls := self.answer(batch, batcher, deliver):
@@ -108,24 +121,36 @@ class InferenceCore:
         self.figures.add([now - request.arrived for request in requests], num_envs)
         return unrolls
 
-    def process(self, requests: list[Request]) -> tuple[list[bytes | BadStep], list[Unroll]]:
-        """Acts on a batch: the answer to each request, and the unrolls that it completed."""
-        batch = self._spare_rows.pop() if self._spare_rows else Rows(self._steps.record, self._num_envs)
-        env_ids = np.concatenate([request.lease.env_ids for request in requests])
-        batch.fill([request.records for request in requests], env_ids)
-        if self._steps.are_valid(batch.rows["record"]):
-            action, unrolls = self._act(batch.rows, env_ids, requests)
-            answers: list[bytes | BadStep] = [*self._split(action, requests)]
-        else:
-            answers, unrolls = self._process_good_ones(requests)
-        self._spare_rows.append(batch)
-        return answers, unrolls
+    def process(self, requests: list[Request]) -> tuple[list[Answer], list[Unroll]]:
+        """Acts on a batch: the answer to each request, and the unrolls that it completed.
 
-    def _process_good_ones(self, requests: list[Request]) -> tuple[list[bytes | BadStep], list[Unroll]]:
-        """Acts on the requests of a batch whose steps are valid."""
-        answers: list[bytes | BadStep | None] = [self._problem(request) for request in requests]
-        good = [request for request, problem in zip(requests, answers, strict=True) if problem is None]
-        others, unrolls = self.process(good) if good else ([], [])
+        Raises:
+          FloatingPointError: the policy has diverged.
+        """
+        leases, env_ids = [request.lease for request in requests], _env_ids(requests)
+        with self._turns.take(leases, env_ids) as (first, over):
+            for lease in first:
+                self._begin(lease)
+            if not over:
+                return self._process_in_turn(requests, env_ids)
+            return self._process_others(requests, [_OVER if lease in over else None for lease in leases])
+
+    def _process_in_turn(
+        self, requests: list[Request], env_ids: np.ndarray
+    ) -> tuple[list[Answer], list[Unroll]]:
+        """The same for streams that may act, while no other thread acts for their environments."""
+        batch = self._rows()
+        batch.fill([request.records for request in requests], env_ids)
+        if not self._steps.are_valid(batch.rows["record"]):
+            return self._process_others(requests, [self._problem(request) for request in requests])
+        return self._act(batch.rows, env_ids, requests)
+
+    def _process_others(
+        self, requests: list[Request], answers: Sequence[Answer | None]
+    ) -> tuple[list[Answer], list[Unroll]]:
+        """Acts on the requests that have no answer yet."""
+        good = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
+        others, unrolls = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
         remaining = iter(others)
         return [next(remaining) if answer is None else answer for answer in answers], unrolls
 
@@ -136,32 +161,68 @@ class InferenceCore:
             return BadStep(str(error))
         return None
 
+    def _rows(self) -> Rows:
+        """This thread's memory for a batch: TensorFlow reads it while other threads fill theirs."""
+        if not hasattr(self._of_thread, "rows"):
+            self._of_thread.rows = Rows(self._steps.record, self._num_envs)
+        return self._of_thread.rows
+
     def _act(
         self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
-    ) -> tuple[np.ndarray, list[Unroll]]:
-        """Acts on a batch of good steps: the actions `[B, ...]`, and the unrolls that it completed."""
-        for request in requests:
-            if request.is_first:
-                self._begin(request)
+    ) -> tuple[list[Answer], list[Unroll]]:
+        """Acts on a batch of valid steps, and files those that the network has an answer to."""
         version = self._policy_version()
         training = np.flatnonzero(env_ids < self._num_training_envs)
-        training_ids = env_ids[training]
         with self._lock:
-            starting = self._store.starting(training_ids)
-        rows["starts"][training[starting]] = True
-        prev_action, output, states = self._table.act(rows)
-        if not self._actions.are_possible(output.action):
-            raise FloatingPointError(
-                "The policy's actions are impossible ones: what its network says is no longer finite; lower "
-                "--learning_rate or --clip_norm and go on from the last checkpoint."
-            )
+            rows["starts"][training[self._store.starting(env_ids[training])]] = True
+        prev_action, output, states, is_good = self._table.act(rows)
+        answers: list[Answer] = [*self._split(output.action, requests)]
+        if not (is_good.all() and self._actions.are_possible(output.action)):
+            possible = [self._actions.are_possible(action) for action in output.action]
+            is_good = self._refuse(requests, answers, is_good & possible)
+            states = optree.tree_map(lambda x: x[is_good[rows["starts"]]], states)
+            training = training[is_good[training]]
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
+        starting = np.flatnonzero(rows["starts"][training])
         with self._lock:
-            unrolls = self._store.append(training_ids, *step, starting, states, version)
+            unrolls = self._store.append(env_ids[training], *step, starting, states, version)
             self.agent_steps += len(training)
-        return output.action, unrolls
+        return answers, unrolls
+
+    def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
+        """Refuses the streams that make the network overflow: puts sentences into `answers`.
+
+        What inference keeps of their environments goes back to the beginning, so that nothing of it is left
+        for whoever comes next.
+
+        Args:
+          requests: of the batch.
+          answers: to the requests.
+          is_good: whether an environment has an answer `[B]`.
+
+        Returns:
+          Whether an environment's stream goes on `[B]`.
+
+        Raises:
+          FloatingPointError: the fault is the policy's.
+        """
+        if not self._table.policy_is_finite():
+            raise FloatingPointError(
+                "The policy has diverged: its weights or its answers are no longer finite; lower "
+                "--learning_rate or --clip_norm and resume from the last checkpoint."
+            )
+        is_good, end = is_good.copy(), 0
+        for index, request in enumerate(requests):
+            rows = slice(end, end := end + request.lease.num_envs)
+            env_ids = request.lease.env_ids
+            if not is_good[rows].all():
+                answers[index] = _overflow(env_ids[~is_good[rows]])
+                is_good[rows] = False
+                self._drop_unrolls(env_ids)
+                self._table.reset(env_ids)
+        return is_good
 
     def _split(self, actions: np.ndarray, requests: list[Request]) -> list[bytes]:
         """The bytes of each request's actions."""
@@ -171,10 +232,30 @@ class InferenceCore:
             answers.append(data[begin:end])
         return answers
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, lease: Lease) -> None:
         """A stream begins: its unfinished unrolls are void; a new actor's environments start clean."""
-        env_ids = request.lease.env_ids
+        env_ids = lease.env_ids
+        self._drop_unrolls(env_ids)
+        # The first stream of a new actor may have ended before its first step came here.
+        is_new_run = self._runs[env_ids] != np.uint64(lease.run_id)
+        if lease.is_new_run or is_new_run.any():
+            self._table.reset(env_ids)
+        self._runs[env_ids] = lease.run_id
+
+    def _drop_unrolls(self, env_ids: np.ndarray) -> None:
         with self._lock:
             self._store.reset(env_ids[env_ids < self._num_training_envs])
-        if request.lease.is_new_run:
-            self._table.reset(request.lease.env_ids)
+
+
+def _env_ids(requests: list[Request]) -> np.ndarray:
+    """All environments of a batch `[B]`."""
+    return np.concatenate([request.lease.env_ids for request in requests])
+
+
+def _overflow(env_ids: np.ndarray) -> BadStep:
+    """What is said to a stream with these environments that the network has no answer to."""
+    named = ", ".join(map(str, env_ids[:_MOST_NAMED])) + (", ..." if len(env_ids) > _MOST_NAMED else "")
+    return BadStep(
+        f"The observations or rewards of these environments make the network overflow: {named}. Check them, "
+        "and scale them down in the environment."
+    )

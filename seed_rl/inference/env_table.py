@@ -9,8 +9,15 @@ import tensorflow as tf
 from seed_rl.agents.base import Agent
 from seed_rl.inference.records import decode_array, decode_records
 from seed_rl.inference.rows import row_layout
-from seed_rl.types import AgentOutput, EnvironmentSpec, Nest
+from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
 from seed_rl.wire.codec import StepCodec
+
+# The largest number in an agent's answer. The gradient of a squared error multiplies values by features of
+# the same size, and its norm squares that again: with larger values float32 overflows there.
+_LARGEST_INFO = 1e8
+
+# The largest observation and reward. Running statistics sum the squares of a training batch.
+_LARGEST_INPUT = 1e15
 
 
 class EnvTable:
@@ -41,15 +48,16 @@ class EnvTable:
         nest = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
         self._places, self._structure = optree.tree_flatten(nest)
 
-    def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest]:
+    def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest, np.ndarray]:
         """One inference call.
 
         Args:
           rows: `[B]` as `Rows` has them, each environment at most once. TensorFlow reads them where they are.
 
         Returns:
-          The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, and the recurrent states
-          before this step `[K, ...]` of the K rows that start, all NumPy.
+          The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, the recurrent states before
+          this step `[K, ...]` of the K rows that start, and whether the network has not overflowed `[B]`, all
+          NumPy. Rows where it has must be reset: their states are written back as they are.
         """
         raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
         tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
@@ -76,6 +84,20 @@ class EnvTable:
         zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
         self._write(self._prev_action, env_ids, zeros)
 
+    def policy_is_finite(self) -> bool:
+        """Whether the policy's variables are finite, and its answer to an observation of zeros; slow."""
+        table = {id(variable) for variable in [*tf.nest.flatten(self._states), self._prev_action]}
+        for variable in self._act.variables:
+            is_weight = id(variable) not in table and variable.dtype.is_floating
+            if is_weight and not np.isfinite(variable.numpy()).all():
+                return False
+        leaves = [tf.constant(spec.zeros(1)) for _, spec in flatten_spec(self._spec.observation)]
+        observation = pack_like(self._spec.observation, leaves)
+        env = EnvOutput(tf.zeros([1]), tf.ones([1], tf.bool), tf.zeros([1], tf.bool), observation)
+        prev_action = tf.constant(self._spec.action.zeros(1))
+        output, state = self._agent.act(prev_action, env, self._initial_state, tf.zeros([1], tf.int32))
+        return bool(_can_be_trained_on(env, output, state).numpy().all())
+
     def _traced_act(self, rows: tf.Tensor) -> Any:
         env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
         starting = tf.where(starts)[:, 0]
@@ -87,8 +109,21 @@ class EnvTable:
         for rows, values in zip(tf.nest.flatten(self._states), tf.nest.flatten(next_states), strict=True):
             self._write(rows, env_ids, values)
         self._write(self._prev_action, env_ids, output.action)
-        return prev_action, output, wanted
+        return prev_action, output, wanted, _can_be_trained_on(env, output, next_states)
 
     @staticmethod
     def _write(rows: tf.Variable, env_ids: Any, values: tf.Tensor) -> None:
         rows.scatter_update(tf.IndexedSlices(values, tf.convert_to_tensor(env_ids)))
+
+
+def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -> tf.Tensor:
+    """Whether steps and answers are small enough, and actions and states finite: bool `[B]`."""
+    limits = ((env, _LARGEST_INPUT), (output.info, _LARGEST_INFO), ((output.action, next_states), np.inf))
+    rows = []
+    for nest, largest in limits:
+        for leaf in tf.nest.flatten(nest):
+            if leaf.dtype.is_floating or leaf.dtype.size > 4:
+                size = tf.abs(tf.cast(leaf, tf.float32))
+                is_good = size < largest  # NaN is not.
+                rows.append(tf.reduce_all(is_good, axis=list(range(1, len(leaf.shape)))))
+    return tf.reduce_all(tf.stack(rows), axis=0)

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-import stat
+import resource
 import threading
 from collections.abc import Callable
 
@@ -10,12 +10,18 @@ import grpc
 
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.service import BadStep, InferenceService, Request
+from seed_rl.inference.silence import Limits
 from seed_rl.inference.slots import Lease
+from seed_rl.inference.sockets import SocketPath, is_socket_file
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentIdentity, channel_options
 from seed_rl.wire.security import Security, TokenCheck
 
 _GRACE_SECS = 3.0
+
+# Kept for what a learner opens besides connections: checkpoints, metrics, libraries.
+_SPARE_DESCRIPTORS = 64
+_MOST_CONNECTIONS = 2**31 - 1  # That gRPC can count.
 
 
 class AddressError(ValueError):
@@ -35,6 +41,8 @@ class InferenceServer:
         on_lease: Callable[[Lease], None] = lambda lease: None,
         on_episodes: Callable[[list[pb.Episode]], None] = lambda episodes: None,
         security: Security = Security(),  # noqa: B008 (immutable)
+        num_eval_envs: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 (immutable)
     ):
         """Starts listening.
 
@@ -47,39 +55,53 @@ class InferenceServer:
           on_lease: called for each accepted stream.
           on_episodes: called with the episodes that actors report.
           security: TLS and token that actors need.
+          num_eval_envs: the last of the environments, which only evaluate.
+          limits: what peers may cost that say nothing.
 
         Raises:
-          AddressError: the address cannot be listened on.
+          AddressError: the address cannot be listened on, or a learner listens there already.
         """
         self.port = 0
-        self._address = address
+        self._socket: SocketPath | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="inference-server", daemon=True)
         self._thread.start()
 
         async def start() -> tuple[grpc.aio.Server, InferenceService]:
             service = InferenceService(
-                identity, num_envs, max_envs_per_message, batcher, on_lease, on_episodes
+                identity,
+                num_envs,
+                max_envs_per_message,
+                batcher,
+                on_lease,
+                on_episodes,
+                num_eval_envs,
+                limits,
             )
-            options = [*channel_options(service.max_message_bytes), ("grpc.so_reuseport", 0)]
             server = grpc.aio.server(
-                options=options,
+                options=[*channel_options(service.max_message_bytes), *_connection_options(limits)],
                 compression=grpc.Compression.NoCompression,
                 interceptors=[TokenCheck(security.token)] if security.token else [],
             )
             server.add_generic_rpc_handlers((service.handlers(),))
             credentials = security.server_credentials()
+            place = self._socket.grpc_address if self._socket else address
             if credentials is None:
-                self.port = server.add_insecure_port(address)
+                self.port = server.add_insecure_port(place)
             else:
-                self.port = server.add_secure_port(address, credentials)
+                self.port = server.add_secure_port(place, credentials)
             await server.start()
             return server, service
 
         try:
-            _free_socket_path(address)
+            if is_socket_file(address):
+                self._socket = SocketPath(address)
             self._server, self._service = self._run(start())
+            if self._socket:
+                self._socket.publish()
         except (RuntimeError, OSError) as error:
+            if self._socket:
+                self._socket.release()
             self._end_loop()
             raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
 
@@ -103,6 +125,8 @@ class InferenceServer:
             await self._server.stop(_GRACE_SECS)
 
         self._run(stop())
+        if self._socket:
+            self._socket.release()
         self._end_loop()
 
     def _run(self, coroutine):
@@ -114,10 +138,16 @@ class InferenceServer:
         self._loop.close()
 
 
-def _free_socket_path(address: str) -> None:
-    """Removes the socket file that a learner that was killed left behind."""
-    path = address.removeprefix("unix:")
-    if path != address and os.path.exists(path):
-        if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise OSError(f"{path} exists and is no socket")
-        os.unlink(path)
+def _connection_options(limits: Limits) -> list[tuple[str, int]]:
+    """Options of gRPC that keep silent peers from using up the process's file descriptors."""
+    options = [
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(1e3 * limits.handshake_secs)),
+        # A connection with an open stream is not idle.
+        ("grpc.max_connection_idle_ms", int(1e3 * limits.idle_secs)),
+    ]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        most = soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS
+        options.append(("grpc.max_allowed_incoming_connections", max(1, min(most, _MOST_CONNECTIONS))))
+    return options

@@ -14,6 +14,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.episodes import episode_problem
+from seed_rl.inference.silence import Hellos, Limits, SilenceError
 from seed_rl.inference.slots import Lease, SlotRefusedError, Slots
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import Frame, actions_frame, step_frame
@@ -26,22 +28,17 @@ from seed_rl.wire.protocol import (
     max_message_bytes,
 )
 
-# An actor that restarts may be back before its old connection is seen to be closed.
-_TAKEOVER_PATIENCE_SECS = 3.0
-
 
 class Request(NamedTuple):
     """One step of an environment group on its way through the batcher.
 
     `records`: as many bytes as the message Step must have; what is in them is not checked yet.
-    `is_first`: first step of its stream.
     `arrived`: when it came, in seconds of the monotonic clock.
     `answer`: an asyncio future for the answer, or None when training has ended.
     """
 
     lease: Lease
     records: bytes | memoryview
-    is_first: bool
     arrived: float
     answer: "asyncio.Future[bytes | BadStep | None]"
 
@@ -71,6 +68,8 @@ class InferenceService:
         batcher: Batcher[Request],
         on_lease: Callable[[Lease], None],
         on_episodes: Callable[[list[pb.Episode]], None],
+        num_eval_envs: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 (immutable)
     ):
         """Prepares the service.
 
@@ -81,11 +80,15 @@ class InferenceService:
           batcher: where steps go.
           on_lease: called (on the event loop) for each accepted stream.
           on_episodes: called with the episodes that actors report.
+          num_eval_envs: the last of the environments, which only evaluate.
+          limits: what peers may cost that say nothing.
         """
+        self._takeover_secs = limits.takeover_secs
+        self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
         self._codec = StepCodec(identity.spec)
         self._batcher = batcher
         self._on_lease, self._on_episodes = on_lease, on_episodes
-        self._slots = Slots(num_envs)
+        self._slots = Slots(num_envs, num_eval_envs)
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
         self._slot_freed = asyncio.Event()  # Set, and replaced, each time that a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
@@ -140,12 +143,12 @@ class InferenceService:
         lease: Lease | None = None
         client: int | None = None
         try:
-            lease = await self._introduce(await context.read())
+            lease = await self._introduce(await self._hellos.first(context.read()))
             await context.send_initial_metadata(())  # The hello is accepted.
             client = self._batcher.connect()
             self._on_lease(lease)
             await self._converse(context, lease, client)
-        except _Refused as refusal:
+        except (_Refused, SilenceError) as refusal:
             await context.abort(refusal.code, str(refusal))
         except asyncio.CancelledError:
             if lease is None or lease.key in self._streams:
@@ -191,7 +194,7 @@ class InferenceService:
                 self._require_reset(records)
             if self._ended is None:
                 future = self._answers[lease.key] = loop.create_future()
-                request = Request(lease, records, is_first, time.monotonic(), future)
+                request = Request(lease, records, time.monotonic(), future)
                 self._batcher.submit(client, request, lease.num_envs)
                 answer = await future
                 if isinstance(answer, BadStep):
@@ -219,7 +222,10 @@ class InferenceService:
             self._codec.check_size(records, lease.num_envs)
         except ValueError as error:
             raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
-        return records, list(step.episodes)
+        episodes = list(step.episodes)
+        if problem := episode_problem(episodes, lease):
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        return records, episodes
 
     def _require_reset(self, records: bytes | memoryview) -> None:
         """Refuses a new process that is in mid-episode; one that outlived an earlier learner may be."""
@@ -257,7 +263,7 @@ class InferenceService:
 
     async def _claim(self, hello: pb.Hello) -> Lease:
         """Leases environments. A stream of the same process gives way; another gets a moment to go."""
-        deadline = time.monotonic() + _TAKEOVER_PATIENCE_SECS
+        deadline = time.monotonic() + self._takeover_secs
         while holders := self._slots.holders(hello.first_env, hello.num_envs):
             for holder in holders:
                 if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):

@@ -1,14 +1,20 @@
-"""Who plays which environments: a table of environment ids and the actor processes that hold them."""
+"""Who plays which environments: a table of environment ids and the actor processes that hold them.
+
+Arrays by environment id, so that a decision costs the same however many actors there are.
+"""
 
 import dataclasses
 import functools
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 
-# How long a task is kept for an actor that has asked for it and makes its environments.
+# An actor asks for a task, makes its environments, which may take minutes, and claims them. A task that is
+# not claimed by the first time goes to another actor if nothing else is free; by the second it is free.
 RESERVATION_SECS = 60.0
+LONGEST_RESERVATION_SECS = 600.0
+
+_FREE = -1
 
 
 class SlotRefusedError(Exception):
@@ -40,31 +46,31 @@ class Lease:
         return np.arange(self.first_env, self.first_env + self.num_envs, dtype=np.int32)
 
 
-class _Reservation(NamedTuple):
-    """Environments that an actor was told to take, and until when (monotonic seconds) they are its own."""
-
-    first_env: int
-    num_envs: int
-    until: float
-
-
 class Slots:
     """The table. Not thread-safe: the server's event loop owns it."""
 
-    def __init__(self, num_envs: int):
-        """Starts with `num_envs` free environments."""
-        self._num_envs = num_envs
+    def __init__(self, num_envs: int, num_eval_envs: int = 0):
+        """Starts with `num_envs` free environments, the last `num_eval_envs` of which only evaluate."""
+        self._num_envs, self._num_eval_envs = num_envs, num_eval_envs
         self._live: dict[int, Lease] = {}
-        self._reserved: dict[int, _Reservation] = {}  # By run id.
-        self._last_run: dict[int, int] = {}  # Environment id -> run id of its last holder.
         self._keys = itertools.count()
+        # Of each environment: the key of its lease, its last holder, and who has reserved it since when.
+        self._key = np.full(num_envs, _FREE, np.int64)
+        self._was_held = np.zeros(num_envs, bool)
+        self._holder = np.zeros(num_envs, np.uint64)
+        self._reserved_by = np.zeros(num_envs, np.uint64)
+        self._reserved_at = np.full(num_envs, -np.inf)
 
     def holders(self, first_env: int, num_envs: int) -> list[Lease]:
         """Live leases that overlap these environments."""
-        return [lease for lease in self._live.values() if _overlap(lease, first_env, num_envs)]
+        keys = np.unique(self._key[max(first_env, 0) : max(first_env + num_envs, 0)])
+        return [self._live[key] for key in keys.tolist() if key != _FREE]
 
     def reserve(self, run_id: int, num_envs: int, task: int, now: float) -> tuple[int, bool]:
         """Picks a task that no other actor holds, and keeps it for this one until it claims its environments.
+
+        The first task is given first, for training needs an actor; then those with evaluation environments,
+        and then the others, so that few actors suffice for both.
 
         Args:
           run_id: of the actor's process.
@@ -86,23 +92,42 @@ class Slots:
                 "--env_batch_size or raise the learner's --num_envs.",
                 out_of_range=True,
             )
-        own = self._reserved.pop(run_id, None)
-        others = {run: entry for run, entry in self._reserved.items() if entry.until > now}
-        self._reserved = others
+        own = (self._reserved_by == run_id) & (now - self._reserved_at < LONGEST_RESERVATION_SECS)
+        order = self._order(num_envs, num_tasks, task, own)
+        picked = self._first_free(run_id, num_envs, order, now)
+        if picked is None:
+            raise SlotRefusedError(
+                f"All {self._num_envs} environments of the learner are taken by other actors; start fewer of "
+                "them or raise the learner's --num_envs.",
+                out_of_range=False,
+            )
+        envs = slice(picked * num_envs, (picked + 1) * num_envs)
+        # Who asks again for the same task does not keep it for longer than who asks once.
+        since = float(self._reserved_at[envs].min()) if own[envs].all() else now
+        self._reserved_at[own] = -np.inf
+        self._reserved_by[envs], self._reserved_at[envs] = run_id, since
+        return picked, self._had_others(run_id, envs)
+
+    def _order(self, num_envs: int, num_tasks: int, task: int, own: np.ndarray) -> np.ndarray:
+        """All tasks of this size in the order in which they are offered; some may be in it twice."""
         first_choices = [task] if 0 <= task < num_tasks else []
-        if own and own.num_envs == num_envs:
-            first_choices.append(own.first_env // num_envs)
-        for candidate in (*first_choices, *range(num_tasks)):
-            first_env = candidate * num_envs
-            taken = any(lease.run_id != run_id for lease in self.holders(first_env, num_envs))
-            if not taken and not any(_overlap(entry, first_env, num_envs) for entry in others.values()):
-                self._reserved[run_id] = _Reservation(first_env, num_envs, now + RESERVATION_SECS)
-                return candidate, self._had_others(run_id, range(first_env, first_env + num_envs))
-        raise SlotRefusedError(
-            f"All {self._num_envs} environments of the learner are taken by other actors; start fewer of "
-            "them or raise the learner's --num_envs.",
-            out_of_range=False,
-        )
+        if own.any():
+            first_choices.append(min(int(own.argmax()) // num_envs, num_tasks - 1))
+        tasks = np.arange(num_tasks)
+        evaluates = (tasks + 1) * num_envs > self._num_envs - self._num_eval_envs
+        return np.concatenate([np.array([*first_choices, 0], int), tasks[evaluates], tasks[~evaluates]])
+
+    def _first_free(self, run_id: int, num_envs: int, order: np.ndarray, now: float) -> int | None:
+        """The first task of `order` that is free, or else whose reservation is overdue; None if none is."""
+        held = (self._key != _FREE) & (self._holder != run_id)
+        age = np.where(self._reserved_by == run_id, np.inf, now - self._reserved_at)
+        for longest in (LONGEST_RESERVATION_SECS, RESERVATION_SECS):
+            taken = held | (age < longest)
+            taken = taken[: len(taken) // num_envs * num_envs].reshape(-1, num_envs).any(axis=1)
+            free = order[~taken[order]]
+            if len(free):
+                return int(free[0])
+        return None
 
     def claim(self, run_id: int, task: int, first_env: int, num_envs: int) -> Lease:
         """Gives environments to a stream; leases of the same process on them must have been released.
@@ -117,41 +142,32 @@ class Slots:
                 "learner's --num_envs.",
                 out_of_range=True,
             )
-        if self.holders(first_env, num_envs):
+        envs = slice(first_env, first_env + num_envs)
+        if (self._key[envs] != _FREE).any():
             raise SlotRefusedError(
                 f"Task {task} is taken by a live actor; give this one another --task or end the other.",
                 out_of_range=False,
             )
-        env_ids = range(first_env, first_env + num_envs)
         lease = Lease(
             next(self._keys),
             run_id,
             first_env,
             num_envs,
-            is_new_run=any(self._last_run.get(env) != run_id for env in env_ids),
-            is_restart=self._had_others(run_id, env_ids),
+            is_new_run=bool((~self._was_held[envs] | (self._holder[envs] != run_id)).any()),
+            is_restart=self._had_others(run_id, envs),
         )
         self._live[lease.key] = lease
-        self._last_run |= dict.fromkeys(env_ids, run_id)
-        self._settle(run_id)
+        self._key[envs], self._holder[envs], self._was_held[envs] = lease.key, run_id, True
+        self._reserved_at[envs] = np.where(
+            self._reserved_by[envs] == run_id, -np.inf, self._reserved_at[envs]
+        )
         return lease
-
-    def _had_others(self, run_id: int, env_ids: range) -> bool:
-        """Whether another process was the last that held one of these environments."""
-        return any(self._last_run.get(env, run_id) != run_id for env in env_ids)
-
-    def _settle(self, run_id: int) -> None:
-        """Ends a reservation whose environments the actor has all claimed."""
-        reserved = self._reserved.get(run_id)
-        if reserved:
-            held = self.holders(reserved.first_env, reserved.num_envs)
-            if sum(lease.num_envs for lease in held if lease.run_id == run_id) >= reserved.num_envs:
-                del self._reserved[run_id]
 
     def release(self, lease: Lease) -> None:
         """Frees the environments of a lease; releasing twice does nothing."""
-        self._live.pop(lease.key, None)
+        if self._live.pop(lease.key, None):
+            self._key[lease.first_env : lease.first_env + lease.num_envs] = _FREE
 
-
-def _overlap(entry: Lease | _Reservation, first_env: int, num_envs: int) -> bool:
-    return entry.first_env < first_env + num_envs and first_env < entry.first_env + entry.num_envs
+    def _had_others(self, run_id: int, envs: slice) -> bool:
+        """Whether another process was the last that held one of these environments."""
+        return bool((self._was_held[envs] & (self._holder[envs] != run_id)).any())

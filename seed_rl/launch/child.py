@@ -104,11 +104,14 @@ class Child:
         self._process.wait()
 
     def last_line(self) -> str:
-        """The last line that the latest start wrote to its log; '' if there is none."""
-        if self.log is None or not self.log.exists():
+        """The last line that the latest start wrote to its log; '' if there is none, or it cannot be read."""
+        if self.log is None:
             return ""
-        with open(self.log, "rb") as log:
-            end = log.seek(0, os.SEEK_END)
-            log.seek(max(self._log_start, end - _TAIL_BYTES))
-            lines = log.read().decode(errors="replace").split("\n")
+        try:
+            with open(self.log, "rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                log.seek(max(self._log_start, end - _TAIL_BYTES))
+                lines = log.read().decode(errors="replace").split("\n")
+        except OSError:
+            return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -5,22 +5,24 @@ from pathlib import Path
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.plan import Plan
-from seed_rl.launch.supervisor import say
+from seed_rl.launch.presets import shortened
+from seed_rl.messages import say
+from seed_rl.runs.lock import check_free
 from seed_rl.runs.record import check, identity
 
 
 def name_preset(preset: Path | None) -> None:
     """Says which preset the flags begin with."""
     if preset:
-        shortest = preset.relative_to(Path.cwd()) if preset.is_relative_to(Path.cwd()) else preset
-        say(f"preset {shortest}; flags on the command line win over it.")
+        say(f"preset {shortened(preset)}; flags on the command line win over it.")
 
 
 def check_directory(line: CommandLine, logdir: Path) -> None:
-    """Refuses a directory that belongs to another run (UsageError)."""
+    """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
     mine = identity(line.environment, line.environment_config(), line.agent, line.agent_config())
     with usage_errors():
         check(str(logdir), mine)
+        check_free(logdir)
 
 
 def make_directory(plan: Plan) -> None:

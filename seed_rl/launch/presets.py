@@ -6,7 +6,6 @@ import seed_rl
 
 DEFAULT_ENVIRONMENT = "atari"
 DEFAULT_AGENT = "vtrace"
-DEFAULT_PRESET = "atari_vtrace_pong_small"
 
 
 def configs_directory() -> Path:
@@ -14,6 +13,11 @@ def configs_directory() -> Path:
     package = Path(seed_rl.__file__).parent
     installed = package / "configs"
     return installed if installed.is_dir() else package.parent / "configs"
+
+
+def shortened(path: Path) -> Path:
+    """A path as people read it: relative to the current directory if it is below that."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def find_preset(directory: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
@@ -27,8 +31,6 @@ def find_preset(directory: Path, environment: str, agent: str, game: str | None 
     """
     stem = f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []
-    if game is None and DEFAULT_PRESET.startswith(f"{stem}_"):
-        exact.append(DEFAULT_PRESET)
     for name in (*exact, f"{stem}_small"):
         if (directory / f"{name}.flags").is_file():
             return directory / f"{name}.flags"

@@ -1,15 +1,14 @@
 """Runs a learner and its actors until the learner ends, and leaves nothing running.
 
-* An actor that crashes is started again, later and later if it keeps crashing.
+* An actor that crashes is started again, later and later if it keeps crashing. A start that fails is a crash.
 * An actor that exits with the code for bad use (2), such as one that the learner refused, ends the run.
 * A learner that dies ends the run with its exit code; its own error stays the last thing in view.
 * Ctrl-C, SIGTERM and SIGHUP are passed to the learner as one SIGTERM, which makes it write a checkpoint.
+* An error of the supervisor itself ends the run like a signal does, and is raised then.
 """
 
-import contextlib
 import dataclasses
 import signal
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Protocol
 
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, USAGE_EXIT_CODE
 from seed_rl.launch.signals import StopSignals
+from seed_rl.messages import say
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,11 +99,13 @@ class Restarts:
         return True
 
 
-def say(text: str) -> None:
-    """One line on standard error; on a terminal it takes the place of a progress bar, which is drawn anew."""
-    with contextlib.suppress(OSError):  # The terminal may be gone (SIGHUP).
-        start = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(f"{start}seed_rl: {text}", file=sys.stderr, flush=True)
+def restart(child: Process, restarts: Restarts, say: Callable[[str], None]) -> None:
+    """Starts a crashed child again. If that fails, it has crashed again: the next restart is ordered."""
+    try:
+        child.start()
+    except Exception as error:  # Whatever it is, the others need not end for it.
+        backoff = restarts.order(lifetime=0.0)
+        say(f"{child.name} could not be started ({error}); the next attempt is in {backoff:g} s.")
 
 
 class Supervisor:
@@ -135,6 +137,10 @@ class Supervisor:
                 for actor, _ in self._actors:
                     actor.start()
                 return self._supervise()
+            except BaseException:
+                self._say("stopping because of an error; the learner writes a checkpoint.")
+                self._end_learner()
+                raise
             finally:
                 for child in (self._learner, *(actor for actor, _ in self._actors)):
                     child.kill()
@@ -165,7 +171,7 @@ class Supervisor:
             line = actor.last_line()
             end = describe_exit(code) + (f" ({line})" if line else "")
             self._say(f"{actor.name} {end}; restart {restarts.total}; its log is {actor.log}.")
-            actor.start()
+            restart(actor, restarts, self._say)
         return False
 
     def _learner_ended(self, code: int) -> int:
@@ -185,9 +191,7 @@ class Supervisor:
             return self._learner_ended(code)
         if self._signals.count:
             return self._stop()
-        self._learner.terminate()
-        self._wait([self._learner], self._timing.checkpoint_grace)
-        self._learner.kill()
+        self._end_learner()
         self._end_actors()
         reason = actor.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
         self._say(f"error: {actor.name} ended the run (its log is {actor.log}): {reason}")
@@ -222,6 +226,12 @@ class Supervisor:
             self._say("stopped before the learner was ready; there was nothing to save.")
             return INTERRUPTED_EXIT_CODE
         return 128 - code if code < 0 else code
+
+    def _end_learner(self) -> None:
+        """Lets the learner write a checkpoint; kills it when its time is up, or at a further signal."""
+        self._learner.terminate()
+        self._wait([self._learner], self._timing.checkpoint_grace)
+        self._learner.kill()
 
     def _end_actors(self) -> None:
         actors = [actor for actor, _ in self._actors]

@@ -25,8 +25,9 @@ from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
 from seed_rl.launch.signals import StopSignals
-from seed_rl.launch.supervisor import Restarts, Timing, describe_exit, say
+from seed_rl.launch.supervisor import Restarts, Timing, describe_exit, restart
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.runs.curves import read_periods
 from seed_rl.sweeps.outcome import final_return
@@ -220,12 +221,16 @@ def run(children: Sequence[Child], timing: Timing, restarting: bool) -> int:
                 child.start()
             while any(child.poll() != 0 for child in children):
                 if signals.count:
-                    return _stop(children, timing)
+                    _stop(children, timing)
+                    return max(map(_exit_code, children))
                 for child, restarts in tended:
                     if _failed(child, restarts, restarting):
                         return _exit_code(child)
                 time.sleep(timing.poll)
             return 0
+        except BaseException:
+            _stop(children, timing)
+            raise
         finally:
             for child in children:
                 child.kill()
@@ -242,12 +247,12 @@ def _failed(child: Child, restarts: Restarts, restarting: bool) -> bool:
         backoff = restarts.order(child.seconds)
         say(f"{child.name} {describe_exit(code)}; it is started again in {backoff:g} s.")
     elif restarts.take():
-        child.start()
+        restart(child, restarts, say)
     return False
 
 
-def _stop(children: Sequence[Child], timing: Timing) -> int:
-    """Passes a signal on, so that the learner writes a checkpoint; returns an exit code."""
+def _stop(children: Sequence[Child], timing: Timing) -> None:
+    """Passes a signal on, so that the learner writes a checkpoint."""
     for child in children:
         child.terminate()
     deadline = time.monotonic() + timing.checkpoint_grace
@@ -255,7 +260,6 @@ def _stop(children: Sequence[Child], timing: Timing) -> int:
         time.sleep(timing.poll)
     for child in children:
         child.kill()
-    return max(map(_exit_code, children))
 
 
 def _exit_code(child: Child) -> int:

@@ -38,6 +38,12 @@ class LearnerConfig(TrainerConfig):
     keep_checkpoint_every_hours: float = option(
         1.0, "Besides the last ones, one checkpoint per this many hours is kept for good.", above=0
     )
+    evaluation_window: int = option(
+        20,
+        "Last episodes of evaluation environments that their mean return is taken over. The paper has 200 "
+        "(Figure 7); evaluation environments are few, and fewer episodes are more recent.",
+        at_least=1,
+    )
     log_period_secs: float = option(10.0, "Seconds between lines of metrics and progress.", above=0)
     seed: int = option(1, "Seed of the network's initialisation and of sampling.")
     synchronous: bool = option(

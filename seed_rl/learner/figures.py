@@ -1,6 +1,7 @@
 """The figures of a run: gathered from all rooms, once per period."""
 
 import collections
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -11,9 +12,8 @@ import psutil
 
 from seed_rl.inference.slots import Lease
 
-# Episodes that mean returns are taken over. Evaluation environments are few, and theirs are to be recent.
+# Training episodes that the mean return is taken over.
 _WINDOW = 100
-_EVALUATION_WINDOW = 20
 
 
 class RunFigures:
@@ -26,6 +26,7 @@ class RunFigures:
         seconds: float,
         episodes: int,
         num_training_envs: int,
+        evaluation_window: int,
         recent: Mapping[str, Any] | None = None,
     ):
         """Starts counting.
@@ -36,7 +37,9 @@ class RunFigures:
           seconds: of the run so far.
           episodes: of the run so far.
           num_training_envs: environments from this id on evaluate.
-          recent: what the property of this name was when the run was last saved.
+          evaluation_window: episodes that the mean return of evaluation is taken over.
+          recent: what the property of this name was when the run was last saved; episodes with a return that
+            is not finite, which earlier versions saved, are dropped.
         """
         recent = recent or {}
         self._repeats = num_action_repeats
@@ -46,10 +49,10 @@ class RunFigures:
         self._lock = threading.Lock()
         self._num_training_envs = num_training_envs
         self._recent: collections.deque[tuple[float, int]] = collections.deque(
-            map(tuple, recent.get("training", ())), maxlen=_WINDOW
+            (tuple(e) for e in recent.get("training", ()) if math.isfinite(e[0])), maxlen=_WINDOW
         )
         self._evaluations: collections.deque[float] = collections.deque(
-            recent.get("evaluation", ()), maxlen=_EVALUATION_WINDOW
+            filter(math.isfinite, recent.get("evaluation", ())), maxlen=evaluation_window
         )
         self._process = psutil.Process()
         self.episodes = episodes
@@ -65,7 +68,7 @@ class RunFigures:
         """The mean return of evaluation, else of training; None until a whole window has ended."""
         with self._lock:
             if num_eval_envs:
-                full = len(self._evaluations) == _EVALUATION_WINDOW
+                full = len(self._evaluations) == self._evaluations.maxlen
                 return float(np.mean(self._evaluations)) if full else None
             return float(np.mean([r for r, _ in self._recent])) if len(self._recent) == _WINDOW else None
 
@@ -83,9 +86,14 @@ class RunFigures:
         self.actor_restarts += lease.is_restart
 
     def on_episodes(self, episodes: Iterable[Any]) -> None:
-        """Actors reported finished episodes (messages)."""
+        """Actors reported finished episodes (messages). One with a return that is not finite does not count.
+
+        It would make every mean over its window NaN or infinite.
+        """
         with self._lock:
             for episode in episodes:
+                if not math.isfinite(episode.episode_return):
+                    continue
                 if episode.env >= self._num_training_envs:
                     self._evaluations.append(episode.episode_return)
                     continue

@@ -1,6 +1,7 @@
 """Inference and training in turns, on one thread, so that two runs with the same seed do the same."""
 
 import collections
+from collections.abc import Callable
 
 from seed_rl.experience.base import Experience
 from seed_rl.experience.source import DeviceBatch, to_device
@@ -26,7 +27,7 @@ class Lockstep:
           num_envs: of the run; nothing acts before all of them have asked for an action.
         """
         self._inference, self._experience, self._num_envs = inference, experience, num_envs
-        self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment: the newest counts.
+        self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
         self._unrolls: collections.deque[Unroll] = collections.deque()
 
     def next(self, timeout_secs: float) -> DeviceBatch | None:
@@ -36,12 +37,31 @@ class Lockstep:
         if self._experience.batch_ready():
             return to_device(self._experience.sample())
         for client, request in self._inference.requests(timeout_secs):
-            self._waiting[int(request.lease.env_ids[0])] = (client, request)
+            self._wait_for_others(client, request)
+        self._keep(lambda request: not request.answer.done())  # The stream has ended.
         if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
             self._unrolls.extend(self._inference.answer(batch))
         return None
+
+    def _wait_for_others(self, client: int, request: Request) -> None:
+        """Puts a request among those that wait, in place of those of older streams of its environments."""
+        new = request.lease
+        last = new.first_env + new.num_envs - 1
+        self._keep(
+            lambda old: (
+                old.lease.first_env > last or new.first_env >= old.lease.first_env + old.lease.num_envs
+            )
+        )
+        self._waiting[new.first_env] = (client, request)
+
+    def _keep(self, is_wanted: Callable[[Request], bool]) -> None:
+        self._waiting = {
+            first: (client, request)
+            for first, (client, request) in self._waiting.items()
+            if is_wanted(request)
+        }
 
     def close(self) -> None:
         """Closes the experience."""

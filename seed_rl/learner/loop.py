@@ -16,10 +16,13 @@ from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
+from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.serving import Inference
-from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.messages import warn
+from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
 from seed_rl.training.export import export_policy
+from seed_rl.training.guard import Guard, UnsavedError, reason
 from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.metrics import MetricsWriter
 from seed_rl.training.progress import ProgressDisplay
@@ -61,15 +64,18 @@ class Learner:
             config.logdir, agent, self._trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
         )
         self.resumed_from = self._checkpointer.restore()
+        self._unsaved = ""
         if self.resumed_from is None and config.init_checkpoint:
             self._checkpointer.initialise_from(config.init_checkpoint)
         progress = self._checkpointer.progress
+        self._saved_frames = int(progress.env_frames.numpy()) if self.resumed_from else None
         self._figures = RunFigures(
             identity.spec.num_action_repeats,
             int(progress.env_frames.numpy()),
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
             config.num_envs - agent.num_eval_envs,
+            config.evaluation_window,
             progress.recent.value,
         )
         self._experience = make_experience(
@@ -101,17 +107,18 @@ class Learner:
         Raises:
           AddressError: the address cannot be listened on.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
+          UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
-        config = self._config
+        config, guard = self._config, Guard()
         inference = Inference(config, self._identity, self._core, self._figures, self._security)
-        display = ProgressDisplay(config.total_environment_frames, self._frames())
-        metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project)
+        display = ProgressDisplay(config.total_environment_frames, self._frames(), guard)
+        metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project, guard)
         source: Source | Lockstep = (
             Lockstep(inference, self._experience, config.num_envs)
             if config.synchronous
             else Source(self._experience)
         )
-        complete = reason = ""
+        complete = farewell = ""
         try:
             for path in self._checkpointer.skipped:
                 display.say(f"Warning: the checkpoint {path} is not whole; it is passed over.")
@@ -121,18 +128,23 @@ class Learner:
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
             else:
-                reason = "The learner was stopped."
-            self._save()
+                farewell = "The learner was stopped."
+            self._save()  # Before anything else is written that may take its time.
+            metrics.write(figures)
         except BaseException:
-            reason = "The learner failed."
+            farewell = "The learner failed."
             raise
         finally:
-            inference.stop(reason, self._experience)
+            inference.stop(farewell, self._experience)
             source.close()
             metrics.close()
+        inference.raise_error()  # A thread may have died since the last look.
         if complete:
-            export_policy(self._agent, self._identity.spec, f"{config.logdir}/saved_model")
-        display.finish(figures, complete or "Stopped with a checkpoint")
+            self._export()
+        saved = "Stopped without a checkpoint" if self._unsaved else "Stopped with a checkpoint"
+        display.finish(figures, complete or saved)
+        if self._unsaved:
+            raise UnsavedError(f"{self._unsaved} Make space, and give the same command again to resume.")
         return bool(complete)
 
     def _train(
@@ -145,6 +157,7 @@ class Learner:
     ) -> dict[str, Any]:
         """The loop; returns the last figures."""
         config, total = self._config, self._config.total_environment_frames
+        health = Health(self._identity.spec.action, total)
         output: UpdateOutput | None = None
         lags: list[float] = []
         last_log = last_save = time.monotonic()
@@ -155,19 +168,21 @@ class Learner:
                 lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))
                 output = self._update(batch)
             now = time.monotonic()
+            if now - last_save >= config.save_checkpoint_secs:
+                last_save = now
+                _require_finite(output)
+                self._save()
+                if self._unsaved:
+                    warn(f"{self._unsaved} The next interval tries again.")
             if now - last_log >= config.log_period_secs:
                 last_log = now
                 figures = self._report(output, lags)
                 metrics.write(figures)
                 display.show(figures)
+                for sentence in health.check(figures):
+                    display.say(sentence)
                 lags = []
-            if now - last_save >= config.save_checkpoint_secs:
-                last_save = now
-                _require_finite(output)
-                self._save()
-        figures = self._report(output, lags)
-        metrics.write(figures)
-        return figures
+        return self._report(output, lags)
 
     def _update(self, batch: DeviceBatch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
@@ -190,17 +205,35 @@ class Learner:
         return self._figures.env_frames(self._core.agent_steps)
 
     def _save(self) -> None:
+        """Writes a checkpoint; `_unsaved` is then a sentence on what went wrong, or empty."""
         progress, frames = self._checkpointer.progress, self._frames()
         progress.env_frames.assign(frames)
         progress.agent_steps.assign(frames // self._identity.spec.num_action_repeats)
         progress.episodes.assign(self._figures.episodes)
         progress.seconds.assign(self._figures.seconds)
         progress.recent.value = self._figures.recent
-        self._checkpointer.save()
-        mean_return = self._figures.settled_return(self._agent.num_eval_envs)
-        if mean_return is not None:
-            self._checkpointer.save_if_best(mean_return)
-        self._experience.save(self._checkpointer.experience_path)
+        try:
+            self._checkpointer.save()
+            self._saved_frames = frames
+            mean_return = self._figures.settled_return(self._agent.num_eval_envs)
+            if mean_return is not None:
+                self._checkpointer.save_if_best(mean_return)
+            self._experience.save(self._checkpointer.experience_path)
+            self._unsaved = ""
+        except WRITE_ERRORS as error:
+            last = "there is none yet"
+            if self._saved_frames is not None:
+                last = f"the last checkpoint is from {self._saved_frames:,} frames"
+            self._unsaved = (
+                f"The checkpoint at {frames:,} frames cannot be written completely ({reason(error)}); {last}."
+            )
+
+    def _export(self) -> None:
+        try:
+            export_policy(self._agent, self._identity.spec, f"{self._config.logdir}/saved_model")
+        except WRITE_ERRORS as error:
+            what = f"The policy cannot be exported ({reason(error)}), though its checkpoint is complete."
+            self._unsaved = self._unsaved or what
 
 
 def _require_finite(output: UpdateOutput | None) -> None:

@@ -1,7 +1,9 @@
 """Inference in a learner: server, batcher and inference threads, everything between wire and experience."""
 
+import logging
 import queue
 import threading
+import time
 
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.inference.batcher import Batcher
@@ -13,6 +15,12 @@ from seed_rl.learner.figures import RunFigures
 from seed_rl.types import Unroll
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security
+
+_log = logging.getLogger(__name__)
+
+# How long the threads and the server are each waited for at the end. They need less than a second, unless
+# TensorFlow compiles or the machine is overloaded.
+_STOP_SECS = 20.0
 
 
 class Inference:
@@ -45,6 +53,7 @@ class Inference:
             figures.on_lease,
             figures.on_episodes,
             security,
+            core.num_eval_envs,
         )
         self._threads = [
             threading.Thread(target=self._serve, name=f"inference-{i}", daemon=True)
@@ -59,12 +68,17 @@ class Inference:
             raise self._errors.get()
 
     def stop(self, reason: str, experience: Experience) -> None:
-        """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience."""
+        """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience.
+
+        Raises nothing: what a thread died of meanwhile is for `raise_error`. What does not stop in time is
+        named in a warning, and ends with the process.
+        """
         experience.close()
         self._batcher.close()
-        for thread in self._threads:
-            thread.join()
-        self._server.stop(reason)
+        server = threading.Thread(target=self._stop_server, args=(reason,), name="the server", daemon=True)
+        _join(self._threads)
+        server.start()
+        _join([server])
 
     def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
         """For a synchronous run: a batch of (client, request) pairs; empty if there is none in time."""
@@ -81,3 +95,20 @@ class Inference:
             pass
         except BaseException as error:
             self._errors.put(error)
+
+    def _stop_server(self, reason: str) -> None:
+        try:
+            self._server.stop(reason)
+        except BaseException as error:
+            self._errors.put(error)
+
+
+def _join(threads: list[threading.Thread]) -> None:
+    """Waits for threads, all together for `_STOP_SECS`."""
+    deadline = time.monotonic() + _STOP_SECS
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+        if thread.is_alive():
+            _log.warning(
+                "seed_rl: %s did not stop within %g s; it ends with the learner.", thread.name, _STOP_SECS
+            )

@@ -50,7 +50,13 @@ class NetworkConfig(Options):
         choices=INITIALIZERS,
     )
     use_last_action_and_reward: bool = option(
-        True, "Whether the last action, and the last reward clipped to [-1, 1], are inputs of the network."
+        True, "Whether the last action and the last reward are inputs of the network."
+    )
+    max_abs_last_reward: float = option(
+        1.0,
+        "Highest absolute value of the last reward as an input of the network; 0: not clipped, as in the "
+        "paper's R2D2 (Table 9).",
+        at_least=0,
     )
 
     def validate(self) -> None:

@@ -25,6 +25,7 @@ class Trunk(keras.layers.Layer):
         super().__init__()
         self._env_spec = env_spec
         self._use_last_action_and_reward = config.use_last_action_and_reward
+        self._max_abs_last_reward = config.max_abs_last_reward
         self._encoder = Encoder(config, env_spec.observation)
         self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
 
@@ -64,17 +65,25 @@ class Trunk(keras.layers.Layer):
         features, frames = self._encoder.encode(env.observation, env.done, state.get("frames", {}))
         next_state: dict[str, Nest] = {"frames": frames} if frames else {}
         if self._use_last_action_and_reward:
-            last = last_action_and_reward(self._env_spec.action, prev_action, env)
+            last = last_action_and_reward(self._env_spec.action, prev_action, env, self._max_abs_last_reward)
             features = tf.concat([features, last], -1)
         if self._core:
             features, next_state["core"] = recurrent.unroll(self._core, features, env.done, state["core"])
         return features, next_state or ()
 
 
-def last_action_and_reward(action_spec: ArraySpec, prev_action: tf.Tensor, env: EnvOutput) -> tf.Tensor:
-    """Features float32 `[T, B, A + 1]`: the last action, then the last reward clipped to [-1, 1].
+def last_action_and_reward(
+    action_spec: ArraySpec, prev_action: tf.Tensor, env: EnvOutput, max_abs_reward: float
+) -> tf.Tensor:
+    """Features float32 `[T, B, A + 1]`: the last action, then the last reward.
 
     Integer actions become one-hot vectors; a Box is flattened. All are zeros at an episode's first step.
+
+    Args:
+      action_spec: of one action.
+      prev_action: `[T, B, ...]`, what produced `env`.
+      env: `[T, B, ...]`.
+      max_abs_reward: the reward is clipped to this absolute value; 0: not clipped.
     """
     if action_spec.is_discrete:
         actions = prev_action[..., tf.newaxis] if action_spec.shape == () else prev_action
@@ -82,5 +91,7 @@ def last_action_and_reward(action_spec: ArraySpec, prev_action: tf.Tensor, env: 
         action = tf.concat([tf.one_hot(column, n) for column, n in columns], -1)
     else:
         action = tf.reshape(prev_action, [prev_action.shape[0], -1, action_spec.size])
-    reward = tf.clip_by_value(env.reward, -1.0, 1.0)[..., tf.newaxis]
-    return tf.where(env.done[..., tf.newaxis], 0.0, tf.concat([action, reward], -1))
+    reward = env.reward
+    if max_abs_reward:
+        reward = tf.clip_by_value(reward, -max_abs_reward, max_abs_reward)
+    return tf.where(env.done[..., tf.newaxis], 0.0, tf.concat([action, reward[..., tf.newaxis]], -1))

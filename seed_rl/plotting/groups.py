@@ -7,10 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.agents import registry as agents
-from seed_rl.environments import registry as environments
-from seed_rl.learner.config import LearnerConfig
-from seed_rl.options import Options
 from seed_rl.runs.curves import Curve, final_value
 from seed_rl.runs.record import RunRecord
 
@@ -153,15 +149,6 @@ def _variant(agent: str, settings: dict[str, str], telling: set[str]) -> Variant
 
 
 def _settings(record: RunRecord) -> dict[str, str]:
-    """What tells groups apart, as JSON by name; a setting that is new since the run is at its default."""
-    defaults: dict[str, Any] = _defaults(LearnerConfig)
-    if record.environment in environments.names():
-        defaults |= _defaults(environments.suite(record.environment).config_class)
-    if record.agent in agents.names():
-        defaults |= _defaults(agents.config_class(record.agent))
-    mine = defaults | record.learner_settings | record.environment_settings | record.agent_settings
+    """What tells groups apart, as JSON by name."""
+    mine = record.learner_settings | record.environment_settings | record.agent_settings
     return {n: json.dumps(v, sort_keys=True) for n, v in mine.items() if n not in PLUMBING and n != "game"}
-
-
-def _defaults(config_class: type[Options]) -> dict[str, Any]:
-    return {field.name: field.default for field in dataclasses.fields(config_class)}

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.messages import warn
+
 _FILE = "metrics.jsonl"
 
 
@@ -27,8 +29,9 @@ class Curve(NamedTuple):
 def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
     """The figures of every period of a run, in ascending order of environment frames.
 
-    A run that was killed goes on from its last checkpoint, so the periods between that and the end of the
-    killed session were played twice: the later session counts. A line that a crash cut off is left out.
+    A run that was killed is resumed from its last checkpoint, so the periods between that and the end of the
+    killed session were played twice: the later session counts. A line that a crash or a full disk left
+    incomplete is left out, with a warning.
 
     Args:
       logdir: the run directory.
@@ -38,22 +41,34 @@ def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
     """
     path = Path(logdir) / _FILE
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         raise ValueError(f"{logdir} has no {_FILE}; name the --logdir of a run that has started.") from None
     periods: list[dict[str, Any]] = []
-    for line in lines:
-        try:
-            period = json.loads(line)
-            frames = period["env_frames"]
-        except (ValueError, KeyError, TypeError):
+    torn: list[int] = []
+    for number, line in enumerate(lines, start=1):
+        period = _period(line)
+        if period is None:
+            torn.append(number)
             continue
-        while periods and periods[-1]["env_frames"] >= frames:
+        while periods and periods[-1]["env_frames"] >= period["env_frames"]:
             periods.pop()
         periods.append(period)
+    if torn:
+        several = f"lines {', '.join(map(str, torn))} are" if len(torn) > 1 else f"line {torn[0]} is"
+        warn(f"{several} incomplete in {path} and left out.")
     if not periods:
         raise ValueError(f"{path} holds no figures yet; wait until the run has trained for a while.")
     return periods
+
+
+def _period(line: str) -> dict[str, Any] | None:
+    """What a line says; None if it is incomplete."""
+    try:
+        period = json.loads(line)
+        return period if isinstance(period["env_frames"], (int, float)) else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:

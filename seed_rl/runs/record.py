@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import platform
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,12 @@ from seed_rl.agents import registry as agents
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.files import write_atomically
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.options import Options
 
 _RECORD = "run.json"
+_NETWORK = frozenset(field.name for field in dataclasses.fields(NetworkConfig))
 _PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -94,11 +97,10 @@ def identity(
     environment: str, environment_config: Options, agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
     """What must not change within a run: the environment, the agent, and the settings of its network."""
-    network = {field.name for field in dataclasses.fields(NetworkConfig)}
-    settings = agent_config.to_dict()
+    network = {k: v for k, v in agent_config.to_dict().items() if k in _NETWORK}
     return {
         "environment": {"name": environment, "settings": environment_config.to_dict()},
-        "agent": {"name": agent, "network": {k: v for k, v in settings.items() if k in network}},
+        "agent": {"name": agent, "network": network},
     }
 
 
@@ -120,14 +122,14 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
     if not path.is_dir():
         raise ValueError(f"--logdir={logdir} is a file; name a directory.")
     try:
-        recorded = json.loads((path / _RECORD).read_text())["identity"]
+        recorded = completed(json.loads((path / _RECORD).read_text()))["identity"]
     except FileNotFoundError:
         if (path / "checkpoints").exists() or (path / "metrics.jsonl").exists():
             raise ValueError(f"--logdir={logdir} holds a run without {_RECORD}; use another.") from None
         return
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None
-    found = differences(_completed(recorded, mine), mine)
+    found = differences(recorded, mine)
     if found:
         raise ValueError(
             f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
@@ -136,7 +138,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
 
 
 def read(logdir: str) -> RunRecord:
-    """The record of a run.
+    """The record of a run. A setting that it lacks, because it is newer than the run, is at its default.
 
     Args:
       logdir: the run directory.
@@ -149,7 +151,7 @@ def read(logdir: str) -> RunRecord:
         what = f"holds no {_RECORD}, so it is not a run's directory" if path.is_dir() else "is no directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = json.loads((path / _RECORD).read_text())
+        content = completed(json.loads((path / _RECORD).read_text()))
         settings = content["settings"]
         run = RunRecord(
             path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
@@ -173,27 +175,53 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
 
 
-def _completed(recorded: Any, mine: dict[str, Any]) -> Any:
-    """A recorded identity with the defaults of the settings that it lacks, where it is of the same kind."""
+def completed(content: Any) -> Any:
+    """The content of a run.json with every setting that it lacks at its default.
+
+    A setting that is newer than the run did not exist in it, and its default changes nothing. This
+    is the only place that says so; whatever reads a record gets one that is complete. What is not in the form
+    that this version writes, or is of an unknown environment or agent, comes back as it is.
+    """
+    if not isinstance(content, dict):
+        return content
+    completed = dict(content)
+    if "identity" in completed:
+        completed["identity"] = _completed_identity(completed["identity"])
+    settings = completed.get("settings")
+    if isinstance(settings, dict):
+        known = {"learner": LearnerConfig, "agent": _agent_class(completed.get("identity"))}
+        completed["settings"] = {name: _filled(known.get(name), mine) for name, mine in settings.items()}
+    return completed
+
+
+def _completed_identity(found: Any) -> Any:
     try:
-        environment, agent = recorded["environment"], recorded["agent"]
-        if environment["name"] != mine["environment"]["name"] or agent["name"] != mine["agent"]["name"]:
-            return recorded
-        defaults = identity(
-            environment["name"],
-            environments.suite(environment["name"]).config_class(),
-            agent["name"],
-            agents.config_class(agent["name"])(),
-        )
-        return {
-            "environment": {
-                **environment,
-                "settings": {**defaults["environment"]["settings"], **environment["settings"]},
-            },
-            "agent": {**agent, "network": {**defaults["agent"]["network"], **agent["network"]}},
-        }
-    except (KeyError, TypeError):  # Not as this version writes it: `differences` will say so.
-        return recorded
+        environment, agent = dict(found["environment"]), dict(found["agent"])
+        if environment["name"] in environments.names():
+            suite = environments.suite(environment["name"])
+            environment["settings"] = _filled(suite.config_class, environment["settings"])
+        if agent["name"] in agents.names():
+            agent_class = agents.config_class(agent["name"])
+            agent["network"] = _filled(agent_class, agent["network"], _NETWORK)
+        return {**found, "environment": environment, "agent": agent}
+    except (KeyError, TypeError, ValueError):  # `differences` or the reader says so.
+        return found
+
+
+def _agent_class(found: Any) -> type[Options] | None:
+    """The settings' class of the agent of an identity; None if there is no such agent."""
+    try:
+        return agents.config_class(found["agent"]["name"])
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _filled(config_class: type[Options] | None, settings: Any, names: Collection[str] | None = None) -> Any:
+    """Settings with the defaults of those that they lack, of all or of `names`."""
+    if config_class is None or not isinstance(settings, dict):
+        return settings
+    defaults = config_class.defaults()
+    return {n: v for n, v in defaults.items() if names is None or n in names} | settings
 
 
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:

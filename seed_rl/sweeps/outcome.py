@@ -13,7 +13,7 @@ from seed_rl.runs.curves import curve, final_value, read_periods, return_name
 from seed_rl.sweeps.trials import Run
 
 # What a launcher ends with that was stopped before there was anything to save.
-_STOPPED = (INTERRUPTED_EXIT_CODE, -signal.SIGTERM, -signal.SIGINT)
+_STOPPED = (INTERRUPTED_EXIT_CODE, 128 + signal.SIGTERM, -signal.SIGTERM, -signal.SIGINT)
 
 
 @dataclasses.dataclass(frozen=True)

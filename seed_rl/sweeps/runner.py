@@ -91,6 +91,9 @@ class Runner:
                     self._start_some()
                     self._look()
                     time.sleep(self._timing.poll)
+            except Exception:
+                self._stop()  # A full disk, say, must not cost the other runs their checkpoints.
+                raise
             finally:
                 for _, child in self._running:
                     child.kill()

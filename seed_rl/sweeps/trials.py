@@ -16,7 +16,7 @@ from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import make_plan, parse_local
+from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import RESERVED, Space, Value
 
@@ -62,6 +62,8 @@ class Sweep:
       directory: of the sweep.
       trials: how many.
       identity: what must not change in this directory, as JSON can hold it.
+      preset: what the launcher adds to the runs of a space without a flagfile; None if it adds nothing.
+      flagfiles: every flagfile that a run reads, the preset included.
       runs: in the order they are started in.
     """
 
@@ -70,6 +72,8 @@ class Sweep:
     directory: Path
     trials: int
     identity: dict[str, Any]
+    preset: Path | None
+    flagfiles: list[Path]
     runs: list[Run]
 
     def values(self, trial: int) -> dict[str, Value]:
@@ -101,8 +105,12 @@ def make_sweep(
         *_as_flags(space.flags),
         *arguments,
     ]
+    # Chosen once, so that trials differ in nothing but what is drawn.
+    _, preset = complete_arguments(fixed)
+    if preset:
+        fixed = [f"--flagfile={preset}", *fixed]
     identity = {
-        **_fixed_settings(_checked(fixed, directory), leave_out={*RESERVED, *space.parameters}),
+        **_fixed_settings(_resolved(fixed, directory), leave_out={*RESERVED, *space.parameters}),
         "space": {name: {d.kind: list(d.values)} for name, d in space.parameters.items()},
         "sweep_seed": sweep_seed,
         # With another version of NumPy the same seed may draw other numbers.
@@ -112,11 +120,11 @@ def make_sweep(
     for trial in range(1, trials + 1):
         flags = [*fixed, *_as_flags(space.sample(sweep_seed, trial))]
         try:
-            line = _checked(flags, directory)
+            line = _resolved(flags, directory)
         except UsageError as error:
             raise UsageError(f"Trial {trial} of {space.path}: {error}") from None
         runs += _runs(trial, seeds, flags, directory, line.read(LearnerConfig).total_environment_frames)
-    return Sweep(space, sweep_seed, directory, trials, identity, runs)
+    return Sweep(space, sweep_seed, directory, trials, identity, preset, _flagfiles(fixed), runs)
 
 
 def trial_directory(directory: Path, trial: int) -> Path:
@@ -133,11 +141,18 @@ def _runs(trial: int, seeds: int, flags: Sequence[str], directory: Path, total_f
     ]
 
 
-def _checked(flags: Sequence[str], directory: Path) -> CommandLine:
-    """The command line of a run, refused (UsageError) where the launcher would refuse it."""
-    line = parse_local([_PROGRAM, *flags, f"--logdir={directory}"], "")
+def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
+    """A run's flags as the launcher reads them; refused (UsageError) where the launcher would refuse them."""
+    args, _ = complete_arguments([*flags, f"--logdir={directory}"])
+    line = parse_local([_PROGRAM, *args], "")
     make_plan(line, "unix:/checked")
     return line
+
+
+def _flagfiles(flags: Sequence[str]) -> list[Path]:
+    """What `--flagfile` names, each file once."""
+    named = (flag.partition("=") for flag in flags)
+    return list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
 
 
 def _check_arguments(arguments: Sequence[str], space: Space) -> None:

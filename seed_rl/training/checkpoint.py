@@ -4,9 +4,12 @@ In checkpoints/ there are `ckpt-UPDATES`, and in checkpoints/best/ the one with 
 with a best.json that says what that was.
 """
 
+import contextlib
 import json
+import math
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,9 @@ from seed_rl.training.trainer import Trainer
 _DIRECTORY = "checkpoints"
 _BEST = "best"
 _BEST_FILE = "best.json"
+
+# What a full disk, and other trouble with the file system, is raised as.
+WRITE_ERRORS = (OSError, tf.errors.OpError)
 
 
 class Json(tf.train.experimental.PythonState):
@@ -113,28 +119,39 @@ class Checkpointer:
         restore_agent(self._agent, path)
 
     def save(self) -> str:
-        """Writes a checkpoint and returns its path."""
-        if self._manager is None:
-            self._manager = tf.train.CheckpointManager(
-                self._checkpoint,
-                self._directory,
-                max_to_keep=self._keep,
-                keep_checkpoint_every_n_hours=self._keep_every_hours,
-            )
-        return self._manager.save(checkpoint_number=self._trainer.updates)
+        """Writes a checkpoint and returns its path. If that fails, nothing incomplete is left.
+
+        Raises:
+          WRITE_ERRORS: it cannot be written completely.
+        """
+        with _complete_or_removed(self._directory, self._trainer.updates):
+            if self._manager is None:
+                self._manager = tf.train.CheckpointManager(
+                    self._checkpoint,
+                    self._directory,
+                    max_to_keep=self._keep,
+                    keep_checkpoint_every_n_hours=self._keep_every_hours,
+                )
+            return self._manager.save(checkpoint_number=self._trainer.updates)
 
     def save_if_best(self, mean_return: float) -> bool:
         """Writes a checkpoint in place of the best one so far, if the mean return is higher than its.
 
+        A mean return that is not finite is never the best.
+
         Returns:
           Whether it was.
+
+        Raises:
+          WRITE_ERRORS: it cannot be written completely; the best one so far stays.
         """
         directory = Path(self._directory, _BEST)
         best = read_best(self._directory)
-        if best is not None and mean_return <= best["mean_return"]:
+        if not math.isfinite(mean_return) or (best is not None and mean_return <= best["mean_return"]):
             return False
-        manager = tf.train.CheckpointManager(self._checkpoint, str(directory), max_to_keep=1)
-        manager.save(checkpoint_number=self._trainer.updates)
+        with _complete_or_removed(str(directory), self._trainer.updates):
+            manager = tf.train.CheckpointManager(self._checkpoint, str(directory), max_to_keep=1)
+            manager.save(checkpoint_number=self._trainer.updates)
         figures = {
             "mean_return": mean_return,
             "updates": self._trainer.updates,
@@ -154,15 +171,25 @@ def newest_checkpoint(logdir: str | Path) -> str | None:
 
 
 def best_checkpoint(logdir: str | Path) -> str | None:
-    """The path of a run's best checkpoint; None if it has none."""
-    return _newest_readable(os.path.join(logdir, _DIRECTORY, _BEST))[0]
+    """The path of a run's best checkpoint; None if it has none.
+
+    One whose mean return was recorded as not finite is not the best of anything.
+    """
+    directory = os.path.join(logdir, _DIRECTORY)
+    if os.path.exists(os.path.join(directory, _BEST, _BEST_FILE)) and read_best(directory) is None:
+        return None
+    return _newest_readable(os.path.join(directory, _BEST))[0]
 
 
 def read_best(directory: str | Path) -> dict[str, Any] | None:
-    """What the best one in a directory of checkpoints reached: `mean_return`, `updates`, `env_frames`."""
+    """What the best one in a directory of checkpoints reached: `mean_return`, `updates`, `env_frames`.
+
+    None if there is none, or its record cannot be read or has a mean return that is not finite.
+    """
     try:
-        return json.loads(Path(directory, _BEST, _BEST_FILE).read_text())
-    except (OSError, ValueError):
+        best = json.loads(Path(directory, _BEST, _BEST_FILE).read_text())
+        return best if math.isfinite(best["mean_return"]) else None
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
@@ -184,6 +211,21 @@ def restore_agent(agent: Agent, path: str) -> Progress:
     _read(path, lambda: of_agent.restore(path).expect_partial().assert_existing_objects_matched())
     tf.train.Checkpoint(progress=progress).restore(path).expect_partial()
     return progress
+
+
+@contextlib.contextmanager
+def _complete_or_removed(directory: str, updates: int) -> Iterator[None]:
+    """Around the writing of a checkpoint: an incomplete one would be newer than the last that can be read."""
+    try:
+        yield
+    except WRITE_ERRORS:
+        path = os.path.join(directory, f"ckpt-{updates}")
+        name = "_temp" if _is_whole(path) else ""
+        for leftover in Path(directory).glob(f"ckpt-{updates}[._]*"):
+            if name in leftover.name:
+                with contextlib.suppress(OSError):
+                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        raise
 
 
 def _newest_readable(directory: str) -> tuple[str | None, list[str]]:

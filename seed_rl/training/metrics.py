@@ -4,6 +4,7 @@ A mounted bucket (Cloud Storage FUSE) keeps what is written to a file only once 
 line of metrics opens and closes its file, and TensorBoard's events go on in another file every ten minutes.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -14,16 +15,27 @@ from typing import Any
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
+from seed_rl.files import append_line
+from seed_rl.training.guard import Guard
 from seed_rl.training.wandb_log import WandbLog
 
 _EVENTS_FILE_SECS = 600.0
 
+# How long TensorBoard's file system and the service of Weights & Biases are waited for, each time.
+_PATIENCE_SECS = 30.0
+
+_EVENTS, _WANDB = "TensorBoard's events", "Weights & Biases"
+
 
 class MetricsWriter:
-    """Appends to a run's metrics; a resumed run goes on in the same file."""
+    """Appends to a run's metrics, those of a resumed run, too. Trouble with an output is a warning."""
 
     def __init__(
-        self, logdir: str, settings: Mapping[str, Any] | None = None, wandb_project: str | None = None
+        self,
+        logdir: str,
+        settings: Mapping[str, Any] | None = None,
+        wandb_project: str | None = None,
+        guard: Guard | None = None,
     ):
         """Writes the settings into an existing directory.
 
@@ -31,13 +43,16 @@ class MetricsWriter:
           logdir: the run directory.
           settings: of the run, a nest of dicts; TensorBoard shows them as text and as hyperparameters.
           wandb_project: where on Weights & Biases the figures go as well; None for nowhere.
+          guard: keeps trouble with an output from ending the run.
         """
+        self._guard = guard or Guard()
         self._path = os.path.join(logdir, "metrics.jsonl")
-        self._events_directory = os.path.join(logdir, "tensorboard")
-        self._open_events()
+        self._events = EventsLog(os.path.join(logdir, "tensorboard"))
         if settings:
-            self._write_settings(settings)
-        self._wandb = WandbLog(wandb_project, logdir, settings or {}) if wandb_project else None
+            self._guard.call(_EVENTS, self._events.write_settings, settings, seconds=_PATIENCE_SECS)
+        self._wandb: WandbLog | None = None
+        if wandb_project:
+            self._wandb = self._guard.call(_WANDB, WandbLog, wandb_project, logdir, settings or {})
 
     def write(self, figures: Mapping[str, Any]) -> None:
         """Writes the figures of a period by plain name; `env_frames` is the step of TensorBoard's curves.
@@ -45,35 +60,62 @@ class MetricsWriter:
         A figure that is not finite is written as null, because JSON has no NaN.
         """
         values = {name: _plain(value) for name, value in figures.items()}
-        with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(values) + "\n")
+        self._guard.call(self._path, append_line, self._path, json.dumps(values))
+        self._guard.call(_EVENTS, self._events.write, values, seconds=_PATIENCE_SECS)
+        if self._wandb is not None:
+            self._guard.call(_WANDB, self._wandb.write, values, seconds=_PATIENCE_SECS)
+
+    def close(self) -> None:
+        """Flushes and closes the files; waits for a limited time only."""
+        self._guard.call(_EVENTS, self._events.close, seconds=_PATIENCE_SECS)
+        if self._wandb is not None:
+            self._guard.call(_WANDB, self._wandb.close, seconds=_PATIENCE_SECS)
+            self._guard.call(f"The end of {_WANDB}", self._wandb.end_service, seconds=_PATIENCE_SECS)
+
+
+class EventsLog:
+    """TensorBoard's events. After a failure the next write opens another file."""
+
+    def __init__(self, directory: str):
+        """Touches no file yet."""
+        self._directory = directory
+        self._writer: tf.summary.SummaryWriter | None = None
+        self._opened_at = 0.0
+
+    def write(self, values: Mapping[str, int | float | None]) -> None:
+        """Writes and flushes scalars; `env_frames` is their step."""
         if time.monotonic() - self._opened_at >= _EVENTS_FILE_SECS:
-            self._events.close()
-            self._open_events()
-        with self._events.as_default(step=int(values["env_frames"])):
+            self.close()
+        with self._open(int(values["env_frames"] or 0)):
             for name, value in values.items():
                 if value is not None and name != "env_frames":
                     tf.summary.scalar(name, value)
-        self._events.flush()
-        if self._wandb is not None:
-            self._wandb.write(values)
 
-    def _open_events(self) -> None:
-        self._events = tf.summary.create_file_writer(self._events_directory)
-        self._opened_at = time.monotonic()
-
-    def _write_settings(self, settings: Mapping[str, Any]) -> None:
-        with self._events.as_default(step=0):
+    def write_settings(self, settings: Mapping[str, Any]) -> None:
+        """Writes and flushes a nest of settings, as text and as hyperparameters."""
+        with self._open(0):
             text = json.dumps(settings, indent=2, sort_keys=True, default=str)
             tf.summary.text("settings", "\n".join(f"    {line}" for line in text.splitlines()))
             hparams.hparams(dict(_flat(settings)))
-        self._events.flush()
 
     def close(self) -> None:
-        """Flushes and closes the files."""
-        self._events.close()
-        if self._wandb is not None:
-            self._wandb.close()
+        """Closes the file."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    @contextlib.contextmanager
+    def _open(self, step: int) -> Iterator[None]:
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(self._directory)
+            self._opened_at = time.monotonic()
+        try:
+            with self._writer.as_default(step=step):
+                yield
+            self._writer.flush()
+        except BaseException:
+            self._writer = None
+            raise
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -1,38 +1,42 @@
 """How far a run is: a live bar on a terminal, plain lines in a file."""
 
 import datetime
+import functools
 import sys
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import tqdm
 
+from seed_rl.messages import discard
+from seed_rl.training.guard import Guard
+
+ResultT = TypeVar("ResultT")
+
 
 class ProgressDisplay:
-    """Shows environment frames, frames/s, time left and the mean return on standard output."""
+    """Shows environment frames, frames/s, time left and the mean return on standard output.
 
-    def __init__(self, total_frames: int, initial_frames: int):
+    If that is gone (a closed pipe, a full disk), it says so once on standard error, and shows nothing more.
+    """
+
+    def __init__(self, total_frames: int, initial_frames: int, guard: Guard | None = None):
         """Starts the display.
 
         Args:
           total_frames: environment frames of the whole run.
           initial_frames: where it starts, more than 0 when a run is resumed.
+          guard: keeps trouble with standard output from ending the run.
         """
         self._total = total_frames
-        self._bar = None
-        if sys.stdout.isatty():
-            self._bar = tqdm.tqdm(
-                total=total_frames,
-                initial=initial_frames,
-                unit=" frames",
-                unit_scale=True,
-                dynamic_ncols=True,
-                smoothing=0.1,
-                file=sys.stdout,
-            )
+        self._guard = guard or Guard()
+        self._bar = self._try(_bar, total_frames, initial_frames)
 
     def show(self, figures: Mapping[str, Any]) -> None:
         """Shows the figures of a period."""
+        self._try(self._show, figures)
+
+    def _show(self, figures: Mapping[str, Any]) -> None:
         words = _words(figures)
         if self._bar is not None:
             self._bar.update(figures["env_frames"] - self._bar.n)
@@ -51,13 +55,13 @@ class ProgressDisplay:
 
     def say(self, line: str) -> None:
         """Prints a line without breaking the bar."""
-        if self._bar is not None:
-            self._bar.write(line)
-        else:
-            print(line, flush=True)
+        self._try(functools.partial(print, flush=True) if self._bar is None else self._bar.write, line)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
         """The last line: what ended, frames, minutes, frames/s and mean return."""
+        self._try(self._finish, figures, ended)
+
+    def _finish(self, figures: Mapping[str, Any], ended: str) -> None:
         if self._bar is not None:
             self._bar.close()
         frames, seconds = figures["env_frames"], figures["seconds"]
@@ -66,6 +70,32 @@ class ProgressDisplay:
             f"frames/s, {_return(figures)}",
             flush=True,
         )
+
+    def _try(self, function: Callable[..., ResultT], *args: Any) -> ResultT | None:
+        return self._guard.call("Standard output", _or_discard, function, *args)
+
+
+def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
+    try:
+        return function(*args)
+    except OSError:
+        discard(sys.stdout)
+        raise
+
+
+def _bar(total_frames: int, initial_frames: int) -> tqdm.tqdm | None:
+    """A bar on a terminal; None elsewhere."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return tqdm.tqdm(
+        total=total_frames,
+        initial=initial_frames,
+        unit=" frames",
+        unit_scale=True,
+        dynamic_ncols=True,
+        smoothing=0.1,
+        file=sys.stdout,
+    )
 
 
 def _words(figures: Mapping[str, Any]) -> str:

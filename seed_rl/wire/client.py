@@ -5,6 +5,7 @@ On one event loop: a thread that waits for each stream would cost about as much 
 
 import asyncio
 import contextlib
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
@@ -24,6 +25,9 @@ from seed_rl.wire.protocol import (
 from seed_rl.wire.security import Security
 
 _PROBE_SECS = 5.0
+
+# A learner answers a hello at once, or after its patience with the one who had these environments before.
+HELLO_SECS = 30.0
 
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -68,12 +72,24 @@ class Stream:
         self._call, self._codec = call, codec
         self._frame = actions_frame(num_envs * codec.action_bytes)
 
-    async def introduce(self, hello: pb.Hello) -> None:
+    async def introduce(self, hello: pb.Hello, timeout_secs: float) -> None:
         """Sends a hello and waits until the learner has accepted or refused it, which `receive` says.
 
         Without the wait, a step could be on its way when the refusal comes, and gRPC would forget that one
-        over the step that it could not send.
+        over the step that it could not send. A stream that fails here is closed.
+
+        Raises:
+          LearnerGoneError: no answer in time.
         """
+        try:
+            await asyncio.wait_for(self._introduce(hello), timeout_secs)
+        except BaseException as error:
+            self.close()
+            if isinstance(error, asyncio.TimeoutError):
+                raise LearnerGoneError(f"no answer to a hello within {timeout_secs:g} s") from None
+            raise
+
+    async def _introduce(self, hello: pb.Hello) -> None:
         await self.send(pb.ActRequest(hello=hello).SerializeToString())
         await self._call.initial_metadata()
 
@@ -171,11 +187,35 @@ class Connection:
             )
         return description
 
-    async def open(self, identity: EnvironmentIdentity, hello: pb.Hello) -> Stream:
-        """Opens the stream of one environment group, and introduces the group."""
+    async def open(
+        self, identity: EnvironmentIdentity, hello: pb.Hello, timeout_secs: float = HELLO_SECS
+    ) -> Stream:
+        """Opens the stream of one environment group, and introduces the group.
+
+        Raises:
+          LearnerGoneError: no answer in time.
+        """
         stream = Stream(self._act(metadata=self._metadata), ActionCodec(identity.spec.action), hello.num_envs)
-        await stream.introduce(hello)
+        await stream.introduce(hello, timeout_secs)
         return stream
+
+    async def open_all(
+        self, identity: EnvironmentIdentity, hellos: Iterable[pb.Hello], timeout_secs: float = HELLO_SECS
+    ) -> list[Stream]:
+        """Opens the streams of an actor's groups: all of them or, if one fails, none.
+
+        Raises:
+          LearnerGoneError: no answer in time.
+        """
+        streams: list[Stream] = []
+        try:
+            for hello in hellos:
+                streams.append(await self.open(identity, hello, timeout_secs))
+        except BaseException:
+            for stream in streams:
+                stream.close()
+            raise
+        return streams
 
     async def close(self) -> None:
         """Closes the channel and with it every stream."""

@@ -15,10 +15,12 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Inference"].full_name
 # Room in a message besides the records: field tags, episodes, a hello with its settings.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
-# A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer.
+# A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer. Both time-outs are set:
+# gRPC waits for the longer one, and that of pings is a minute by default.
 _KEEPALIVE_OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 10_000),

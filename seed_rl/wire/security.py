@@ -3,11 +3,13 @@
 import dataclasses
 import hmac
 import ipaddress
+import logging
 import ssl
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import grpc
 
@@ -20,6 +22,8 @@ PEM_VARIABLES = {
     "tls_key": "SEED_RL_TLS_KEY",
     "tls_authority": "SEED_RL_TLS_AUTHORITY",
 }
+
+_log = logging.getLogger(__name__)
 
 _METADATA_KEY = "authorization"
 _SHORTEST_TOKEN = 16
@@ -48,7 +52,9 @@ class SecurityConfig(Options):
     token_file: str | None = option(
         None,
         f"File of the token that learner and actors share; by default the environment variable "
-        f"{TOKEN_VARIABLE}.",
+        f"{TOKEN_VARIABLE}. Addresses of one machine need none; without one, every user of the machine may "
+        "connect to the loopback device and to unix-abstract:NAME, and to unix:PATH whoever may enter its "
+        "directory.",
     )
     insecure: bool = option(
         False,
@@ -61,14 +67,15 @@ class SecurityConfig(Options):
             raise ValueError("--tls_certificate and --tls_key belong together; give both or neither.")
 
 
-class Security(NamedTuple):
-    """What is in the files. `token` is never part of a message to people."""
+@dataclasses.dataclass(frozen=True)
+class Security:
+    """What is in the files. `key` and `token` are never part of a message to people."""
 
     certificate: bytes | None = None
-    key: bytes | None = None
+    key: bytes | None = dataclasses.field(default=None, repr=False)
     authority: bytes | None = None
     server_name: str | None = None
-    token: str | None = None
+    token: str | None = dataclasses.field(default=None, repr=False)
 
     def server_credentials(self) -> grpc.ServerCredentials | None:
         """Of a learner; None: without TLS."""
@@ -93,13 +100,14 @@ class Security(NamedTuple):
 
 
 def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Security:
-    """Reads the files and the process's environment variables.
+    """Reads the files and the process's environment variables; warns of secrets that others can read.
 
     Raises:
       ValueError: one sentence; a file cannot be read, or does not hold what it should.
     """
     token, source = environment.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     if config.token_file is not None:
+        _warn_if_exposed("token_file", config.token_file)
         token, source = _read("token_file", config.token_file).decode("ascii", "replace"), config.token_file
     if token is not None:
         token = token.strip()
@@ -108,6 +116,8 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
                 f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or signs without "
                 "spaces; make one with: openssl rand -hex 32."
             )
+    if config.tls_key is not None:
+        _warn_if_exposed("tls_key", config.tls_key)
     sources, texts = {}, {}
     for flag, variable in PEM_VARIABLES.items():
         path = getattr(config, flag)
@@ -124,6 +134,11 @@ def check_listening(address: str, config: SecurityConfig, security: Security) ->
     Raises:
       ValueError: one sentence that says what to add.
     """
+    if security.authority is not None and security.certificate is None:
+        raise ValueError(
+            "--tls_authority alone gives a learner no TLS: give --tls_certificate and --tls_key as well, or "
+            f"leave it out ({PEM_VARIABLES['tls_authority']}, too)."
+        )
     if not _may_use(address, config, security.certificate, security.token):
         raise ValueError(
             f"--server_address={address} can be reached from other machines: give --tls_certificate, "
@@ -137,6 +152,12 @@ def check_connecting(address: str, config: SecurityConfig, security: Security) -
     Raises:
       ValueError: one sentence that says what to add.
     """
+    if security.certificate is not None and security.authority is None:
+        raise ValueError(
+            "--tls_certificate and --tls_key alone give an actor no TLS: give --tls_authority, from which "
+            "the learner's certificate must come, or leave them out "
+            f"({PEM_VARIABLES['tls_certificate']} and {PEM_VARIABLES['tls_key']}, too)."
+        )
     if not _may_use(address, config, security.authority, security.token):
         raise ValueError(
             f"--server_address={address} is on another machine: give --tls_authority and a token "
@@ -215,3 +236,13 @@ def _read(flag: str, path: str) -> bytes:
         return Path(path).read_bytes()
     except OSError as error:
         raise ValueError(f"--{flag}={path} cannot be read: {error.strerror}.") from error
+
+
+def _warn_if_exposed(flag: str, path: str) -> None:
+    """Warns of a secret that others can read. It is no error: those that a scheduler mounts often are."""
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        return  # Reading it says what is wrong.
+    if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
+        _log.warning("--%s=%s can be read by other users of this machine; chmod 600 ends that.", flag, path)

@@ -74,7 +74,7 @@ def join(unrolls):
     return Sample(*steps, state, tf.ones([len(unrolls)]))
 
 
-@pytest.mark.parametrize("lstm_size", [0, 32])
+@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     agent = make_agent(CATCH, unroll_length=10, lstm_size=lstm_size, mlp_sizes="64")
@@ -82,12 +82,13 @@ def test_learns_catch(lstm_size):
     assert learn(agent, lambda seed: Catch(10, 5, seed), 150, 3e-3) > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lstm_size,solved", [(32, True), (0, False)])
 def test_recalls_what_it_saw_only_with_a_memory(lstm_size, solved):
     keras.utils.set_random_seed(0)
     agent = make_agent(
         RECALL, unroll_length=10, lstm_size=lstm_size, mlp_sizes="32", use_last_action_and_reward=False
     )
-    mean_return = learn(agent, lambda seed: Recall(4, 2, seed), 100, 3e-3)
+    mean_return = learn(agent, lambda seed: Recall(4, 2, seed), 50, 3e-3)
     # Chance is a half; 200 episodes of chance reach 0.65 about once in 50,000 times.
     assert mean_return >= 0.95 if solved else mean_return < 0.65

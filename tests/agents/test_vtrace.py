@@ -1,5 +1,7 @@
 """The agent by itself: what it stores lines up with what its loss computes."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -38,9 +40,15 @@ def random_env(rng, truncations=False):
     return EnvOutput(reward, done, truncated, observation)
 
 
+@functools.lru_cache(maxsize=1)
+def traced_act(agent):
+    """One trace for all that a test plays."""
+    return tf.function(agent.act)
+
+
 def play(agent, action_spec, env, state):
     """The sample that acting step by step leaves behind, from `state` on."""
-    act = tf.function(agent.act)
+    act = traced_act(agent)
     prev_action, rows, current = tf.constant(action_spec.zeros(B)), [], state
     for t in range(T + 1):
         step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)

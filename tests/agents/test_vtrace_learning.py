@@ -32,7 +32,7 @@ def learn(agent, make, num_updates, learning_rate):
     return np.mean(games.returns[-200:])
 
 
-@pytest.mark.parametrize("lstm_size", [0, 32])
+@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     config = VTraceConfig(unroll_length=20, lstm_size=lstm_size, mlp_sizes="64", entropy_cost=0.01)
@@ -41,6 +41,7 @@ def test_learns_catch(lstm_size):
     assert mean_return > 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lstm_size,solved", [(32, True), (0, False)])
 def test_recalls_what_it_saw_only_with_a_memory(lstm_size, solved):
     keras.utils.set_random_seed(0)

@@ -1,4 +1,8 @@
-"""What every environment must keep to. A suite's test inherits `EnvironmentContract`."""
+"""What every environment must keep to.
+
+A suite's test inherits `EnvironmentContract`, once. Tests of the suite's other settings and games inherit
+`SettingsContract`: what they can break, without what is the same whatever the settings.
+"""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -48,8 +52,8 @@ def expected_outputs(
         yield float(reward), bool(terminated), bool(truncated), arrays(observation)
 
 
-class EnvironmentContract:
-    """Set `suite` and `config`; the other attributes where they do not fit."""
+class SettingsContract:
+    """What settings or a game can break. Set `suite` and `config`, and what else does not fit."""
 
     suite: ClassVar[Suite]
     config: ClassVar[EnvironmentConfig]
@@ -117,17 +121,6 @@ class EnvironmentContract:
             if terminated or truncated:
                 env.reset()
 
-    def test_the_first_output_starts_an_episode(self, make_batch):
-        output = make_batch([0, 1]).reset()
-        assert output.done.all()
-        assert not output.truncated.any()
-        assert not output.reward.any()
-
-    def test_step_before_reset_is_refused(self, make_batch):
-        batch = make_batch([0])
-        with pytest.raises(RuntimeError, match="reset"):
-            batch.step(random_actions(batch.spec.action, 1))
-
     def test_same_seeds_same_trajectory(self, make_batch):
         batches = [make_batch([3, 4]), make_batch([3, 4])]
         made = [self.play(batch) for batch in batches]
@@ -158,17 +151,6 @@ class EnvironmentContract:
                 output, _ = batch.step(action[None])
         assert (ends > 1) == self.episodes_end  # the first reset counts
 
-    def test_a_time_limit_truncates(self, make_env):
-        env = gymnasium.wrappers.TimeLimit(make_env(), max_episode_steps=3)
-        batch = BatchedEnvironment([env], environment_spec(env, self.config))
-        batch.reset()
-        outputs = []
-        for action in random_actions(batch.spec.action, 4):
-            output, _ = batch.step(action[None])
-            outputs.append((bool(output.done[0]), bool(output.truncated[0])))
-        assert outputs == [(False, False), (False, False), (False, True), (True, False)]
-        assert output.reward[0] == 0
-
     def test_observations_are_not_overwritten(self, make_env):
         env = make_env()
         leaves = observation_leaves(env.observation_space)
@@ -183,6 +165,32 @@ class EnvironmentContract:
 
     def test_the_spec_says_how_often_actions_repeat(self, make_batch):
         assert make_batch([0]).spec.num_action_repeats == self.config.num_action_repeats
+
+
+class EnvironmentContract(SettingsContract):
+    """All of it."""
+
+    def test_the_first_output_starts_an_episode(self, make_batch):
+        output = make_batch([0, 1]).reset()
+        assert output.done.all()
+        assert not output.truncated.any()
+        assert not output.reward.any()
+
+    def test_step_before_reset_is_refused(self, make_batch):
+        batch = make_batch([0])
+        with pytest.raises(RuntimeError, match="reset"):
+            batch.step(random_actions(batch.spec.action, 1))
+
+    def test_a_time_limit_truncates(self, make_env):
+        env = gymnasium.wrappers.TimeLimit(make_env(), max_episode_steps=3)
+        batch = BatchedEnvironment([env], environment_spec(env, self.config))
+        batch.reset()
+        outputs = []
+        for action in random_actions(batch.spec.action, 4):
+            output, _ = batch.step(action[None])
+            outputs.append((bool(output.done[0]), bool(output.truncated[0])))
+        assert outputs == [(False, False), (False, False), (False, True), (True, False)]
+        assert output.reward[0] == 0
 
     def test_close_twice(self, make_env, make_batch):
         for closable in (make_env(), make_batch([0, 1])):

@@ -11,7 +11,7 @@ from ale_py import roms  # noqa: E402
 from seed_rl.actor.statistics import EpisodeStatistics  # noqa: E402
 from seed_rl.environments.atari import SUITE, AtariConfig, make  # noqa: E402
 from seed_rl.environments.batched import make_batched  # noqa: E402
-from tests.environments.contract import EnvironmentContract  # noqa: E402
+from tests.environments.contract import EnvironmentContract, SettingsContract  # noqa: E402
 
 FIRE = 1
 
@@ -23,13 +23,13 @@ class TestPong(EnvironmentContract):
     episodes_end = False
 
 
-class TestBreakoutWithLives(EnvironmentContract):
+class TestBreakoutWithLives(SettingsContract):
     suite = SUITE
     config = AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False)
     agent_steps = 200
 
 
-class TestShortStickySeaquest(EnvironmentContract):
+class TestShortStickySeaquest(SettingsContract):
     suite = SUITE
     config = AtariConfig(
         game="Seaquest",

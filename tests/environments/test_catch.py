@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.catch import SUITE, CatchConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 
 class TestContract(EnvironmentContract):
@@ -12,7 +12,7 @@ class TestContract(EnvironmentContract):
     config = CatchConfig()
 
 
-class TestContractWithRepeats(EnvironmentContract):
+class TestContractWithRepeats(SettingsContract):
     suite = SUITE
     config = CatchConfig(rows=24, columns=7, num_action_repeats=2)
 

@@ -7,7 +7,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 
 class DictEnv(gymnasium.Env):
@@ -46,23 +46,21 @@ class TestCartPole(EnvironmentContract):
     config = GymConfig(game="CartPole-v1")
 
 
-class TestPendulum(EnvironmentContract):
+class TestPendulum(SettingsContract):
     suite = SUITE
     config = GymConfig(game="Pendulum-v1", num_action_repeats=2)
 
 
-class TestDict(EnvironmentContract):
+class TestDict(SettingsContract):
     suite = SUITE
     config = GymConfig(game="SeedRlDictUnlimited-v0")
 
 
-class TestTextGame(EnvironmentContract):
+class TestTextGame(SettingsContract):
     """Tuple of Discrete observations."""
 
     suite = SUITE
     config = GymConfig(game="Blackjack-v1")
-
-    test_a_time_limit_truncates = None  # games of a single agent step are usual
 
 
 def _episode(**options):

@@ -6,17 +6,19 @@ import sys
 import numpy as np
 import pytest
 
+from seed_rl.actor.config import ActorConfig
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.dmlab import ACTIONS, SUITE, DmlabConfig, make
 from seed_rl.environments.specs import environment_spec
 from seed_rl.flags.command_line import parse
+from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.presets import configs_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import make_sweep
 from seed_rl.types import Sample, flatten_spec
 from tests.environments import dmlab_double
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 LANGUAGE = "language_select_described_object"
 PAPER_LEVELS = (
@@ -42,7 +44,7 @@ class TestContract(EnvironmentContract):
 
 
 @pytest.mark.usefixtures("engine")
-class TestContractWithInstruction(EnvironmentContract):
+class TestContractWithInstruction(SettingsContract):
     suite = SUITE
     config = DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=1, width=24, height=16)
 
@@ -260,7 +262,8 @@ def preset():
 
     def parsed(*flags):
         path = configs_directory() / "dmlab_vtrace.flags"
-        return parse(["test", f"--flagfile={path}", *flags], "", [LearnerConfig])
+        elsewhere = (ActorConfig, LocalConfig)
+        return parse(["test", f"--flagfile={path}", *flags], "", [LearnerConfig], elsewhere=elsewhere)
 
     return parsed
 

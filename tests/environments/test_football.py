@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.football import SUITE, FootballConfig
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 gfootball = pytest.importorskip("gfootball")
 pytestmark = pytest.mark.football
@@ -18,7 +18,7 @@ class TestEmptyGoal(EnvironmentContract):
     suite, config, agent_steps = SUITE, EMPTY_GOAL, 120
 
 
-class TestLargeMatchWithCheckpoints(EnvironmentContract):
+class TestLargeMatchWithCheckpoints(SettingsContract):
     suite, agent_steps, episodes_end = SUITE, 20, False
     config = FootballConfig(map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2)
 

@@ -6,12 +6,12 @@ import pytest
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.classic import SUITE, GymConfig
 from seed_rl.environments.words import hash_words
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import SettingsContract
 
 pytest.importorskip("minigrid")
 
 
-class TestDoorKey(EnvironmentContract):
+class TestDoorKey(SettingsContract):
     suite, config = SUITE, GymConfig(game="minigrid:MiniGrid-DoorKey-5x5-v0", max_episode_frames=50)
 
 

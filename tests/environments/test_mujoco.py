@@ -5,16 +5,16 @@ import pytest
 
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.classic import SUITE, GymConfig
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import SettingsContract
 
 pytest.importorskip("mujoco")
 
 
-class TestHopper(EnvironmentContract):
+class TestHopper(SettingsContract):
     suite, config = SUITE, GymConfig(game="Hopper-v5")
 
 
-class TestHalfCheetah(EnvironmentContract):
+class TestHalfCheetah(SettingsContract):
     """Only its time limit, here a short one, ends an episode."""
 
     suite, config = SUITE, GymConfig(game="HalfCheetah-v5", max_episode_frames=100)

@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.environments import old_gym
 from seed_rl.environments.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 pytest.importorskip("gfootball", reason="gfootball brings the old gym, which does not install by itself")
 gym = old_gym.import_gym()
@@ -60,7 +60,7 @@ class TestOld(EnvironmentContract):
     suite, config = SUITE, GymConfig(game="SeedRlOld-v0")
 
 
-class TestOldWithALimit(EnvironmentContract):
+class TestOldWithALimit(SettingsContract):
     suite, config = SUITE, GymConfig(game="SeedRlOldLimited-v0")
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.recall import SUITE, RecallConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import EnvironmentContract, SettingsContract
 
 
 class TestContract(EnvironmentContract):
@@ -12,7 +12,7 @@ class TestContract(EnvironmentContract):
     config = RecallConfig(delay=3)
 
 
-class TestContractOfMoreCues(EnvironmentContract):
+class TestContractOfMoreCues(SettingsContract):
     suite = SUITE
     config = RecallConfig(delay=6, num_cues=4)
 

@@ -3,12 +3,12 @@ import pytest
 
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract
+from tests.environments.contract import SettingsContract
 
 STAGGERED = GymConfig(game="Pendulum-v1", max_episode_frames=50, staggered_start=True)
 
 
-class TestStaggered(EnvironmentContract):
+class TestStaggered(SettingsContract):
     suite, config = SUITE, STAGGERED
 
 

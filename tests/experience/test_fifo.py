@@ -7,6 +7,7 @@ from seed_rl.experience.fifo import Fifo, stack
 from seed_rl.experience.make import make_experience
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
 from tests.experience.threads import Thread
+from tests.waiting import wait_until
 
 S = 3
 
@@ -57,8 +58,8 @@ def test_insert_waits_for_room():
     fifo = Fifo(2, capacity=3)
     thread = Thread(fifo.insert, [unroll(n) for n in range(6)])
     assert numbers(fifo.sample()) == [0, 1]
-    thread.join(0.05)
-    assert thread.is_alive()  # 2 are out and 3 fill the queue: one waits.
+    # 2 are out and 3 fill the queue: one waits.
+    wait_until(lambda: fifo.figures() == {"queue_depth": 3.0} and thread.is_waiting(), "a full queue")
     assert numbers(fifo.sample()) == [2, 3]
     assert thread.finished()
     assert fifo.figures() == {"queue_depth": 2.0}
@@ -68,8 +69,8 @@ def test_sample_waits_for_a_full_batch():
     fifo, got = Fifo(2), []
     thread = Thread(lambda: got.append(numbers(fifo.sample())))
     fifo.insert([unroll(0)])
-    thread.join(0.05)
-    assert thread.is_alive()
+    wait_until(thread.is_waiting, "a sample that waits")
+    assert got == []
     fifo.insert([unroll(1)])
     assert thread.finished()
     assert got == [[0, 1]]
@@ -103,7 +104,6 @@ def test_capacity_below_a_batch_is_refused():
 def test_capacity_is_one_batch_unless_given():
     fifo = make_experience(FifoConfig(), 2, 2, 0, None, seed=0)
     thread = Thread(fifo.insert, [unroll(n) for n in range(3)])
-    thread.join(0.05)
-    assert thread.is_alive()
+    wait_until(lambda: fifo.figures() == {"queue_depth": 2.0} and thread.is_waiting(), "a full queue")
     fifo.sample()
     assert thread.finished()

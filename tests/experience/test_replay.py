@@ -14,6 +14,7 @@ from seed_rl.experience.replay import importance_weights
 from tests.experience import trajectories
 from tests.experience.threads import Thread
 from tests.experience.trajectories import Streams
+from tests.waiting import wait_until
 
 CONFIG = ReplayConfig(
     capacity=20,
@@ -103,6 +104,21 @@ def test_what_comes_out_is_what_came_in(length, burn_in, compression):
             seen.update(zip(sample.initial_state["core"][:, 0], versions.tolist(), strict=True))
     assert len(seen) > 80
     assert len(replay) == 20
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_an_unroll_that_arrives_after_those_of_a_newer_stream_is_not_joined_to_them(late):
+    """With two inference threads, one may still hold what the old stream has completed."""
+    streams = Streams(1, 4, 2)
+    old = streams.unrolls(0, 2)
+    streams.restart(0)
+    new = streams.unrolls(0, 3)
+    replay = make()
+    for unroll in (*new[: late + 1], old[1], *new[late + 1 :], old[0]):
+        replay.insert([unroll])
+    for _ in range(20):
+        sample, versions, _ = replay.sample()
+        assert_genuine(sample, streams.stored, versions)
 
 
 def test_asked_for_info_comes_back():
@@ -236,8 +252,7 @@ def test_nothing_is_drawn_before_the_minimum_size():
     streams = Streams(1, 4, 2)
     replay = filled(make(min_size=5, replay_ratio=3.0), streams.unrolls(0, 5))
     waiting = Thread(replay.sample)
-    waiting.join(0.05)
-    assert waiting.is_alive()
+    wait_until(waiting.is_waiting, "a sample that waits")
     filled(replay, streams.unrolls(0, 1))
     assert waiting.finished()
     assert waiting.error is None

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.experience import source
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.source import Source
 from seed_rl.types import AgentOutput, EnvOutput, Sample
@@ -91,3 +92,17 @@ def test_close_ends_the_thread_wherever_it_waits(end):
     closer.join(DEADLINE_SECS)
     assert not closer.is_alive()
     assert not source._thread.is_alive()
+
+
+def test_a_thread_that_does_not_end_is_named(monkeypatch, caplog):
+    unlock = threading.Event()
+
+    class Hanging(Numbered):
+        def sample(self):
+            unlock.wait()
+            raise ClosedError
+
+    monkeypatch.setattr(source, "_CLOSE_SECS", 0.05)
+    Source(Hanging(0)).close()
+    unlock.set()
+    assert "prefetch did not stop within 0.05 s" in caplog.text

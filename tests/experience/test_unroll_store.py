@@ -59,3 +59,24 @@ def test_reset_drops_the_unfinished_unroll_of_that_environment_only():
     got = [u for step in range(2, 6) for u in append(store, [1, 0], [100 + step, step])]
     assert [u.env.reward.tolist() for u in got] == [[0, 1, 2, 3], [102, 103, 104, 105]]
     assert [(u.env_id, u.first_step) for u in got] == [(0, 0), (1, 0)]
+
+
+def test_unrolls_before_and_after_a_reset_are_told_apart():
+    store = UnrollStore(2, 3)
+    first = [u for step in range(4) for u in append(store, [0, 1], [step, step])]
+    store.reset(np.array([1]))
+    second = [u for step in range(4, 11) for u in append(store, [0, 1], [step, step])]
+    told = [(u.env_id, u.stream, u.first_step) for u in first + second]
+    assert sorted(told) == [(0, 0, 0), (0, 0, 3), (0, 0, 6), (1, 0, 0), (1, 1, 0), (1, 1, 3)]
+
+
+def test_nothing_of_before_a_reset_is_left_in_an_unroll():
+    """Also not where the reset comes between two steps of the same unroll, at whatever step."""
+    for steps_before in range(1, 9):
+        store = UnrollStore(1, 3, burn_in=1)
+        for step in range(steps_before):
+            append(store, [0], [step])
+        store.reset(np.array([0]))
+        unrolls = [u for step in range(100, 112) for u in append(store, [0], [step])]
+        assert [u.env.reward[0] for u in unrolls] == [100, 103, 106]
+        assert all((u.env.reward >= 100).all() for u in unrolls)

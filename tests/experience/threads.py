@@ -1,5 +1,6 @@
 """Threads whose errors and ends tests can see."""
 
+import sys
 import threading
 
 DEADLINE_SECS = 20.0
@@ -18,6 +19,11 @@ class Thread(threading.Thread):
             self._function(*self._args)
         except Exception as error:
             self.error = error
+
+    def is_waiting(self):
+        """Whether it waits for a condition right now."""
+        frame = sys._current_frames().get(self.ident)
+        return frame is not None and frame.f_code is threading.Condition.wait.__code__
 
     def finished(self):
         self.join(DEADLINE_SECS)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from google.cloud.aiplatform_v1.types import HyperparameterTuningJob
 
 import seed_rl
 from gcp import estimate, jobs
@@ -18,6 +19,13 @@ CATCH = {"environment": "catch", "agent": "vtrace"}
 def make(path, **overrides):
     config = read_config(path, overrides)
     return config, jobs.make_jobs(config)
+
+
+def actor_arguments(job):
+    """What the containers of a job's actors are started with."""
+    is_search = isinstance(job.request, HyperparameterTuningJob)
+    spec = job.request.trial_job_spec if is_search else job.request.job_spec
+    return list(spec.worker_pool_specs[1].container_spec.args)
 
 
 @pytest.mark.parametrize(
@@ -140,11 +148,23 @@ def test_the_papers_scenarios_have_its_numbers():
     games = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
     atari, made = make(configs_directory() / "gcp" / "atari57.yaml", project="my-project")
     assert atari.each == {"game": games} and len(made) == 57
-    assert (atari.actors.replicas * atari.actors.processes, atari.actors.num_envs) == (610, 610)
+    assert atari.actors.num_envs == 62 * 5 * 2 == 610 + 10
+    assert {"--num_envs=620", "--num_eval_envs=10"} <= set(actor_arguments(made[0]))
     dmlab, made = make(configs_directory() / "gcp" / "dmlab.yaml", project="my-project")
     assert len(made) == 4 and dmlab.sweep.trials == 24
     assert (dmlab.actors.replicas, dmlab.actors.num_envs) == (26, 312)
     football, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
     assert len(made) == 2 and football.sweep.trials == 40
-    assert (football.actors.replicas, football.actors.num_envs) == (52, 624)
+    assert football.actors.num_envs == 39 * 8 * 2 == 624
     assert football.each == {"rewards": ["scoring", "scoring,checkpoints"]}
+
+
+@pytest.mark.parametrize("name", ["atari57", "dmlab", "football"])
+def test_the_papers_scenarios_fill_their_cores_and_hide_latency(name):
+    config, made = make(configs_directory() / "gcp" / f"{name}.yaml", project="my-project")
+    actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
+    # A process has one thread, so each core needs one, and a second environment to step while one waits.
+    assert actors.processes >= cores
+    assert actors.processes * actors.environments >= 2 * cores
+    assert "--num_env_groups=2" in actor_arguments(made[0])
+    assert actors.environments % 2 == 0

@@ -6,6 +6,8 @@ import pytest
 
 from seed_rl.runs import curves, record
 
+pytestmark = pytest.mark.slow
+
 SMALL = {
     "environment": "catch",
     "agent": "vtrace",

@@ -1,5 +1,6 @@
 """Alignment: whatever comes in whatever order, every unroll says who answered what, from which state."""
 
+import itertools
 import time
 
 import numpy as np
@@ -69,37 +70,37 @@ class World:
         self._groups = [
             np.arange(end - size, end, dtype=np.int32) for size, end in zip(groups, ends, strict=True)
         ]
-        self._leases = [self._lease(group, 1, is_new_run=True) for group in range(len(groups))]
-        self._first = [True] * len(groups)
+        self._keys, self._runs = itertools.count(), itertools.count(1)
+        self._leases = [self.lease(group, next(self._runs), is_new_run=True) for group in range(len(groups))]
         self.next_step = np.zeros(self.num_envs, np.int32)
         self.unrolls = [[] for _ in range(self.num_envs)]
 
     def rejoin(self, group, is_new_run):
-        """The group's stream begins anew; a new run begins a new count of steps, at the next thousand."""
-        self._leases[group] = self._lease(group, 2, is_new_run)
-        self._first[group] = True
+        """A new stream of the group; a new run begins a new count of steps, at the next thousand."""
+        run_id = next(self._runs) if is_new_run else self._leases[group].run_id
+        self._leases[group] = self.lease(group, run_id, is_new_run)
         ids = self._groups[group]
         if is_new_run:
             self.next_step[ids] = (self.next_step[ids] // 1000 + 1) * 1000
 
     def step(self, *groups):
         """One batch of these groups, in this order."""
-        answers, unrolls = self.core.process([self._request(group) for group in groups])
+        answers, unrolls = self.core.process([self.request(group) for group in groups])
         for group, answer in zip(groups, answers, strict=True):
             ids = self._groups[group]
             actions = ActionCodec(SPEC.action).decode(answer)
             np.testing.assert_array_equal(actions, action(ids, self.next_step[ids]))
             self.next_step[ids] += 1
-            self._first[group] = False
         self.version += 1
         for unroll in unrolls:
             self.unrolls[unroll.env.observation["env"][0]].append(unroll)
 
-    def _lease(self, group, run_id, is_new_run):
+    def lease(self, group, run_id, is_new_run):
         ids = self._groups[group]
-        return Lease(group, run_id, int(ids[0]), len(ids), is_new_run, is_restart=False)
+        return Lease(next(self._keys), run_id, int(ids[0]), len(ids), is_new_run, is_restart=False)
 
-    def _request(self, group):
+    def request(self, group):
+        """The group's next step."""
         ids = self._groups[group]
         zeros = np.zeros(len(ids))
         observation = {"env": ids, "step": self.next_step[ids]}
@@ -107,7 +108,7 @@ class World:
             zeros.astype(np.float32), self.next_step[ids] % 1000 == 0, zeros.astype(bool), observation
         )
         records = StepCodec(SPEC).encode(env)
-        return Request(self._leases[group], records, self._first[group], time.monotonic(), None)
+        return Request(self._leases[group], records, time.monotonic(), None)
 
 
 def random_batches(world, num_groups, num_batches, seed=0):
@@ -240,11 +241,11 @@ def test_table_resets_only_the_rows_it_is_told():
     codec = StepCodec(SPEC)
     batch = Rows(codec.record, 3)
     batch.fill([codec.encode(env)], ids)
-    _, _, nobodys = table.act(batch.rows)
+    _, _, nobodys, _ = table.act(batch.rows)
     assert nobodys["acted"].tolist() == []
     table.reset(np.int32([1]))
     batch.rows["starts"] = True
-    prev_action, _, states = table.act(batch.rows)
+    prev_action, _, states, _ = table.act(batch.rows)
     assert prev_action.tolist() == [action(0, 5), 0, action(2, 7)]
     assert states["acted"].tolist() == [1, 0, 1]
     assert states["saw"].tolist() == [5, -1, 7]
@@ -271,7 +272,7 @@ def test_an_op_and_a_call_of_the_function_are_the_same():
 def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     world = World([2, 1, 1, 2], 2, 0)
     world.step(0, 1, 2, 3)
-    requests = [world._request(group) for group in range(4)]
+    requests = [world.request(group) for group in range(4)]
     for group, change in ((1, {"reward": np.nan}), (3, {"done": True, "truncated": [False, True]})):
         records = np.frombuffer(requests[group].records, StepCodec(SPEC).record).copy()
         for name, value in change.items():
@@ -290,12 +291,14 @@ def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     assert all(isinstance(answer, BadStep) for answer in all_bad)
 
 
-def test_a_policy_that_is_not_finite_ends_inference_with_its_own_error():
-    world = World([2], 2, 0)
-    world.step(0)
-    world.next_step[:] = 10**8  # The witness's actions are as large.
-    with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
-        world.core.process([world._request(0)])
+def test_actions_out_of_range_are_refused():
+    world = World([2, 1], 2, 0)
+    world.step(0, 1)
+    world.next_step[1] = 10**8  # The witness's actions are as large.
+    answers, _ = world.core.process([world.request(0), world.request(1)])
+    assert isinstance(answers[0], BadStep)
+    assert "make the network overflow: 1." in answers[0].sentence
+    assert ActionCodec(SPEC.action).decode(answers[1]).tolist() == [action(2, 1)]
 
 
 def test_agent_steps_are_counted():

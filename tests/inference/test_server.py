@@ -9,10 +9,10 @@ import grpc
 import numpy as np
 import pytest
 
-from seed_rl.inference import service as service_module
 from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.server import InferenceServer
 from seed_rl.inference.service import BadStep
+from seed_rl.inference.silence import Limits
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -21,6 +21,7 @@ from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
 NUM_ENVS = 8
+NUM_EVAL_ENVS = 1
 MAX_GROUP = 4
 SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
 
@@ -32,7 +33,7 @@ def identity(name="catch", spec=SPEC, **settings):
 class Harness:
     """A server whose answer to an environment is the first number of its observation; -1 is a bad one."""
 
-    def __init__(self, address, stack):
+    def __init__(self, address, stack, **limits):
         self.address, self._stack = address, stack
         self.leases, self.episodes, self.requests = [], [], []
         self.answering = threading.Event()
@@ -46,6 +47,8 @@ class Harness:
             MAX_GROUP,
             self.leases.append,
             self.episodes.extend,
+            num_eval_envs=NUM_EVAL_ENVS,
+            limits=Limits(**limits),
         )
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
@@ -92,11 +95,21 @@ class Harness:
 
 
 @pytest.fixture
-def harness(tmp_path):
-    with contextlib.ExitStack() as clients:
-        harness = Harness(f"unix:{tmp_path}/socket", clients)
-        yield harness
-    harness.close()
+def open_harness(tmp_path):
+    """Opens the test's harness, with limits that are not the default."""
+    with contextlib.ExitStack() as servers, contextlib.ExitStack() as clients:
+
+        def start(**limits):
+            harness = Harness(f"unix:{tmp_path}/socket", clients, **limits)
+            servers.callback(harness.close)
+            return harness
+
+        yield start
+
+
+@pytest.fixture
+def harness(open_harness):
+    return open_harness()
 
 
 def step_of(*numbers, done=True):
@@ -162,7 +175,7 @@ def test_steps_get_their_own_actions(harness):
     assert b.receive().tolist() == [3, 4, 5]
     assert ask(a, 6, 7, done=False) == [6, 7]
     assert [lease.first_env for lease in harness.leases] == [0, 4]
-    assert sorted(r.lease.first_env for r in harness.requests if r.is_first) == [0, 4]
+    assert {r.lease.first_env for r in harness.requests} == {0, 4}
 
 
 def test_episodes_are_handed_on(harness):
@@ -203,16 +216,16 @@ def test_group_larger_than_a_batch_is_refused(harness):
     assert "A group of 5 environments exceeds the learner's --inference_batch_size=4" in sentence
 
 
-def test_slot_of_a_live_actor_is_refused_and_the_actor_plays_on(harness, monkeypatch):
-    monkeypatch.setattr(service_module, "_TAKEOVER_PATIENCE_SECS", 0.05)
+def test_slot_of_a_live_actor_is_refused_and_the_actor_plays_on(open_harness):
+    harness = open_harness(takeover_secs=0.05)
     first = harness.join(run_id=1)
     assert ask(first, 1, 2) == [1, 2]
     assert "Task 0 is taken by a live actor" in refusal(harness.join(run_id=2, first_env=1))
     assert ask(first, 3, 4, done=False) == [3, 4]
 
 
-def test_slot_of_an_actor_that_goes_is_given_to_the_next(harness, monkeypatch):
-    monkeypatch.setattr(service_module, "_TAKEOVER_PATIENCE_SECS", DEADLINE_SECS)
+def test_slot_of_an_actor_that_goes_is_given_to_the_next(open_harness):
+    harness = open_harness(takeover_secs=DEADLINE_SECS)
     first = harness.join(run_id=1)
     assert ask(first, 1, 2) == [1, 2]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
@@ -333,6 +346,11 @@ def test_tasks_are_leased_given_up_and_taken_again(harness):
     assert (taken.task, taken.must_restart) == (1, True)
 
 
+def test_the_second_actor_gets_the_evaluation_environments(harness):
+    leases = [harness.connect().lease_task(run_id, 2, -1, DEADLINE_SECS) for run_id in range(4)]
+    assert [lease.task for lease in leases] == [0, 3, 1, 2]
+
+
 def test_client_that_vanishes_in_mid_batch_harms_nobody(harness):
     good, bad = harness.join(run_id=1), harness.join(run_id=2, first_env=2)
     assert ask(good, 1, 2) == [1, 2]
@@ -372,14 +390,6 @@ def test_stop_with_a_reason_tells_actors_to_come_back(harness):
         ask(away, 3, 4, done=False)
     stopper.join(DEADLINE_SECS)
     assert not stopper.is_alive()
-
-
-def test_socket_of_a_killed_learner_is_replaced_but_a_file_is_not(harness, tmp_path):
-    path = tmp_path / "file"
-    path.write_text("precious")
-    with pytest.raises(ValueError, match=r"Cannot listen on --server_address=unix:.*exists and is no socket"):
-        InferenceServer(f"unix:{path}", identity(), 1, Batcher(1, 1.0), 1)
-    assert path.read_text() == "precious"
 
 
 def test_port_0_picks_a_free_port_and_a_used_one_is_refused():

@@ -1,7 +1,14 @@
+import time
+
 import numpy as np
 import pytest
 
-from seed_rl.inference.slots import RESERVATION_SECS, SlotRefusedError, Slots
+from seed_rl.inference.slots import (
+    LONGEST_RESERVATION_SECS,
+    RESERVATION_SECS,
+    SlotRefusedError,
+    Slots,
+)
 
 
 def test_lease_names_its_environments():
@@ -85,6 +92,57 @@ def test_a_reservation_ends_after_a_silence():
     with pytest.raises(SlotRefusedError):
         reserve(slots, 2, now=RESERVATION_SECS - 1)
     assert reserve(slots, 2, now=RESERVATION_SECS) == 0
+
+
+def test_a_reservation_that_is_overdue_is_given_away_last():
+    """Environments may take minutes to make: their task is kept while another is free."""
+    slots = Slots(6)
+    assert reserve(slots, 1, now=0.0) == 0
+    assert reserve(slots, 2, now=RESERVATION_SECS) == 1
+    assert reserve(slots, 3, now=RESERVATION_SECS) == 2
+    assert reserve(slots, 4, now=RESERVATION_SECS) == 0  # Nothing else is left.
+    with pytest.raises(SlotRefusedError):
+        reserve(slots, 1, now=RESERVATION_SECS)
+
+
+def test_a_reservation_is_forgotten_in_the_end():
+    slots = Slots(4)
+    assert reserve(slots, 1, now=0.0) == 0
+    assert reserve(slots, 2, now=LONGEST_RESERVATION_SECS - 1) == 1
+    assert reserve(slots, 3, now=LONGEST_RESERVATION_SECS) == 0
+
+
+def test_asking_again_does_not_keep_a_task_from_others_for_longer():
+    slots = Slots(2)
+    for now in range(int(RESERVATION_SECS)):
+        assert reserve(slots, 1, now=float(now)) == 0
+    assert reserve(slots, 2, now=RESERVATION_SECS) == 0
+
+
+@pytest.mark.parametrize(
+    ("num_eval_envs", "order"),
+    [(0, [0, 1, 2, 3, 4]), (1, [0, 4, 1, 2, 3]), (3, [0, 3, 4, 1, 2]), (9, [0, 1, 2, 3, 4])],
+)
+def test_evaluation_environments_get_an_actor_before_most_others(num_eval_envs, order):
+    slots = Slots(10, num_eval_envs)
+    assert [reserve(slots, run_id) for run_id in range(5)] == order
+
+
+def test_an_actor_keeps_its_task_though_evaluation_has_none():
+    slots = Slots(10, num_eval_envs=2)
+    assert reserve(slots, 1, task=2) == 2
+    assert reserve(slots, 1) == 2
+
+
+def test_thousands_of_actors_are_cheap():
+    """The cost of an actor must not grow with the square of their number: that took half an hour here."""
+    num_actors, deadline = 4096, time.monotonic() + 30.0
+    slots = Slots(num_actors)
+    for run_id in range(num_actors):
+        assert time.monotonic() < deadline, f"only {run_id} actors have their task"
+        task, _ = slots.reserve(run_id, 1, -1, 0.0)
+        slots.claim(run_id, task, task, 1)
+    assert len(slots.holders(0, num_actors)) == num_actors
 
 
 def test_a_reservation_ends_when_all_of_its_environments_are_claimed_and_then_given_up():

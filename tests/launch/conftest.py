@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+
+from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30.0
@@ -36,7 +37,7 @@ part.write_text(str(os.getpid()))
 part.rename(here / f"{name}.start.{{starts}}")
 def for_ever():
     while True:
-        time.sleep(3600)
+        signal.pause()
 """
 
 TIMING = {
@@ -48,13 +49,6 @@ TIMING = {
     "first_backoff": 0.05,
     "same_signal": 0.0,
 }
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + DEADLINE
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {DEADLINE:g} s for {what}"
-        time.sleep(0.02)
 
 
 def alive(pid):
@@ -104,6 +98,13 @@ class Run:
 
     def wait_for_file(self, name):
         wait_until((self.directory / name).exists, name)
+
+    def wait_for_line(self, beginning):
+        """Reads the output until there is a line that begins so, after `seed_rl: `."""
+        for line in self.process.stdout:
+            if line.startswith(f"seed_rl: {beginning}"):
+                return
+        raise AssertionError(f"the run ended without {beginning!r}")
 
     def signal(self, signum):
         self.process.send_signal(signum)

@@ -13,7 +13,7 @@ ADDRESS = "unix:/tmp/test.sock"
 
 @pytest.fixture
 def configs(tmp_path):
-    (tmp_path / "atari_vtrace_pong_small.flags").write_text(
+    (tmp_path / "atari_vtrace_small.flags").write_text(
         "--environment=atari\n--agent=vtrace\n--game=Pong\n--num_actors=3\n--env_batch_size=5\n--batch_size=8"
     )
     (tmp_path / "catch_vtrace_small.flags").write_text("--environment=catch\n--agent=vtrace\n--batch_size=4")
@@ -37,7 +37,7 @@ def flags_of(command):
 
 def test_no_argument_is_the_default_preset(configs):
     _, preset = plan.complete_arguments([], configs)
-    assert preset == configs / "atari_vtrace_pong_small.flags"
+    assert preset == configs / "atari_vtrace_small.flags"
     made = planned(configs)
     assert made.learner[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
     assert flags_of(made.learner) == {

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from seed_rl.launch.supervisor import Restarts, Timing, describe_exit
+from seed_rl.launch.supervisor import Restarts, Supervisor, Timing, describe_exit
 
 FOR_EVER = "for_ever()"
 
@@ -30,6 +30,51 @@ while not (here / "now").exists():
     time.sleep(0.01)
 """
 
+# The supervisor has taken notice of the end of the process with this name.
+WAIT_FOR_THE_END_OF = """
+def wait_for_the_end_of(name):
+    pid = int((here / f"{{name}}.start.1").read_text())
+    try:
+        while True:
+            os.kill(pid, 0)
+            time.sleep(0.01)
+    except ProcessLookupError:
+        return
+wait_for_the_end_of({!r})
+"""
+
+
+class FakeProcess:
+    """A process that runs until it is asked to end."""
+
+    log = None
+    seconds = 0.0
+
+    def __init__(self, name, error=None):
+        self.name, self.error, self.events, self.code = name, error, [], None
+
+    @property
+    def running(self):
+        return self.code is None
+
+    def start(self):
+        self.events.append("start")
+
+    def poll(self):
+        if self.error:
+            raise self.error
+        return self.code
+
+    def terminate(self):
+        self.events.append("terminate")
+        self.code = 0
+
+    def kill(self):
+        self.events.append("kill")
+
+    def last_line(self):
+        return ""
+
 
 def test_a_dead_learner_ends_the_run_with_its_own_error_last(start):
     run = start(
@@ -45,8 +90,9 @@ def test_a_dead_learner_ends_the_run_with_its_own_error_last(start):
 
 def test_a_dead_learner_counts_more_than_actors_that_die_of_it(start):
     dies_too = LEARNER_ENDS_WHEN_TOLD + "sys.exit(2)"
+    dies_last = WAIT_FOR_THE_END_OF.format("actor0") + "print('learner: dead', flush=True); sys.exit(4)"
     run = start(
-        LEARNER_ENDS_WHEN_TOLD + "time.sleep(0.1); print('learner: dead', flush=True); sys.exit(4)",
+        LEARNER_ENDS_WHEN_TOLD + dies_last,
         dies_too,
         verdict_grace=30.0,
     )
@@ -63,7 +109,7 @@ def test_a_killed_learner_is_named(start):
 
 
 def test_actors_end_by_themselves_after_a_finished_learner(start):
-    actor = LEARNER_ENDS_WHEN_TOLD + "time.sleep(0.1); (here / 'actor_ended').touch()"
+    actor = LEARNER_ENDS_WHEN_TOLD + WAIT_FOR_THE_END_OF.format("learner") + "(here / 'actor_ended').touch()"
     run = start(LEARNER_ENDS_WHEN_TOLD + "print('done', flush=True)", actor, finish_grace=30.0)
     run.pid("learner"), run.pid("actor0")
     (run.directory / "now").touch()
@@ -103,6 +149,37 @@ def test_a_killed_actor_is_started_again(start):
     code, output = run.end()
     assert code == 0
     assert "actor 0 was ended by SIGKILL; restart 1;" in output
+
+
+def test_a_restart_that_fails_is_tried_again(start):
+    log_becomes_a_directory = """
+if starts == 1:
+    log = here / "actor_0.log"
+    log.rename(here / "moved")
+    log.mkdir()
+    sys.exit(1)
+for_ever()
+"""
+    run = start(SAVES, log_becomes_a_directory, FOR_EVER)
+    run.wait_for_file("ready")
+    run.wait_for_line("actor 0 could not be started ([Errno 21] Is a directory:")
+    run.wait_for_line("actor 0 could not be started ([Errno 21] Is a directory:")
+    (run.directory / "actor_0.log").rmdir()
+    run.pid("actor0", start=2)
+    run.signal(signal.SIGTERM)
+    assert run.end()[0] == 0
+    assert (run.directory / "checkpoint").exists()
+    assert not (run.directory / "actor1.start.2").exists()
+
+
+def test_an_error_of_the_supervisor_ends_the_learner_with_a_checkpoint():
+    learner, actor = FakeProcess("the learner"), FakeProcess("actor 0", OSError("Too many open files"))
+    said = []
+    with pytest.raises(OSError, match="Too many open files"):
+        Supervisor(learner, [actor], say=said.append).run()
+    assert learner.events[:3] == ["start", "terminate", "kill"]
+    assert actor.events == ["start", "kill"]
+    assert said == ["stopping because of an error; the learner writes a checkpoint."]
 
 
 def test_what_a_dead_actor_started_dies_with_it(start):
@@ -200,13 +277,14 @@ def test_a_second_signal_hurries(start):
 
 
 def test_signals_of_a_closing_terminal_count_once(start):
-    run = start(
-        SAVES.replace('(here / "checkpoint")', 'time.sleep(0.3); (here / "checkpoint")'), same_signal=30.0
-    )
+    waits_for_the_second = 'while not (here / "second").exists(): time.sleep(0.01)'
+    save = "def save(*_):"
+    run = start(SAVES.replace(save, f"{save}\n    {waits_for_the_second}"), same_signal=30.0)
     run.wait_for_file("ready")
     run.signal(signal.SIGHUP)
     assert run.process.stdout.readline().startswith("seed_rl: stopping;")
     run.signal(signal.SIGHUP)
+    (run.directory / "second").touch()
     assert run.end()[0] == 0
     assert (run.directory / "checkpoint").exists()
 

@@ -133,9 +133,49 @@ def test_a_crashed_actor_is_started_again_until_all_have_ended_well(tmp_path, ca
     assert "child 0 ended with exit code 3; it is started again" in capsys.readouterr().err
 
 
+def test_a_restart_that_fails_is_tried_again(tmp_path, monkeypatch, capsys):
+    mark = tmp_path / "started"
+    (child,) = children(
+        tmp_path, f"p = Path({str(mark)!r}); ran = p.exists(); p.touch(); exit(0 if ran else 3)"
+    )
+    start, errors = child.start, [None, OSError("No space left on device"), None]
+
+    def start_fails_once():
+        if error := errors.pop(0):
+            raise error
+        start()
+
+    monkeypatch.setattr(child, "start", start_fails_once)
+    assert vertex.run([child], TIMING, restarting=True) == 0
+    assert "child 0 could not be started (No space left on device);" in capsys.readouterr().err
+
+
+def test_an_error_of_the_launcher_lets_the_learner_write_a_checkpoint(tmp_path, monkeypatch):
+    ready, mark = tmp_path / "ready", tmp_path / "checkpoint"
+    learner = f"""
+import signal
+def stop(*_):
+    Path({str(mark)!r}).touch()
+    raise SystemExit(0)
+signal.signal(signal.SIGTERM, stop)
+Path({str(ready)!r}).touch()
+while True:
+    signal.pause()
+"""
+
+    def fail(*_):
+        if ready.exists():
+            raise OSError("Too many open files")
+
+    monkeypatch.setattr(vertex, "_failed", fail)
+    with pytest.raises(OSError, match="Too many open files"):
+        vertex.run(children(tmp_path, learner), TIMING, restarting=False)
+    assert mark.exists()
+
+
 @pytest.mark.parametrize(("restarting", "code"), [(True, 2), (False, 3)])
 def test_a_child_that_failed_for_good_ends_all(tmp_path, restarting, code):
-    started = children(tmp_path, f"exit({code})", "import time; time.sleep(3600)")
+    started = children(tmp_path, f"exit({code})", "import signal; signal.pause()")
     assert vertex.run(started, TIMING, restarting) == code
     assert not started[1].running
 

@@ -4,12 +4,15 @@ import numpy as np
 import pytest
 
 from seed_rl.inference.slots import Lease
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
-def figures(repeats=4, env_frames=0, seconds=0.0, episodes=0, num_training_envs=2, recent=None):
-    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs, recent)
+def figures(
+    repeats=4, env_frames=0, seconds=0.0, episodes=0, num_training_envs=2, evaluation_window=20, recent=None
+):
+    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs, evaluation_window, recent)
 
 
 def episode(number, agent_steps=10, env=0):
@@ -38,14 +41,15 @@ def test_means_are_over_the_last_hundred_episodes():
     assert found.take(0, 0)["mean_return"] == pytest.approx(49.5)  # The window outlives the period.
 
 
-def test_evaluation_is_reported_apart_and_by_its_last_twenty_episodes():
-    found = figures()
+@pytest.mark.parametrize("window", [LearnerConfig().evaluation_window, 200])
+def test_evaluation_is_reported_separately_and_over_its_window(window):
+    found = figures(evaluation_window=window)
     found.on_episodes([episode(1, env=1), episode(3, env=0)])
     assert "mean_evaluation_return" not in found.take(0, 0)
     found.on_episodes([episode(1000, env=3)])
-    found.on_episodes(episode(n, env=2 + n % 2) for n in range(20))
+    found.on_episodes(episode(n, env=2 + n % 2) for n in range(window))
     taken = found.take(0, 0)
-    assert taken["mean_evaluation_return"] == pytest.approx(9.5)
+    assert taken["mean_evaluation_return"] == pytest.approx((window - 1) / 2)
     assert (taken["mean_return"], taken["episodes"]) == (2, 2)
 
 
@@ -91,9 +95,18 @@ def test_a_resumed_run_keeps_the_recent_episodes():
         assert got[name] == want[name]
 
 
-@pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20)])
+@pytest.mark.parametrize(("evaluation_window", "kept"), [(200, 20), (5, 5)])
+def test_a_resumed_run_may_have_another_window(evaluation_window, kept):
+    before = figures()
+    before.on_episodes(episode(n, env=2) for n in range(20))
+    after = figures(evaluation_window=evaluation_window, recent=before.recent)
+    assert after.recent["evaluation"] == list(range(20))[-kept:]
+    assert (after.settled_return(1) is None) == (evaluation_window > 20)
+
+
+@pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20), (1, 200)])
 def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
-    run = figures(num_training_envs=1)
+    run = figures(num_training_envs=1, evaluation_window=window)
     ids = 1 if num_eval_envs else 0
     run.on_episodes([episode(i, env=ids) for i in range(window - 1)])
     assert run.settled_return(num_eval_envs) is None
@@ -101,3 +114,23 @@ def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
     assert run.settled_return(num_eval_envs) == pytest.approx(
         np.mean([episode(i).episode_return for i in [*range(1, window - 1), window, window + 1]])
     )
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20)])
+def test_a_return_that_is_not_finite_does_not_count(bad, num_eval_envs, window):
+    run = figures(num_training_envs=1)
+    ids = 1 if num_eval_envs else 0
+    good = [episode(i, env=ids) for i in range(window)]
+    run.on_episodes([good[0], episode(bad, env=ids), *good[1:]])
+    want = np.mean([e.episode_return for e in good])
+    assert run.settled_return(num_eval_envs) == pytest.approx(want)
+    name = "mean_evaluation_return" if num_eval_envs else "mean_return"
+    assert run.take(0, 0)[name] == pytest.approx(want)
+
+
+def test_a_checkpoint_with_returns_that_are_not_finite_is_repaired():
+    saved = {"training": [[float("nan"), 3], [2.0, 3]], "evaluation": [float("inf"), 4.0]}
+    run = figures(num_training_envs=1, recent=saved)
+    assert run.recent == {"training": [(2.0, 3)], "evaluation": [4.0]}
+    assert (run.take(0, 0)["mean_return"], run.take(0, 0)["mean_evaluation_return"]) == (2.0, 4.0)

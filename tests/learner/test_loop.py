@@ -1,5 +1,6 @@
 """The learner serves any agent: here a bandit of a few lines, with real actors in threads."""
 
+import contextlib
 import json
 import threading
 
@@ -12,7 +13,9 @@ from seed_rl.actor.loop import Actor
 from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
 from seed_rl.environments.catch import SUITE, CatchConfig
 from seed_rl.environments.specs import environment_spec
+from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import FifoConfig, ReplayConfig
+from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.types import AgentOutput
@@ -20,6 +23,7 @@ from seed_rl.wire.protocol import EnvironmentIdentity
 
 DEADLINE_SECS = 60.0
 NUM_ACTORS, ENVS_PER_ACTOR = 2, 2
+serve = InferenceCore.serve
 ENVIRONMENT = CatchConfig(rows=4, columns=3, num_action_repeats=2)
 
 
@@ -73,12 +77,20 @@ class Replayer(Bandit):
         return output._replace(priority=1000.0 * tf.ones_like(output.loss) + 0.0 * output.loss)
 
 
+class Collapsed(Bandit):
+    """Says that it does not explore."""
+
+    def loss(self, sample):
+        output = super().loss(sample)
+        return output._replace(metrics={**output.metrics, "entropy": tf.constant(0.0)})
+
+
 class Players:
     """Actors in threads, as they would be in processes."""
 
-    def __init__(self, address):
+    def __init__(self, address, tasks=("0", "1"), envs=ENVS_PER_ACTOR):
         self.errors = []
-        self._threads = [threading.Thread(target=self._play, args=(address, i)) for i in range(NUM_ACTORS)]
+        self._threads = [threading.Thread(target=self._play, args=(address, task, envs)) for task in tasks]
         for thread in self._threads:
             thread.daemon = True
             thread.start()
@@ -88,10 +100,8 @@ class Players:
             thread.join(DEADLINE_SECS)
         return not any(thread.is_alive() for thread in self._threads)
 
-    def _play(self, address, task):
-        config = ActorConfig(
-            address, str(task), ENVS_PER_ACTOR, num_env_groups=2, connect_timeout_secs=DEADLINE_SECS
-        )
+    def _play(self, address, task, envs):
+        config = ActorConfig(address, task, envs, num_env_groups=envs, connect_timeout_secs=DEADLINE_SECS)
         actor = Actor(config, "catch", SUITE, ENVIRONMENT)
         try:
             actor.run()
@@ -189,7 +199,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
 
 def test_a_replay_agent_takes_the_place_of_a_queue_agent(logdir):
     players, agent = Players(f"unix:{logdir.parent}/socket"), Replayer()
-    training = learner(logdir, 1200, agent)
+    training = learner(logdir, 1200, agent, evaluation_window=1)
     assert training.run(never)
     assert players.finished()
     assert players.errors == []
@@ -197,9 +207,19 @@ def test_a_replay_agent_takes_the_place_of_a_queue_agent(logdir):
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 50
     assert last["replay_ratio"] == pytest.approx(1, rel=0.1)
-    assert {"mean_return", "mean_evaluation_return"} <= last.keys()
+    assert "mean_return" in last
+    assert last["mean_evaluation_return"] in (-1.0, 1.0)  # Of one episode.
     priorities = training._experience._tree.get(np.arange(50))
     assert set(priorities) == {1.0, 1000.0}  # As they came in, and after they were trained on.
+
+
+def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
+    """There is room for four, and the last environment is the one that evaluates."""
+    players = Players(f"unix:{logdir.parent}/socket", tasks=["auto"] * 2, envs=1)
+    assert learner(logdir, 400, Replayer()).run(never)
+    assert players.finished()
+    assert players.errors == []
+    assert any("mean_evaluation_return" in line for line in metrics(logdir))
 
 
 @pytest.mark.parametrize("agent_class", [Bandit, Replayer])
@@ -217,6 +237,41 @@ def test_a_spoilt_network_is_never_saved(logdir, agent_class):
     assert 0 < agent.updates_seen.numpy() <= 6
     assert np.isfinite(agent.logits.numpy()).all()
     assert following.run(never)
+    assert players.finished()
+    assert players.errors == []
+
+
+def test_a_run_that_learns_badly_says_so_once(logdir, capsys):
+    players = Players(f"unix:{logdir.parent}/socket")
+    assert learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6).run(never)  # Reports after each update.
+    assert players.finished()
+    assert capsys.readouterr().out.count("entropy has collapsed") == 1
+
+
+def serve_and_fail(core, batcher, deliver):
+    """Serves as ever, and dies when it is to end."""
+    with contextlib.suppress(ClosedError):
+        serve(core, batcher, deliver)
+    raise RuntimeError("too late")
+
+
+def test_an_error_after_the_last_look_is_raised_and_the_checkpoint_stays(logdir, monkeypatch):
+    monkeypatch.setattr(InferenceCore, "serve", serve_and_fail)
+    players = Players(f"unix:{logdir.parent}/socket")
+    with pytest.raises(RuntimeError, match="too late"):
+        learner(logdir, 400).run(never)
+    assert players.finished()
+    assert players.errors == []
+    assert learner(logdir, 400).resumed_from is not None
+
+
+def test_the_error_that_ended_training_is_the_one_that_is_raised(logdir, monkeypatch):
+    monkeypatch.setattr(InferenceCore, "serve", serve_and_fail)
+    players = Players(f"unix:{logdir.parent}/socket")
+    with pytest.raises(FloatingPointError):
+        learner(logdir, 400, Bandit(spoilt_from=2)).run(never)
+    monkeypatch.undo()
+    assert learner(logdir, 400).run(never)
     assert players.finished()
     assert players.errors == []
 

@@ -1,6 +1,7 @@
 """The trunk's state and extra inputs; tests/networks/test_actor_critic.py runs it over time."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from seed_rl.networks.config import NetworkConfig
@@ -27,13 +28,27 @@ def test_state_is_only_what_is_needed():
 
 def test_last_action_and_reward():
     env = EnvOutput(tf.constant([[0.5, -7.0, 3.0]]), tf.constant([[False, False, True]]), None, None)
-    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env)
+    output = last_action_and_reward(ACTION, tf.constant([[1, 3, 2]]), env, 1.0)
     np.testing.assert_array_equal(output, [[[0, 1, 0, 0, 0.5], [0, 0, 0, 1, -1], [0, 0, 0, 0, 0]]])
+
+
+@pytest.mark.parametrize(
+    ("options", "reward"),
+    [({}, -1.0), ({"max_abs_last_reward": 5.0}, -5.0), ({"max_abs_last_reward": 0.0}, -7.0)],
+)
+def test_the_last_reward_is_clipped_as_the_settings_say(options, reward):
+    network = trunk(lstm_size=0, mlp_sizes="", **options)
+    _, env, state = network.example()
+    env = env._replace(reward=tf.constant([[-7.0]]), done=tf.constant([[False]]))
+    features, _ = network.unroll(tf.constant([[2]]), env, state)
+    np.testing.assert_array_equal(features[0, 0, -5:], [0, 0, 1, 0, reward])
 
 
 def test_last_action_of_multi_discrete_and_box():
     env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
-    multi = last_action_and_reward(ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env)
+    multi = last_action_and_reward(
+        ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env, 1.0
+    )
     np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
-    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env)
+    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env, 1.0)
     np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])

@@ -67,12 +67,18 @@ def write_run(
 
 
 def make_record(name="run", game="Pong", agent="vtrace", environment="atari", learner=None, **settings):
-    """A record in memory; `settings` are the agent's, those left out of the record are not in it."""
-    identity = {
-        "environment": {"name": environment, "settings": {} if game is None else {"game": game}},
-        "agent": {"name": agent, "network": {}},
-    }
-    return RunRecord(name, identity, settings, {"logdir": name, **(learner or {})}, {})
+    """A record in memory; `settings` are the agent's, those left out are at their defaults."""
+    content = record.completed(
+        {
+            "identity": {
+                "environment": {"name": environment, "settings": {} if game is None else {"game": game}},
+                "agent": {"name": agent, "network": {}},
+            },
+            "settings": {"agent": settings, "learner": {"logdir": name, **(learner or {})}},
+        }
+    )
+    agent_settings, learner_settings = content["settings"]["agent"], content["settings"]["learner"]
+    return RunRecord(name, content["identity"], agent_settings, learner_settings, {})
 
 
 def make_curve(frames, values, seconds=None):

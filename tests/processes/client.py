@@ -42,13 +42,15 @@ class HandWrittenActor:
             setattr(hello, name, value)
         return pb.ActRequest(hello=hello)
 
-    def step(self, num_envs, reward=0.0, done=True):
-        """A step of the right size."""
+    def step(self, num_envs, reward=0.0, done=True, observation=0, episodes=()):
+        """A step of the right size; all arrays of the observation are filled with `observation`."""
         fields = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
         fields += [(f"o{i}", o.dtype, tuple(o.shape)) for i, o in enumerate(self.description.observation)]
         records = np.zeros(num_envs, np.dtype(fields))
         records["reward"], records["done"] = reward, done
-        return pb.ActRequest(step=pb.Step(records=records.tobytes()))
+        for name, *_ in fields[3:]:
+            records[name] = observation
+        return pb.ActRequest(step=pb.Step(records=records.tobytes(), episodes=episodes))
 
     def talk(self, *requests):
         """Says a hello and steps, each after the answer to the one before: (answers, status, sentence)."""

@@ -1,20 +1,21 @@
 """Real learner, actor and launcher processes on unix sockets in temporary directories with short paths."""
 
 import collections
+import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.waiting import DEADLINE_SECS, wait_until
+
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_SECS = 120.0
 
 # Small enough to start and train fast, and the same wherever a run is gone on with.
 SMALL = (
@@ -26,15 +27,6 @@ SMALL = (
     "--intra_op_threads=1",
     "--log_period_secs=0.25",
 )
-
-
-def wait_until(condition, what, seconds=DEADLINE_SECS):
-    """Polls until `condition()` is true and returns what it gave; `what` says what was missing."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"waited {seconds:g} s for {what() if callable(what) else what}"
-        time.sleep(0.05)
-    return found
 
 
 class Process:
@@ -61,6 +53,10 @@ class Process:
     @property
     def last_line(self) -> str:
         return (self.output.strip().splitlines() or [""])[-1]
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
 
     @property
     def running(self) -> bool:
@@ -200,13 +196,31 @@ FinishedRun = collections.namedtuple("FinishedRun", "house exit_code output")
 
 
 @pytest.fixture(scope="session")
-def finished_run(open_house):
-    """A complete run of catch by the launcher on its preset, with fewer frames."""
+def finished_run(open_house, tmp_path_factory, worker_id):
+    """A complete run of catch by the launcher on its preset, with fewer frames.
+
+    It is trained once, whatever the number of pytest's worker processes; each of them has a copy of its own.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = (base if worker_id == "master" else base.parent) / "finished_run"
+    shared.mkdir(exist_ok=True)
+    with open(shared / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Until the file is closed, at the latest when the process ends.
+        if not (shared / "exit_code").exists():
+            _train(open_house(), shared)
     house = open_house()
+    shutil.copytree(shared / "run", house.logdir)
+    return FinishedRun(house, int((shared / "exit_code").read_text()), (shared / "output").read_text())
+
+
+def _train(house: House, shared: Path) -> None:
+    """Leaves the run directory, the output and the exit code in `shared`; the exit code comes last."""
     run = house.start(
         "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=120000"
     )
-    try:
-        return FinishedRun(house, run.end(seconds=280), run.output)
-    finally:
-        run.kill()
+    exit_code = run.end(seconds=280)
+    assert house.logdir.is_dir(), run.output
+    shutil.copytree(house.logdir, shared / "run", dirs_exist_ok=True)
+    (shared / "output").write_text(run.output)
+    (shared / "exit_code").write_text(str(exit_code))
+    house.close()

@@ -1,11 +1,16 @@
 """Actors that do not fit, lie, die or freeze: the learner and the other actors go on."""
 
+import re
 import signal
 
 import grpc
+import numpy as np
 import pytest
 
+from seed_rl.wire.generated import inference_pb2 as pb
 from tests.processes.client import HandWrittenActor
+
+pytestmark = pytest.mark.slow
 
 # How long the learner waits for a frozen actor. Much longer than a step: waiting for it in every batch would
 # bring the others to two batches a second.
@@ -65,6 +70,16 @@ def mean_rate(house, periods):
     return (end["agent_steps"] - start["agent_steps"]) / (end["seconds"] - start["seconds"])
 
 
+def reaches(house, rate):
+    """Waits for so many agent steps a second.
+
+    A busy machine may need several tries. A learner that waits for gRPC's keepalive (30 s) is too late.
+    """
+    house.wait_until(
+        lambda: mean_rate(house, periods=8) > rate, f"{rate:.0f} agent steps a second", seconds=15
+    )
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -74,7 +89,7 @@ def mean_rate(house, periods):
             ["--task=4"],
             ["Task 4 is out of range", "0 to 15", "lower --task", "raise the learner's --num_envs"],
         ),
-        (["--task=1"], ["Task 1 is taken by a live actor", "another --task"]),
+        (["--task=1", "--connect_timeout_secs=5"], ["Task 1 is taken by a live actor", "another --task"]),
         (["--env_batch_size=128"], ["128 environments exceeds the learner's --inference_batch_size=64"]),
     ],
     ids=lambda value: "".join(value) if value[0].startswith("--") else "",
@@ -124,6 +139,71 @@ def test_a_reward_that_is_no_number_ends_its_stream(goes_on, guest, value):
     assert sentence.startswith("The reward of environment 1 of the message is NaN or infinite")
 
 
+def huge(rng, shape):
+    """Random bytes as float32, without those that are NaN or infinite."""
+    values = np.frombuffer(rng.bytes(4 * int(np.prod(shape))), np.float32).reshape(shape)
+    return np.where(np.isfinite(values), values, np.float32(3e38))
+
+
+def refused_for_overflow(guest, rng):
+    """A stream that plays one good step, and then random bytes until it is refused: the sentence."""
+    shape = (4, *guest.description.observation[0].shape)
+    noise = [guest.step(4, done=False, observation=huge(rng, shape)) for _ in range(30)]
+    _, status, sentence = guest.talk(guest.hello(**GUEST), guest.step(4), *noise)
+    assert status is grpc.StatusCode.INVALID_ARGUMENT
+    return sentence
+
+
+def test_observations_that_make_the_network_overflow_end_their_stream(goes_on, guest):
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        sentence = refused_for_overflow(guest, rng)
+        assert re.match(
+            r"The observations or rewards of these environments make the network overflow: "
+            r"(8|9|10|11)(, (9|10|11))*\. Check them",
+            sentence,
+        )
+
+
+def test_normalized_observations_overflow_at_their_own_stream_s_cost_too(house):
+    """Running statistics of what the rogue says would make the whole network overflow."""
+    live = house.learner("--normalize_observations")
+    actor = house.actor(0)
+    house.wait_for_metrics(lambda line: line["updates"] > 5, live)
+    guest = HandWrittenActor(house.address)
+    rng, step = np.random.default_rng(0), guest.step(4, observation=1.0)
+    too_large = guest.step(4, done=False, observation=1e20)
+    for _ in range(5):
+        assert "overflow" in refused_for_overflow(guest, rng)
+        _, status, _ = guest.talk(guest.hello(**GUEST), step, too_large)
+        assert status is grpc.StatusCode.INVALID_ARGUMENT
+    guest.close()
+    before = house.metrics()[-1]
+    house.wait_for_metrics(lambda line: line["updates"] > before["updates"] + 20, live)
+    assert actor.running
+    assert "Traceback" not in live.output
+
+
+@pytest.mark.parametrize(
+    ("episode", "words"),
+    [
+        ({"env": 0, "episode_return": 1.0}, "environment 0 was reported on a stream of environments 8 to 11"),
+        ({"env": 10**6, "episode_return": 1.0}, "environment 1000000 was reported"),
+        ({"env": 8, "episode_return": float("nan")}, "environment 8 is NaN or infinite"),
+        ({"env": 8, "agent_steps": -5}, "cannot have -5 agent steps"),
+    ],
+)
+def test_episodes_that_cannot_be_end_their_stream_and_do_not_count(playing, goes_on, guest, episode, words):
+    bad = guest.step(4, episodes=[pb.Episode(env=9, episode_return=1e6), pb.Episode(**episode)])
+    answers, status, sentence = guest.talk(guest.hello(**GUEST), guest.step(4), bad)
+    assert [len(actions) for actions in answers] == [4 * 4]
+    assert status is grpc.StatusCode.INVALID_ARGUMENT
+    assert words in sentence
+    line = playing.wait_for_metrics(lambda line: True, playing.live, after=len(playing.metrics()) + 1)
+    assert "mean_evaluation_return" not in line
+    assert -1.0 <= line["mean_return"] <= 1.0
+
+
 @pytest.mark.parametrize("num_envs", [0, 3, 5])
 def test_a_wrong_number_of_bytes_ends_its_stream(goes_on, guest, num_envs):
     answers, status, sentence = guest.talk(guest.hello(**GUEST), guest.step(4), guest.step(num_envs))
@@ -158,11 +238,11 @@ def test_a_frozen_actor_costs_the_others_nothing_and_comes_back(playing, goes_on
     frozen.signal(signal.SIGSTOP)
     try:
         # Half of the steps were the frozen actor's. A time-out per batch would leave 8 steps a second.
-        assert mean_rate(playing, periods=8) > max(0.4 * both / 2, 2 * 4 / (TIMEOUT_MS / 1e3))
+        reaches(playing, max(0.4 * both / 2, 2 * 4 / (TIMEOUT_MS / 1e3)))
     finally:
         frozen.signal(signal.SIGCONT)
     # The other one alone may be faster than its share; back again is what both reach together.
-    assert mean_rate(playing, periods=8) > 0.4 * both
+    reaches(playing, 0.4 * both)
     assert frozen.running and "away" not in frozen.output
 
 
@@ -171,7 +251,7 @@ def test_a_killed_actor_costs_the_others_nothing_and_its_successor_is_counted(pl
     playing.actors[1].signal(signal.SIGKILL)
     playing.actors[1].end()
     restarts = playing.metrics()[-1]["actor_restarts"]
-    assert mean_rate(playing, periods=8) > max(0.4 * both / 2, 2 * 4 / (TIMEOUT_MS / 1e3))
+    reaches(playing, max(0.4 * both / 2, 2 * 4 / (TIMEOUT_MS / 1e3)))
     playing.actors[1] = playing.actor(1)
     playing.wait_for_metrics(
         lambda line: line["actor_restarts"] == restarts + 1, playing.live, after=len(playing.metrics())

@@ -1,5 +1,9 @@
 """An actor whose environment keeps failing ends with its name; the learner and the other actors go on."""
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 ENVIRONMENT = """
 import sys
 import gymnasium

@@ -2,6 +2,10 @@
 
 import signal
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 
 def test_actors_outlive_learners_and_end_with_the_training(house):
     learner = house.learner("--save_checkpoint_secs=1")

@@ -2,6 +2,10 @@
 
 import signal
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 SETTINGS = (
     "--agent=r2d2",
     "--burn_in=2",

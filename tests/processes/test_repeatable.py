@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+pytestmark = pytest.mark.slow
+
 # Of when something happened, or of a period, whose end is a matter of time.
 TIMES = ("seconds", "frames_per_second", "learner_memory_mib", "latency", "policy_lag")
 

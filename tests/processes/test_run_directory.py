@@ -3,8 +3,12 @@
 import hashlib
 import json
 import shutil
+import signal
+import socket
 
 import pytest
+
+pytestmark = pytest.mark.slow
 
 
 def contents(directory):
@@ -67,3 +71,40 @@ def test_a_first_checkpoint_of_another_network_is_refused(house, finished_run):
     assert "is of another network" in learner.last_line
     assert contents(finished_run.house.logdir) == before
     assert not house.logdir.exists()
+
+
+def in_use(logdir, learner):
+    return (
+        f"seed_rl: error: The run directory {logdir} is in use by process {learner.pid} on host "
+        f"{socket.gethostname()}; stop it, or choose another --logdir."
+    )
+
+
+def test_a_run_directory_has_one_learner_at_a_time(house):
+    """A second is refused, by a launcher too, and the first trains on; once it is killed, a third resumes."""
+    first, actors = house.learner("--save_checkpoint_secs=0.5"), [house.actor(task) for task in range(4)]
+    house.wait_for_metrics(lambda line: line["updates"] > 0, first)
+    house.wait_until(lambda: list(house.logdir.glob("checkpoints/ckpt-*.index")), "a checkpoint")
+    second = house.learner(f"--server_address=unix:{house.path}/t")
+    assert second.end() == 2
+    assert second.last_line == in_use(house.logdir, first)
+    launcher = house.start(
+        "local_main", "catch", "vtrace", "1", "16", *house.small[2:], f"--logdir={house.logdir}"
+    )
+    assert launcher.end() == 2
+    assert launcher.last_line == in_use(house.logdir, first)
+    assert not (house.logdir / "actor_0.log").exists()
+    seen = len(house.metrics())
+    house.wait_for_metrics(lambda line: line["updates"] > 0, first, after=seen)
+
+    first.signal(signal.SIGKILL)
+    assert first.end() == -signal.SIGKILL
+    seen = len(house.metrics())
+    third = house.learner()
+    house.wait_for_metrics(lambda line: line["updates"] > 0, third, after=seen)
+    assert "Going on from " in third.output
+    assert all(actor.running for actor in actors)
+    third.signal(signal.SIGTERM)
+    third.end()
+    assert "Stopped with a checkpoint" in third.output
+    assert not (house.logdir / "learner.lock").exists()

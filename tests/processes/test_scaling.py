@@ -2,6 +2,7 @@
 
 import collections
 import signal
+import sys
 import threading
 
 import numpy as np
@@ -17,19 +18,23 @@ from seed_rl.inference.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
 
+pytestmark = pytest.mark.slow
+
 NUM_ENVS, ENVS_PER_ACTOR, LENGTH = 12, 2, 5
 
 # An environment that says who it is and counts its steps, and checks that each action answers what it said.
 COUNTING = """
-import os, random
+import itertools, os
 import gymnasium
 import numpy as np
+
+numbers = itertools.count()
 
 class Counting(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(0, 2**31 - 1, (2,), np.int32)
     action_space = gymnasium.spaces.Discrete(10**8)
     def __init__(self):
-        self.name, self.step_number = os.getpid() * 100 + random.randrange(100), 0
+        self.name, self.step_number = os.getpid() * 100 + next(numbers) % 100, 0
     def reset(self, *, seed=None, options=None):
         self.step_number = 0
         return self.observe(), {}
@@ -42,6 +47,19 @@ class Counting(gymnasium.Env):
 
 gymnasium.register("Counting-v0", Counting)
 """
+
+# The same, but its fifth step never returns; no signal ends the native code that it is in.
+HANGING = COUNTING.replace(
+    "        self.step_number += 1\n",
+    """        self.step_number += 1
+        if self.step_number == 5:
+            import ctypes, pathlib
+            pathlib.Path("hangs").touch()
+            mutex = ctypes.create_string_buffer(256)
+            for _ in range(2):
+                ctypes.CDLL(None).pthread_mutex_lock(mutex)
+""",
+)
 GAME = GymConfig(game="counting:Counting-v0")
 SPEC = EnvironmentSpec(ArraySpec((2,), "int32"), ArraySpec((), "int32", (0,), (10**8 - 1,)))
 
@@ -89,7 +107,8 @@ def unrolls(house):
     thread.start()
     yield found
     batcher.close()
-    thread.join()
+    thread.join(60.0)
+    assert not thread.is_alive()
     server.stop()
     assert errors == []
 
@@ -123,19 +142,31 @@ def test_environments_that_cannot_be_made_are_one_sentence(house, unrolls):
     assert "Traceback" not in actor.output
 
 
+def start_counting(house):
+    return house.start(
+        "actor_main",
+        "--environment=gym",
+        f"--game={GAME.game}",
+        f"--server_address={house.address}",
+        "--task=auto",
+        f"--env_batch_size={ENVS_PER_ACTOR}",
+        "--num_env_groups=2",
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_actor_whose_environment_hangs_ends_at_a_signal(house, unrolls, number):
+    (house.path / "counting.py").write_text(HANGING)
+    actor = start_counting(house)
+    house.wait_until((house.path / "hangs").exists, lambda: f"the hang; the output is: {actor.output}")
+    actor.signal(number)
+    assert actor.end() == 128 + number
+    assert actor.last_line.startswith("seed_rl: the actor did not stop within 4 s after the signal")
+
+
 def test_two_actors_then_six_then_three(house, unrolls):
     (house.path / "counting.py").write_text(COUNTING)
-
-    def start():
-        return house.start(
-            "actor_main",
-            "--environment=gym",
-            f"--game={GAME.game}",
-            f"--server_address={house.address}",
-            "--task=auto",
-            f"--env_batch_size={ENVS_PER_ACTOR}",
-            "--num_env_groups=2",
-        )
 
     def wait_for(num_actors):
         """Until so many environments are playing: each has completed unrolls from here on."""
@@ -151,11 +182,11 @@ def test_two_actors_then_six_then_three(house, unrolls):
         house.wait_until(enough, lambda: f"{num_actors} actors; playing are the environments {players()}")
         return players()
 
-    actors = [start() for _ in range(2)]
+    actors = [start_counting(house) for _ in range(2)]
     wait_for(2)
-    actors += [start() for _ in range(4)]
+    actors += [start_counting(house) for _ in range(4)]
     six = wait_for(6)
-    one_too_many = start()
+    one_too_many = start_counting(house)
     one_too_many.wait_for("All 12 environments of the learner are taken")
     for actor, number in zip(
         actors[:4], (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGINT), strict=True

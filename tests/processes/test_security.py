@@ -25,6 +25,7 @@ def secured(house):
     return house
 
 
+@pytest.mark.slow
 def test_training_over_tls_with_a_token_that_is_never_written(secured):
     house = secured
     token = f"--token_file={house.path}/token"

@@ -2,15 +2,15 @@
 
 import csv
 import json
-import os
 import signal
-import subprocess
-import sys
-from pathlib import Path
 
 import psutil
+import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from seed_rl.launch.presets import configs_directory
+from seed_rl.runs import record
+
+pytestmark = pytest.mark.slow
 
 SPACE = """
 environment: catch
@@ -78,15 +78,35 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     assert picture.exists() or "no picture" in second.output
 
 
+def shipped_sweep(house, name, *args):
+    """One short trial of a space in configs/sweeps; what its outcome says, and the run's record."""
+    space, logdir = configs_directory() / "sweeps" / f"{name}.yaml", house.path / name
+    small = ("--num_actors=1", "--batch_size=2", "--log_period_secs=0.25")
+    process = house.start("sweep", f"--space={space}", f"--logdir={logdir}", "--trials=1", *small, *args)
+    assert process.end(seconds=300) == 0, process.output
+    assert "(1 of 1 runs done)" in process.output
+    run = logdir / "trial_001" / "seed_1"
+    return json.loads(run.with_suffix(".json").read_text()), record.read(str(run))
+
+
+def test_a_trial_of_the_shipped_catch_space_runs_and_is_done(house):
+    outcome, run = shipped_sweep(house, "catch", "--total_environment_frames=2000")
+    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 2000
+    assert (run.environment, run.agent_settings["lstm_size"]) == ("catch", 0)
+
+
+def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house):
+    (house.path / "deepmind_lab.py").write_text("from tests.environments.dmlab_double import Lab\n")
+    # 2 batches of 2 unrolls of 32 agent steps of 4 frames are 512 frames.
+    small = ("--total_environment_frames=600", "--width=32", "--height=24")
+    outcome, run = shipped_sweep(house, "dmlab_stability", *small)
+    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 600
+    assert (run.environment, run.game) == ("dmlab", "explore_goal_locations_small")
+    assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("resnet", 32)
+
+
 def test_bad_use_is_one_sentence_and_exit_code_2(house):
     process = sweep(house, "--trials=0")
     assert process.end() == 2
     assert process.output == "seed_rl: error: --trials=0 is too low; it must be at least 1.\n"
     assert not (house.path / "sweep").exists()
-
-
-def test_the_command_imports_no_tensorflow():
-    code = "import sys, seed_rl.sweep; sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", code], env=env, timeout=120, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr or "seed_rl.sweep imports TensorFlow"

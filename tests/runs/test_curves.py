@@ -24,9 +24,29 @@ def test_what_a_killed_session_played_twice_counts_once(tmp_path):
     assert found == [(10, 1), (20, 1), (25, 2), (35, 2), (45, 3), (55, 3)]
 
 
-def test_lines_that_a_crash_cut_off_are_left_out(tmp_path):
-    write(tmp_path, period(10), '{"env_frames": 2', "\n", "[]\n", "3\n", "{}\n", period(20))
+def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys):
+    torn = ['{"env_frames": 2', "\n", "[]\n", "3\n", "{}\n", '{"env_frames": null}\n']
+    write(tmp_path, period(10), *torn, period(20))
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10, 20]
+    (warning,) = capsys.readouterr().err.splitlines()
+    path = tmp_path / "metrics.jsonl"
+    assert warning == f"seed_rl: warning: lines 2, 3, 4, 5, 6 are incomplete in {path} and left out."
+    write(tmp_path, period(10), '{"env_frames": 20, "seco')
+    assert [p["env_frames"] for p in read_periods(tmp_path)] == [10]
+    assert "line 2 is incomplete in " in capsys.readouterr().err
+
+
+def test_complete_lines_are_read_without_a_word(tmp_path, capsys):
+    write(tmp_path, period(10), period(20))
+    read_periods(tmp_path)
+    assert capsys.readouterr().err == ""
+
+
+def test_figures_that_are_not_text_are_left_out(tmp_path):
+    write(tmp_path, period(10))
+    with open(tmp_path / "metrics.jsonl", "ab") as file:
+        file.write(b"\xff\x00\xfe")
+    assert [p["env_frames"] for p in read_periods(tmp_path)] == [10]
 
 
 def test_a_curve_has_the_periods_that_have_the_figure(tmp_path):

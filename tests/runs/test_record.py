@@ -1,9 +1,14 @@
+import copy
 import json
 
 import pytest
 
+from seed_rl.agents import registry as agents
 from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.environments import registry as environments
 from seed_rl.environments.catch import CatchConfig
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.networks.config import NetworkConfig
 from seed_rl.runs import record
 
 
@@ -46,14 +51,90 @@ def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir)
     assert contents(logdir) == before
 
 
-def test_settings_that_are_newer_than_the_run_count_as_their_defaults(logdir):
-    written = json.loads((logdir / "run.json").read_text())
-    del written["identity"]["agent"]["network"]["mlp_activation"]
-    del written["identity"]["environment"]["settings"]["rows"]
-    (logdir / "run.json").write_text(json.dumps(written))
-    record.check(str(logdir), identity())
-    assert "mlp_activation: relu there, tanh now" in refused(logdir, identity(mlp_activation="tanh"))
-    assert "rows: 10 there, 9 now" in refused(logdir, identity(rows=9))
+def made_of_defaults(logdir, environment="catch", agent="vtrace"):
+    """Writes the record of a run whose settings are all at their defaults; returns its content."""
+    configs = environments.suite(environment).config_class(), agents.config_class(agent)()
+    settings = {"learner": LearnerConfig().to_dict(), "agent": configs[1].to_dict()}
+    record.write(str(logdir), record.identity(environment, configs[0], agent, configs[1]), settings)
+    return json.loads((logdir / "run.json").read_text())
+
+
+def without(logdir, content, *path):
+    """Writes the record of a version that did not have the setting at the end of `path` yet."""
+    older = nest = copy.deepcopy(content)
+    *outer, name = path
+    for key in outer:
+        nest = nest[key]
+    del nest[name]
+    (logdir / "run.json").write_text(json.dumps(older))
+
+
+def with_another(mine, *path):
+    """An identity with another value at the end of `path`."""
+    changed = nest = copy.deepcopy(mine)
+    *outer, name = path
+    for key in outer:
+        nest = nest[key]
+    nest[name] = "another value"
+    return changed
+
+
+def check_each(logdir, content, *path):
+    """Leaves out each setting in turn: its default is accepted, another value refused by name."""
+    mine, names = content["identity"], content["identity"]
+    for key in path:
+        names = names[key]
+    assert names
+    for name in names:
+        without(logdir, content, "identity", *path, name)
+        record.check(str(logdir), mine)
+        words = f"{' '.join(path)} {name}: {json.loads(json.dumps(names[name]))} there, another value now"
+        assert f"({words})" in refused(logdir, with_another(mine, *path, name))
+
+
+@pytest.mark.parametrize("environment", environments.names())
+def test_every_setting_of_an_environment_that_a_record_lacks_is_at_its_default(tmp_path, environment):
+    content = made_of_defaults(tmp_path, environment=environment)
+    default = environments.suite(environment).config_class()
+    assert set(content["identity"]["environment"]["settings"]) == set(default.to_dict())
+    check_each(tmp_path, content, "environment", "settings")
+    for name in default.to_dict():
+        without(tmp_path, content, "identity", "environment", "settings", name)
+        run = record.read(str(tmp_path))
+        assert run.environment_config() == default
+        assert run.identity == content["identity"]
+
+
+@pytest.mark.parametrize("agent", agents.names())
+def test_every_setting_of_an_agent_and_its_network_that_a_record_lacks_is_at_its_default(tmp_path, agent):
+    content = made_of_defaults(tmp_path, agent=agent)
+    default = agents.config_class(agent)()
+    assert set(NetworkConfig().to_dict()) <= set(content["identity"]["agent"]["network"])
+    check_each(tmp_path, content, "agent", "network")
+    for name, value in default.to_dict().items():
+        without(tmp_path, content, "settings", "agent", name)
+        run = record.read(str(tmp_path))
+        assert run.agent_settings[name] == value
+        assert run.agent_config() == default
+        record.check(str(tmp_path), content["identity"])
+
+
+def test_every_setting_of_the_learner_that_a_record_lacks_is_at_its_default(tmp_path):
+    content = made_of_defaults(tmp_path)
+    for name, value in LearnerConfig().to_dict().items():
+        without(tmp_path, content, "settings", "learner", name)
+        assert record.read(str(tmp_path)).learner_settings[name] == value
+        record.check(str(tmp_path), content["identity"])
+
+
+def test_what_an_unknown_environment_or_agent_lacks_stays_open(tmp_path):
+    content = made_of_defaults(tmp_path)
+    content["identity"]["environment"] = {"name": "gone", "settings": {"level": 3}}
+    content["identity"]["agent"] = {"name": "gone", "network": {}}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    run = record.read(str(tmp_path))
+    assert (run.environment, run.environment_settings, run.agent) == ("gone", {"level": 3}, "gone")
+    assert "environment name: gone there, catch now" in refused(tmp_path, identity())
 
 
 @pytest.mark.parametrize(
@@ -128,7 +209,7 @@ def test_a_record_is_read_back_into_configurations(tmp_path):
     assert run.environment_config() == CatchConfig(rows=7)
     assert run.agent_config() == VTraceConfig(discounting=0.5, lstm_size=3)
     assert (run.environment, run.game, run.agent) == ("catch", None, "vtrace")
-    assert run.learner_settings == {"num_envs": 8}
+    assert run.learner_settings == LearnerConfig(num_envs=8).to_dict()
     assert run.identity == identity(rows=7, lstm_size=3)
 
 

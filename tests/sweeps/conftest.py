@@ -2,7 +2,6 @@
 
 import json
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from seed_rl import plot, sweep
 from seed_rl.sweeps import trials
 from seed_rl.sweeps.trials import Run
-
-DEADLINE_SECS = 30.0
+from tests.waiting import wait_until
 
 SPACE = """
 environment: catch
@@ -25,7 +23,7 @@ space:
 # It leaves a line in `started`, does what SWEEP_FAKE says for its directory, and else trains in no time. Its
 # return is the seed plus a thousand learning rates.
 FAKE = """
-import json, os, signal, sys, time
+import json, os, signal, sys
 from pathlib import Path
 
 flags = dict(arg[2:].partition("=")[::2] for arg in sys.argv[1:])
@@ -56,22 +54,15 @@ if what == "ignore":
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     (logdir / "ready").touch()
     while True:
-        time.sleep(3600)
+        signal.pause()
 if what == "wait":
     signal.signal(signal.SIGTERM, stop)
     (logdir / "ready").touch()
     while True:
-        time.sleep(3600)
+        signal.pause()
 (logdir / "run.json").write_text("{}")
 figures(1004)
 """
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {DEADLINE_SECS:g} s for {what}"
-        time.sleep(0.02)
 
 
 class Sweeping:

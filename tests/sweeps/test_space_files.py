@@ -6,6 +6,8 @@ from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import complete_arguments, parse_local
 from seed_rl.launch.presets import configs_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, read_space
@@ -16,9 +18,11 @@ DIRECTORY = configs_directory() / "sweeps"
 DISCOUNTS = Distribution("choice", (0.99, 0.993, 0.997, 0.999))
 LAMBDAS = Distribution("choice", (0.9, 0.95, 0.99, 1.0))
 
+# By space: environment, flagfile, fixed flags, distributions.
 TABLES = {
     "dmlab_stability": (
         "dmlab",
+        "dmlab_vtrace.flags",
         {"num_action_repeats": 4, "optimizer": "adam", "unroll_length": 32, "baseline_cost": 0.5},
         {
             "discounting": DISCOUNTS,
@@ -30,6 +34,7 @@ TABLES = {
     ),
     "football": (
         "football",
+        "football_vtrace.flags",
         {"num_action_repeats": 1, "optimizer": "adam", "unroll_length": 32, "baseline_cost": 0.5},
         {
             "discounting": DISCOUNTS,
@@ -43,9 +48,13 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_the_papers_spaces_are_as_in_its_tables(name):
-    environment, flags, parameters = TABLES[name]
+    environment, flagfile, flags, parameters = TABLES[name]
     space = read_space(DIRECTORY / f"{name}.yaml")
-    assert (space.environment, space.agent, space.flagfile) == (environment, "vtrace", None)
+    assert (space.environment, space.agent, space.flagfile) == (
+        environment,
+        "vtrace",
+        (DIRECTORY.parent / flagfile).resolve(),
+    )
     assert space.flags == flags
     assert space.parameters == parameters
 
@@ -57,11 +66,49 @@ def test_every_flag_is_one_of_the_learner_the_agent_or_any_environment(path):
     assert names <= option_names(LearnerConfig, VTraceConfig, EnvironmentConfig)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_their_values_are_valid_ones(name, tmp_path):
-    space = read_space(DIRECTORY / f"{name}.yaml")
-    sweep = make_sweep(space, tmp_path / "new", 40, 1, 1, ["--environment=catch"])
-    assert len(sweep.runs) == 40
+# By space: what every run of it trains, where it is not drawn. The engines of both suites may be missing.
+RUNS = {
+    "catch": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0}, 40_000, 32, 8),
+    "dmlab_stability": (
+        "dmlab",
+        {"game": "explore_goal_locations_small", "num_action_repeats": 4},
+        {"torso": "resnet", "lstm_size": 256, "frame_stack": 1, "unroll_length": 32},
+        10**9,
+        312,
+        24,
+    ),
+    "football": (
+        "football",
+        {"game": "11_vs_11_hard_stochastic", "map_size": "96x72", "rewards": "scoring"},
+        {"torso": "football", "lstm_size": 0, "frame_stack": 4, "unroll_length": 32},
+        500 * 10**6,
+        624,
+        40,
+    ),
+}
+
+
+@pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_run_is_of_the_intended_environment_network_and_frames(path, tmp_path):
+    environment, settings, network, frames, num_envs, trials = RUNS[path.stem]
+    space = read_space(path)
+    sweep = make_sweep(space, tmp_path / "new", trials, 1, 1)
+    assert (sweep.preset, sweep.flagfiles) == (None, [space.flagfile])
+    assert {run.total_frames for run in sweep.runs} == {frames}
+    for run in sweep.runs:
+        # As the launcher reads the command.
+        args, preset = complete_arguments(run.command[3:])
+        line = parse_local(["seed_rl.local_main", *args], "")
+        assert (line.environment, line.agent, preset) == (environment, "vtrace", None)
+        agent, local = line.agent_config(), line.read(LocalConfig)
+        learner = line.read(LearnerConfig, num_envs=num_envs, logdir="", server_address="")
+        assert learner.total_environment_frames == frames
+        assert local.num_actors * local.env_batch_size == num_envs
+        for config, expected in ((line.environment_config(), settings), (agent, network)):
+            assert {name: getattr(config, name) for name in expected} == expected
+        everything = {**vars(agent), **vars(learner), **vars(line.environment_config())}
+        drawn = sweep.values(run.trial) | space.flags
+        assert {name: everything[name] for name in drawn} == drawn
 
 
 def test_a_suite_that_does_not_exist_is_named(tmp_path):

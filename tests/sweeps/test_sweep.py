@@ -11,6 +11,7 @@ from signal import getsignal
 import pytest
 
 from seed_rl.flags.errors import UsageError
+from seed_rl.launch.presets import configs_directory
 from seed_rl.sweeps import runner as runners
 from seed_rl.sweeps.runner import Runner, Timing, describe_seconds
 from seed_rl.sweeps.space import read_space
@@ -195,6 +196,25 @@ def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
     assert sweeping.outcome(1, 1) is None
 
 
+def test_an_error_of_the_sweep_lets_its_runs_save(sweeping, monkeypatch):
+    """Such as a disk that is full when the next run is to start."""
+    start = runners.Child.start
+
+    def start_or_fail(child):
+        if "trial 2" in child.name:
+            ready = sweeping.run(1, 1) / "ready"
+            sweeping.wait_until(ready.exists, ready)
+            raise OSError("no space")
+        start(child)
+
+    monkeypatch.setattr(runners.Child, "start", start_or_fail)
+    sweeping.behave(t1s1="wait")
+    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 2, 1, 1)
+    with pytest.raises(OSError, match="no space"):
+        Runner(sweep, 2, timing=Timing(poll=0.01), say=lambda line: None).run()
+    assert (sweeping.run(1, 1) / "signals").read_text() == "SIGTERM\n"
+
+
 def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
     sweeping.behave(t1s1="wait", t2s1="wait")
     path = sweeping.run(1, 1)
@@ -233,13 +253,37 @@ def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
     assert not sweeping.logdir.exists()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert " -m fake_main --environment=catch --agent=vtrace " in lines[0] and "--clip_norm=3" in lines[0]
+    preset = f"--flagfile={configs_directory() / 'catch_vtrace_small.flags'}"
+    assert (
+        f" -m fake_main {preset} --environment=catch --agent=vtrace " in lines[0]
+        and "--clip_norm=3" in lines[0]
+    )
     assert sweeping("--trials=1", "--clip_norm=3") == 0
     before = sweeping.contents()
     capsys.readouterr()
     assert sweeping("--trials=2", "--dry_run", "--clip_norm=3") == 0
     assert capsys.readouterr().out.splitlines() == lines[1:]
     assert sweeping.contents() == before
+
+
+def test_the_flagfiles_of_the_runs_are_named_before_anything_starts(sweeping, tmp_path, capfd):
+    text = sweeping.space.read_text()
+    assert sweeping("--trials=1") == 0
+    lines = capfd.readouterr().err.splitlines()
+    assert lines[0].startswith(
+        f"seed_rl: {sweeping.space} names no flagfile, so runs have the preset for small"
+    )
+    assert lines[0].endswith("configs/catch_vtrace_small.flags.")
+    (tmp_path / "mine.flags").write_text("--clip_norm=5\n")
+    sweeping.space.write_text(f"flagfile: mine.flags\n{text}")
+    assert sweeping("--trials=1", f"--logdir={tmp_path / 'named'}", "--dry_run") == 0
+    assert f"seed_rl: runs read {tmp_path / 'mine.flags'}; " in capfd.readouterr().err
+    # There is no preset for football and r2d2.
+    sweeping.space.write_text(text.replace("catch", "football").replace("vtrace", "r2d2"))
+    assert sweeping("--trials=1", f"--logdir={tmp_path / 'none'}", "--dry_run", "--burn_in=0") == 0
+    assert (
+        f"seed_rl: no flagfile: what {sweeping.space} does not set has its default." in capfd.readouterr().err
+    )
 
 
 def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):

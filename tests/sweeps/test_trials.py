@@ -1,8 +1,12 @@
 import sys
+from pathlib import Path
 
 import pytest
 
 from seed_rl.flags.errors import UsageError
+from seed_rl.launch.plan import complete_arguments, parse_local
+from seed_rl.launch.presets import configs_directory
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import make_sweep
 
@@ -61,6 +65,30 @@ def test_a_run_is_a_command_of_the_launcher(tmp_path):
     assert run.log == tmp_path / "sweep" / "trial_002" / "seed_2.log"
     assert [(run.trial, run.seed) for run in sweep.runs] == [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
     assert not (tmp_path / "sweep").exists()
+
+
+def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
+    preset = configs_directory() / "catch_vtrace_small.flags"
+    text = SPACE.replace("flagfile: preset.flags\n", "").replace("total_environment_frames: 5e4, ", "")
+    sweep = made(tmp_path, text=text)
+    assert (sweep.preset, sweep.flagfiles) == (preset, [preset])
+    assert {run.total_frames for run in sweep.runs} == {400_000}  # The preset's.
+    assert sweep.identity["flags"]["total_environment_frames"] == 400_000
+    for run in sweep.runs:
+        assert f"--flagfile={preset}" in run.command
+        # What the launcher makes of the command is what was checked.
+        args, added = complete_arguments(run.command[3:])
+        assert added is None
+        line = parse_local(["seed_rl.local_main", *args], "")
+        assert line.read(LearnerConfig).total_environment_frames == run.total_frames
+
+
+def test_flagfiles_that_are_named_leave_no_room_for_a_preset(tmp_path):
+    sweep = made(tmp_path, "--flagfile=/dev/null")
+    assert sweep.preset is None
+    assert sweep.flagfiles == [tmp_path / "preset.flags", Path("/dev/null")]
+    text = SPACE.replace("flagfile: preset.flags\n", "")
+    assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
 
 
 def test_a_longer_sweep_starts_with_the_runs_of_a_shorter_one(tmp_path):

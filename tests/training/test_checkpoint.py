@@ -1,4 +1,6 @@
+import contextlib
 import os
+import resource
 
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import tensorflow as tf
 from seed_rl.agents.vtrace import VTraceAgent
 from seed_rl.agents.vtrace_config import VTraceConfig
 from seed_rl.training.checkpoint import (
+    WRITE_ERRORS,
     Checkpointer,
     best_checkpoint,
     newest_checkpoint,
@@ -220,6 +223,38 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-2")
 
 
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """What is written beyond this size fails, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [0, 100, 20_000])
+def test_a_checkpoint_that_cannot_be_written_is_not_the_last(tmp_path, size):
+    run = Run(tmp_path)
+    save(run, 1)
+    assert run.checkpointer.save_if_best(1.0)
+    before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
+    with files_of_at_most(size):
+        with pytest.raises(WRITE_ERRORS):
+            save(run, 2)
+        with pytest.raises(WRITE_ERRORS):
+            run.checkpointer.save_if_best(2.0)
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+    fresh = Run(tmp_path, seed=4)
+    assert fresh.checkpointer.restore().endswith("ckpt-1")
+    assert fresh.checkpointer.skipped == []
+    save(run, 2)
+    assert run.checkpointer.save_if_best(2.0)
+    assert newest_checkpoint(tmp_path).endswith("ckpt-2")
+    assert best_checkpoint(tmp_path).endswith("ckpt-2")
+
+
 def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_anew(tmp_path):
     save_several(tmp_path, count=2)
     for number in (1, 2):
@@ -247,6 +282,29 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
     assert resumed.checkpointer.save_if_best(3.5)
     names = os.listdir(tmp_path / "checkpoints" / "best")
     assert sorted(name for name in names if name.endswith(".index")) == ["ckpt-4.index"]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
+def test_a_mean_return_that_is_not_finite_is_never_the_best(tmp_path, bad):
+    run = Run(tmp_path)
+    for updates, (mean_return, kept) in enumerate([(bad, False), (1.0, True), (bad, False)], start=1):
+        save(run, updates)
+        assert run.checkpointer.save_if_best(mean_return) == kept
+    assert best_checkpoint(tmp_path).endswith("ckpt-2")
+
+
+@pytest.mark.parametrize("record", ['{"mean_return": NaN}', '{"mean_return": Infinity}', "[]", "{}", '{"mea'])
+def test_a_best_that_was_not_finite_is_replaced(tmp_path, record):
+    run = Run(tmp_path)
+    save(run, 1)
+    assert run.checkpointer.save_if_best(9.0)
+    (tmp_path / "checkpoints" / "best" / "best.json").write_text(record)
+    assert best_checkpoint(tmp_path) is None
+    save(run, 2)
+    assert run.checkpointer.save_if_best(1.0)
+    assert not run.checkpointer.save_if_best(1.0)
+    assert best_checkpoint(tmp_path).endswith("ckpt-2")
+    assert read_best(tmp_path / "checkpoints")["mean_return"] == 1.0
 
 
 def test_an_agent_is_restored_alone(trained):

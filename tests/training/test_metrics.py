@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -35,6 +38,16 @@ def test_lines_can_be_read_while_the_run_goes_on_and_a_resumed_run_appends(tmp_p
     second.write({"env_frames": 2})
     second.close()
     assert lines(tmp_path) == [{"env_frames": 1}, {"env_frames": 2}]
+
+
+def test_an_incomplete_last_line_does_not_swallow_the_next(tmp_path):
+    (tmp_path / "metrics.jsonl").write_text('{"env_frames": 1}\n{"env_frames": 2, "lo')
+    writer = MetricsWriter(str(tmp_path))
+    writer.write({"env_frames": 3})
+    writer.write({"env_frames": 4})
+    writer.close()
+    text = (tmp_path / "metrics.jsonl").read_text()
+    assert text == '{"env_frames": 1}\n{"env_frames": 2, "lo\n{"env_frames": 3}\n{"env_frames": 4}\n'
 
 
 def test_no_file_stays_open_for_long(tmp_path, monkeypatch):
@@ -91,7 +104,78 @@ def test_tensorboard_has_the_settings_as_text_and_as_hyperparameters(tmp_path):
     assert found["seed"].number_value == 3
 
 
-def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch):
+def test_trouble_with_one_output_is_said_once_and_the_others_go_on(tmp_path, capsys):
+    os.symlink("/dev/full", tmp_path / "metrics.jsonl")
+    writer = MetricsWriter(str(tmp_path))
+    for frames in (1, 2):
+        writer.write({"env_frames": frames, "loss": 0.5})
+    writer.close()
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said == (
+        f"seed_rl: warning: {tmp_path}/metrics.jsonl cannot be written ([Errno 28] No space left on device); "
+        "training continues without it."
+    )
+    assert event_steps(tmp_path) == [1, 2]
+
+
+def test_events_are_written_again_when_there_is_space(tmp_path, capsys):
+    (tmp_path / "tensorboard").touch()
+    writer = MetricsWriter(str(tmp_path), {"seed": 3})
+    writer.write({"env_frames": 1, "loss": 0.5})
+    (tmp_path / "tensorboard").unlink()
+    writer.write({"env_frames": 2, "loss": 0.5})
+    writer.close()
+    assert [line["env_frames"] for line in lines(tmp_path)] == [1, 2]
+    assert event_steps(tmp_path) == [2]
+    assert capsys.readouterr().err.count("TensorBoard's events cannot be written") == 1
+
+
+def event_steps(logdir):
+    return sorted(
+        event.step
+        for path in (logdir / "tensorboard").iterdir()
+        for event in tf.compat.v1.train.summary_iterator(str(path))
+        if event.summary.value
+    )
+
+
+LOST_SERVICE = """
+import signal, sys
+import psutil
+from seed_rl.training import metrics
+
+metrics._PATIENCE_SECS = 1.0
+writer = metrics.MetricsWriter(sys.argv[1], {}, "seed_rl_test")
+writer.write({"env_frames": 1, "loss": 0.5})
+for process in psutil.Process().children(recursive=True):
+    process.send_signal(getattr(signal, sys.argv[2]))
+for frames in (2, 3):
+    writer.write({"env_frames": frames, "loss": 0.5})
+writer.close()
+print("the end")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trouble", ["SIGKILL", "SIGSTOP"])
+def test_a_service_of_weights_and_biases_that_is_lost_ends_nothing(tmp_path, trouble):
+    pytest.importorskip("wandb")
+    run = subprocess.run(
+        [sys.executable, "-c", LOST_SERVICE, tmp_path, trouble],
+        env={**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "the end\n"
+    assert run.stderr.count("seed_rl: warning: Weights & Biases cannot be written (") == 1
+    assert "Traceback" not in run.stderr
+    assert [line["env_frames"] for line in lines(tmp_path)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("attempt", range(5))  # The files have to be complete every time.
+def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch, attempt):
     pytest.importorskip("wandb")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -99,9 +183,7 @@ def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tm
         writer = MetricsWriter(str(tmp_path), {"seed": 3}, "seed_rl_test")
         writer.write({"env_frames": frames, "loss": 0.5, "nothing": float("nan")})
         writer.close()
-    sessions = sorted(path for path in (tmp_path / "wandb").iterdir() if path.name.startswith("offline-run"))
-    ids = {path.name.rpartition("-")[2] for path in sessions}
-    assert len(ids) == 1
-    written = [path for session in sessions for path in session.glob("*.wandb")]
-    assert written
+    written = list((tmp_path / "wandb").glob("offline-run-*/run-*.wandb"))
+    assert len(written) == 2
+    assert len({path.name for path in written}) == 1  # The run's id, also of two within a second.
     assert all(b"loss" in path.read_bytes() for path in written)

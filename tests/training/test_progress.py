@@ -1,3 +1,8 @@
+import subprocess
+import sys
+
+import pytest
+
 from seed_rl.training.progress import ProgressDisplay
 
 FIGURES = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
@@ -44,3 +49,50 @@ def test_a_terminal_gets_a_bar(capsys, monkeypatch):
     out = capsys.readouterr().out
     assert "25.0k/100k" in out.replace(" frames", "")
     assert out.splitlines()[-1].startswith("Stopped with a checkpoint: 25,000 frames")
+
+
+SHOW = """
+import sys
+from seed_rl.training.progress import ProgressDisplay
+
+display = ProgressDisplay(100_000, 0)
+input()
+figures = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
+display.show(figures)
+display.say("Still there.")
+display.finish(figures, "Stopped with a checkpoint")
+"""
+
+
+@pytest.mark.parametrize("stderr_too", [False, True])
+def test_a_closed_pipe_is_said_once_and_ends_nothing(stderr_too):
+    process = subprocess.Popen(
+        [sys.executable, "-c", SHOW],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT if stderr_too else subprocess.PIPE,
+        text=True,
+    )
+    process.stdout.close()
+    _, said = process.communicate("\n", timeout=60)
+    assert process.returncode == 0, said
+    if not stderr_too:
+        assert said == (
+            "seed_rl: warning: Standard output cannot be written ([Errno 32] Broken pipe); training "
+            "continues without it.\n"
+        )
+
+
+def test_a_full_disk_is_said_once_and_ends_nothing():
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(
+            [sys.executable, "-c", SHOW],
+            input="\n",
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+        )
+    assert run.returncode == 0, run.stderr
+    assert run.stderr.count("seed_rl: warning: Standard output cannot be written ([Errno 28]") == 1
+    assert len(run.stderr.splitlines()) == 1

@@ -8,6 +8,8 @@ from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.security import Security
 
+_DEADLINE_SECS = 120.0
+
 
 def step_message(spec, output, episodes=()):
     """An ActRequest with this step, as bytes."""
@@ -28,7 +30,7 @@ class BlockingConnection:
         return Connection(address, security)
 
     def wait(self, coroutine):
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_DEADLINE_SECS)
 
     def check(self, *args):
         return self.wait(self._connection.check(*args))
@@ -38,6 +40,10 @@ class BlockingConnection:
 
     def open(self, identity, hello):
         return BlockingStream(self, self.wait(self._connection.open(identity, hello)), identity.spec)
+
+    def open_all(self, identity, hellos, timeout_secs):
+        streams = self.wait(self._connection.open_all(identity, hellos, timeout_secs))
+        return [BlockingStream(self, stream, identity.spec) for stream in streams]
 
     def close(self):
         if not self._loop.is_closed():

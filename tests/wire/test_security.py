@@ -1,6 +1,8 @@
 """What is let through, over real connections on the loopback device."""
 
+import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import grpc
@@ -119,7 +121,7 @@ def test_mutual_tls(serve, files):
 @pytest.mark.parametrize("token", [None, "another-token-0123", TOKEN + "0"])
 def test_another_token_is_refused_by_every_method(serve, files, token):
     address = serve(learner_config(files))
-    connection = BlockingConnection(address, load_security(actor_config(files), {})._replace(token=token))
+    connection = BlockingConnection(address, replace(load_security(actor_config(files), {}), token=token))
     sentence = "expects a token that this actor does not give"
     with pytest.raises(RefusedError, match=sentence):
         connection.check(IDENTITY, DEADLINE_SECS)
@@ -212,3 +214,59 @@ def test_bad_files_are_named(files, tmp_path):
         load_security(learner_config(files, tls_certificate=f"{files}/actor.pem"), {})
     with pytest.raises(ValueError, match=r"--tls_authority=.*empty.pem .* PEM"):
         load_security(actor_config(files, tls_authority=f"{tmp_path}/empty.pem"), {})
+
+
+LEARNER_ONLY = {"SEED_RL_TLS_AUTHORITY": "ca.pem"}
+ACTOR_ONLY = {"SEED_RL_TLS_CERTIFICATE": "actor.pem", "SEED_RL_TLS_KEY": "actor.key"}
+
+
+@pytest.mark.parametrize("address", ["unix:/tmp/s", "localhost:80", "learner.example:80"])
+@pytest.mark.parametrize("insecure", [False, True])
+def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure):
+    """The connection would not be encrypted, though the user has asked for it."""
+    authority = actor_config(files, insecure=insecure)
+    with pytest.raises(ValueError, match=r"--tls_authority alone gives a learner no TLS: give --tls_cert"):
+        check_listening(address, authority, load_security(authority, {}))
+    certificate = learner_config(files, insecure=insecure)
+    with pytest.raises(ValueError, match=r"alone give an actor no TLS: give --tls_authority"):
+        check_connecting(address, certificate, load_security(certificate, {}))
+    check_connecting(address, authority, load_security(authority, {}))
+    check_listening(address, certificate, load_security(certificate, {}))
+
+
+def test_half_of_tls_in_environment_variables_is_refused(files):
+    def load(variables):
+        return load_security(
+            SecurityConfig(), {name: Path(files, file).read_text() for name, file in variables.items()}
+        )
+
+    with pytest.raises(ValueError, match="SEED_RL_TLS_AUTHORITY"):
+        check_listening("localhost:80", SecurityConfig(), load(LEARNER_ONLY))
+    with pytest.raises(ValueError, match="SEED_RL_TLS_KEY"):
+        check_connecting("localhost:80", SecurityConfig(), load(ACTOR_ONLY))
+    both = load(LEARNER_ONLY | ACTOR_ONLY)
+    check_listening("localhost:80", SecurityConfig(), both)
+    check_connecting("localhost:80", SecurityConfig(), both)
+
+
+def test_secrets_are_not_shown(files):
+    security = load_security(learner_config(files), {})
+    for text in (repr(security), str(security), f"{security}"):
+        assert TOKEN not in text
+        assert "PRIVATE KEY" not in text
+    assert "certificate=" in repr(security)
+
+
+@pytest.mark.parametrize(("mode", "warned"), [(0o600, False), (0o640, True), (0o444, True)])
+def test_secrets_that_others_can_read_are_named_once(files, tmp_path, caplog, mode, warned):
+    caplog.set_level(logging.WARNING)
+    paths = {"token_file": tmp_path / "token", "tls_key": tmp_path / "key"}
+    paths["token_file"].write_bytes((files / "token").read_bytes())
+    paths["tls_key"].write_bytes((files / "learner.key").read_bytes())
+    for path in paths.values():
+        path.chmod(mode)
+    load_security(learner_config(files, **{flag: str(path) for flag, path in paths.items()}), {})
+    said = [f"--{flag}={path} can be read by other users" in caplog.text for flag, path in paths.items()]
+    assert said == [warned, warned]
+    assert len(caplog.records) == 2 * warned
+    assert TOKEN not in caplog.text

@@ -1,0 +1,96 @@
+"""A unix socket's path, which one server holds at a time. No TensorFlow."""
+
+import contextlib
+import fcntl
+import os
+import socket
+import stat
+from urllib.parse import unquote
+
+_SCHEME = "unix:"
+_PROBE_SECS = 1.0
+
+_IN_USE = "another learner listens there; end that one, or give this one another --server_address"
+
+
+class SocketPath:
+    """Holds the path of a unix socket from before the server listens until after it has stopped.
+
+    gRPC removes whatever socket is at a path, before it listens there and again when it stops. So it gets a
+    path of its own beside the right one, to which its socket is renamed. Two servers that start at the same
+    time are told apart by a lock on a file beside the socket; the system ends it with the process.
+
+    Attributes:
+      grpc_address: where the server is to listen.
+    """
+
+    def __init__(self, address: str):
+        """Takes the path of `address` (unix:PATH).
+
+        Raises:
+          OSError: a server listens there, or the path is not a socket's.
+        """
+        self._path = unquote(address.removeprefix(_SCHEME))  # gRPC reads addresses as URIs.
+        self.grpc_address = f"{address}~"
+        self._inode: int | None = None
+        self._lock_path = f"{self._path}.lock"
+        self._lock = _lock(self._lock_path)
+        try:
+            _require_nobody(self._path)
+        except OSError:
+            self.release()
+            raise
+
+    def publish(self) -> None:
+        """Puts the socket on which the server now listens in the place of one that nobody listens on."""
+        os.rename(f"{self._path}~", self._path)
+        self._inode = os.stat(self._path).st_ino
+
+    def release(self) -> None:
+        """Removes the server's socket, if it is still there, and lets others have the path."""
+        with contextlib.suppress(FileNotFoundError):
+            if self._inode is not None and os.stat(self._path).st_ino == self._inode:
+                os.unlink(self._path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._lock_path)
+        os.close(self._lock)
+
+
+def is_socket_file(address: str) -> bool:
+    """Whether an address of gRPC's is that of a unix socket in the file system."""
+    return address.startswith(_SCHEME)
+
+
+def _lock(path: str) -> int:
+    """Opens and locks a file, which is made if there is none; returns its descriptor."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.stat(path), os.fstat(descriptor)):
+                    return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise OSError(_IN_USE) from None
+        except OSError:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # Its holder has removed it since it was opened.
+
+
+def _require_nobody(path: str) -> None:
+    """Raises OSError if somebody who does not know of the lock listens there."""
+    if not os.path.exists(path):
+        return
+    if not stat.S_ISSOCK(os.stat(path).st_mode):
+        raise OSError(f"{path} exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE_SECS)
+        try:
+            probe.connect(path)
+        except (ConnectionRefusedError, FileNotFoundError):
+            return  # Left behind by a process that was killed.
+        except (BlockingIOError, TimeoutError):
+            pass  # More connections wait than it takes.
+    raise OSError(_IN_USE)

@@ -1,0 +1,126 @@
+"""Signs that a run learns badly, each reported once with the flag that helps. No TensorFlow."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seed_rl.types import ArraySpec
+
+# A solved task may lower the entropy as well, so the sentence says "unless".
+_COLLAPSED_ENTROPY_SHARE = 0.05
+# Runs that learn have 0.001 to 0.01.
+_HIGH_KL = 0.1
+# Updates between acting and learning; runs that learn well on small machines have 5 to 10.
+_HIGH_POLICY_LAG = 40.0
+# Share of the return gained since the start that counts as lost for good.
+_LOST_SHARE = 0.5
+# A gain smaller than this share of the returns themselves is noise.
+_LEAST_GAIN = 0.1
+# How long a sign must last: this share of the run's environment frames, and this many reports.
+_LONG_SHARE = 0.02
+_LONG_REPORTS = 6
+
+# What is wrong in the figures of a period; None if nothing is.
+Sign = Callable[[Mapping[str, Any]], str | None]
+
+
+class Health:
+    """Looks at the figures of each period."""
+
+    def __init__(self, action: ArraySpec, total_environment_frames: int):
+        """Prepares.
+
+        Args:
+          action: of the environments; the entropy of continuous actions is not judged: it has no scale.
+          total_environment_frames: of the whole run.
+        """
+        self._long_frames = _LONG_SHARE * total_environment_frames
+        self._uniform_entropy = _uniform_entropy(action)
+        self._first: float | None = None
+        self._best = -math.inf
+        self._signs = [_Lasting(sign) for sign in (self._entropy, _kl, _policy_lag, self._return)]
+
+    def check(self, figures: Mapping[str, Any]) -> list[str]:
+        """Sentences about what has been wrong for long; each kind is returned once per process.
+
+        Args:
+          figures: of a period, by plain name; figures that are missing are not judged.
+        """
+        sentences = [sign.check(figures, self._long_frames) for sign in self._signs]
+        return [f"Warning: {sentence}" for sentence in sentences if sentence]
+
+    def _entropy(self, figures: Mapping[str, Any]) -> str | None:
+        entropy = figures.get("entropy", math.inf)
+        if entropy >= _COLLAPSED_ENTROPY_SHARE * self._uniform_entropy:
+            return None
+        return (
+            f"the policy's entropy has collapsed ({entropy:.3f} nats; choosing at random has "
+            f"{self._uniform_entropy:.2f}), so it hardly explores; unless the task is solved, raise "
+            "--entropy_cost."
+        )
+
+    def _return(self, figures: Mapping[str, Any]) -> str | None:
+        value = figures.get("mean_evaluation_return", figures.get("mean_return"))
+        if value is None:
+            return None
+        if self._first is None:
+            self._first = value
+        self._best = max(self._best, value)
+        gain = self._best - self._first
+        if gain <= _LEAST_GAIN * max(abs(self._best), abs(self._first)):
+            return None
+        if value >= self._best - _LOST_SHARE * gain:
+            return None
+        return (
+            f"the mean return ({value:.2f}) has been far below its best ({self._best:.2f}) for long; lower "
+            "--learning_rate. The best policy so far is kept: evaluate it with --checkpoint=best."
+        )
+
+
+class _Lasting:
+    """Reports a sign once, when it has been there in every period for long enough."""
+
+    def __init__(self, sign: Sign):
+        self._sign = sign
+        self._since: int | None = None
+        self._reports = 0
+        self._said = False
+
+    def check(self, figures: Mapping[str, Any], long_frames: float) -> str | None:
+        sentence = self._sign(figures)
+        if sentence is None:
+            self._since, self._reports = None, 0
+            return None
+        frames = figures["env_frames"]
+        self._since = frames if self._since is None else self._since
+        self._reports += 1
+        if self._said or self._reports < _LONG_REPORTS or frames - self._since < long_frames:
+            return None
+        self._said = True
+        return sentence
+
+
+def _kl(figures: Mapping[str, Any]) -> str | None:
+    kl = figures.get("kl_old_new", 0.0)
+    if kl <= _HIGH_KL:
+        return None
+    return (
+        f"the policy moves too far between acting and learning (KL(old|new) is {kl:.2f}); lower "
+        "--learning_rate or --passes."
+    )
+
+
+def _policy_lag(figures: Mapping[str, Any]) -> str | None:
+    """Replay is off-policy by design: only agents that report the KL divergence are judged."""
+    lag = figures.get("policy_lag_updates", 0.0)
+    if "kl_old_new" not in figures or lag <= _HIGH_POLICY_LAG:
+        return None
+    return (
+        f"experience is {lag:.0f} updates old when it is trained on; raise --batch_size, or use fewer "
+        "environments per learner (--env_batch_size)."
+    )
+
+
+def _uniform_entropy(action: ArraySpec) -> float:
+    """Entropy in nats of choosing at random; minus infinity where actions are continuous."""
+    return math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf

@@ -1,0 +1,85 @@
+"""Outputs beside training may fail: that is reported once, and training continues. Imports no TensorFlow."""
+
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from seed_rl.messages import warn
+
+ResultT = TypeVar("ResultT")
+
+
+class UnsavedError(Exception):
+    """A run ended and could not write its last checkpoint or its policy; its text is for people."""
+
+
+class _TooSlowError(Exception):
+    pass
+
+
+class Guard:
+    """Calls the outputs of a run. Trouble with one is a warning, once for each, and never an exception."""
+
+    def __init__(self, say: Callable[[str], object] = warn):
+        """Starts with every output in good order.
+
+        Args:
+          say: shows a warning.
+        """
+        self._say = say
+        self._warned: set[str] = set()
+        self._lost: set[str] = set()
+
+    def call(
+        self, output: str, function: Callable[..., ResultT], *args: Any, seconds: float | None = None
+    ) -> ResultT | None:
+        """Calls `function(*args)`, and returns what it does; None where it fails.
+
+        Args:
+          output: what is written to, for the warning.
+          function: writes, or closes.
+          *args: its arguments.
+          seconds: how long it is waited for; None for as long as it takes. An output that takes longer is
+            lost: it is not called again, since it may still be busy.
+        """
+        if output in self._lost:
+            return None
+        try:
+            return function(*args) if seconds is None else _within(seconds, function, *args)
+        except (Exception, SystemExit) as error:
+            if isinstance(error, _TooSlowError):
+                self._lost.add(output)
+            if output not in self._warned:
+                self._warned.add(output)
+                self._say(f"{output} cannot be written ({reason(error)}); training continues without it.")
+            return None
+
+
+def reason(error: BaseException) -> str:
+    """The first line of what an exception says, or its name where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].rstrip(".")
+
+
+def _within(seconds: float, function: Callable[..., ResultT], *args: Any) -> ResultT:
+    """Calls a function in a thread that nobody waits for any longer than this.
+
+    Raises:
+      _TooSlowError: it is not done in time.
+    """
+    answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            answers.put((function(*args), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True, name="output").start()
+    try:
+        result, error = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise _TooSlowError(f"it takes more than {seconds:g} s") from None
+    if error is not None:
+        raise error
+    return result

@@ -1,0 +1,173 @@
+"""Observations that are finite and make the network overflow: the fault of one stream, not of the run."""
+
+import itertools
+import time
+
+import numpy as np
+import optree
+import pytest
+import tensorflow as tf
+
+from seed_rl.agents.r2d2 import make_agent as make_r2d2
+from seed_rl.agents.r2d2_config import R2D2Config
+from seed_rl.agents.vtrace import make_agent as make_vtrace
+from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.experience.fifo import stack
+from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.service import BadStep, Request
+from seed_rl.inference.slots import Lease
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.wire.codec import StepCodec
+
+LENGTH, GROUP, NUM_GROUPS = 3, 2, 3
+SPEC = EnvironmentSpec(ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), (2,)))
+
+
+def vtrace(**settings):
+    tf.keras.utils.set_random_seed(1)
+    return make_vtrace(VTraceConfig(unroll_length=LENGTH, **settings), SPEC, GROUP * NUM_GROUPS)
+
+
+def r2d2(**settings):
+    tf.keras.utils.set_random_seed(1)
+    config = R2D2Config(unroll_length=LENGTH, burn_in=0, n_steps=2, num_eval_envs=1, **settings)
+    return make_r2d2(config, SPEC, GROUP * NUM_GROUPS)
+
+
+AGENTS = {
+    "vtrace": lambda: vtrace(lstm_size=0),
+    "vtrace-lstm": lambda: vtrace(lstm_size=8),
+    "vtrace-normalized": lambda: vtrace(lstm_size=0, normalize_observations=True),
+    "r2d2": lambda: r2d2(lstm_size=8),
+}
+
+
+@pytest.fixture(params=AGENTS)
+def agent(request):
+    return AGENTS[request.param]()
+
+
+class Groups:
+    """Groups of environments that see small random numbers in front of a core."""
+
+    def __init__(self, agent):
+        self.core = InferenceCore(agent, SPEC, GROUP * NUM_GROUPS, lambda unrolls: None, lambda: 0)
+        self._keys, self._random = itertools.count(), np.random.default_rng(0)
+        self._leases = [self._lease(group) for group in range(NUM_GROUPS)]
+        self._is_first = [True] * NUM_GROUPS
+
+    def rejoin(self, group):
+        self._leases[group], self._is_first[group] = self._lease(group), True
+
+    def request(self, group, scale=1.0, rows=slice(None)):
+        """A step; the observations of the environments `rows` of the group are of this scale."""
+        observation = self._random.uniform(0.5, 1.0, (GROUP, 4)).astype(np.float32)
+        observation[rows] *= np.float32(scale)
+        done = np.full(GROUP, self._is_first[group])
+        self._is_first[group] = False
+        env = EnvOutput(np.zeros(GROUP, np.float32), done, np.zeros(GROUP, bool), observation)
+        return Request(self._leases[group], StepCodec(SPEC).encode(env), time.monotonic(), None)
+
+    def step(self, *groups):
+        """The unrolls that good steps of these groups complete."""
+        answers, unrolls = self.core.process([self.request(group) for group in groups])
+        assert not any(isinstance(answer, BadStep) for answer in answers)
+        return unrolls
+
+    def _lease(self, group):
+        return Lease(next(self._keys), 1 + group, GROUP * group, GROUP, is_new_run=False, is_restart=False)
+
+
+def is_finite(nest):
+    return all(np.isfinite(leaf).all() for leaf in optree.tree_leaves(nest))
+
+
+def states(core):
+    """The recurrent states in the table, `[num_envs, ...]`."""
+    return [variable.numpy() for variable in tf.nest.flatten(core._table._states)]
+
+
+def test_only_the_stream_that_overflows_is_refused(agent):
+    groups = Groups(agent)
+    groups.step(0, 1, 2)
+    before = states(groups.core)
+    bad = groups.request(1, scale=3e38, rows=[1])
+    answers, unrolls = groups.core.process([groups.request(0), bad, groups.request(2)])
+    assert answers[1] == BadStep(
+        "The observations or rewards of these environments make the network overflow: 3. Check them, and "
+        "scale them down in the environment."
+    )
+    assert [len(answers[0]), len(answers[2])] == [4 * GROUP, 4 * GROUP]
+    assert unrolls == []
+    for now, old in zip(states(groups.core), before, strict=True):
+        np.testing.assert_array_equal(now[2:4], np.zeros_like(now[2:4]))
+        assert (now[[0, 1, 4, 5]] != old[[0, 1, 4, 5]]).any()
+        assert np.isfinite(now).all()
+
+
+def test_the_others_unrolls_are_whole_and_the_refused_ones_begin_again(agent):
+    groups, unrolls = Groups(agent), []
+    groups.step(0, 1, 2)
+    groups.core.process([groups.request(1, scale=3e38), groups.request(0), groups.request(2)])
+    groups.rejoin(1)
+    for _ in range(4 * LENGTH):
+        unrolls += groups.step(2, 1, 0)
+    num_training = GROUP * NUM_GROUPS - agent.num_eval_envs
+    assert sorted({unroll.env_id for unroll in unrolls}) == list(range(num_training))
+    for unroll in unrolls:
+        assert is_finite(unroll)
+        assert (np.abs(unroll.env.observation) <= 1.0).all()
+    assert groups.core.agent_steps == num_training * (2 + 4 * LENGTH) - GROUP
+
+
+def test_when_all_overflow_all_are_refused_and_the_run_goes_on(agent):
+    groups = Groups(agent)
+    answers, _ = groups.core.process([groups.request(group, scale=3e38) for group in range(NUM_GROUPS)])
+    named = [answer.sentence.split("overflow: ")[1].split(".")[0] for answer in answers]
+    assert named == ["0, 1", "2, 3", "4, 5"]
+    assert groups.core.agent_steps == 0
+    for group in range(NUM_GROUPS):
+        groups.rejoin(group)
+    groups.step(0, 1, 2)
+
+
+@pytest.mark.parametrize("value", [np.nan, 1e30])
+def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(agent, value):
+    groups = Groups(agent)
+    for variable in agent.learned_variables:
+        variable.assign(np.full(variable.shape, value))
+    with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
+        groups.core.process([groups.request(0), groups.request(1)])
+
+
+@pytest.mark.parametrize("settings", [{}, {"normalize_observations": True}, {"lstm_size": 8}])
+def test_what_is_answered_can_be_trained_on(settings):
+    agent = vtrace(**{"lstm_size": 0, **settings})
+    groups, trainer = Groups(agent), Trainer(agent, TrainerConfig(batch_size=2))
+    refused = []
+    for scale in (1.0, 1e7, 1e9, 1e14, 1e16, 1e19, 1e30, 1e36, 1e38):
+        unrolls = []
+        groups.rejoin(1)
+        for _ in range(LENGTH + 1):
+            answers, new = groups.core.process([groups.request(0), groups.request(1, scale)])
+            unrolls += new
+            if isinstance(answers[1], BadStep):
+                refused.append(scale)
+                groups.rejoin(1)
+        sample = optree.tree_map(tf.constant, stack(unrolls).sample)
+        output = trainer.update(sample, 0.0)
+        assert np.isfinite(output.metrics["gradient_norm"].numpy())
+        assert all(np.isfinite(variable.numpy()).all() for variable in agent.variables)
+        answer, _ = agent.act(*example(agent))
+        assert np.isfinite(answer.info["baseline"].numpy()).all()
+    assert {1e16, 1e38} <= set(refused)
+    assert 1.0 not in refused
+
+
+def example(agent):
+    """Arguments of `Agent.act` for one environment."""
+    flag = tf.zeros([1], tf.bool)
+    env = EnvOutput(tf.zeros([1]), flag, flag, tf.ones([1, 4]))
+    return tf.zeros([1], tf.int32), env, agent.initial_state(1), tf.zeros([1], tf.int32)

@@ -1,0 +1,267 @@
+"""Two inference threads: whatever the order, no unroll and no state mixes the steps of two streams."""
+
+import concurrent.futures
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from seed_rl.inference import core as core_module
+from seed_rl.inference.batcher import Batcher
+from seed_rl.inference.service import BadStep
+from seed_rl.types import AgentOutput
+from seed_rl.wire.codec import ActionCodec
+from tests.inference.test_core import SPEC, World, action, assert_aligned
+
+DEADLINE_SECS = 60.0
+LENGTH = 4
+
+
+def check(world, least=1):
+    """All unrolls of every environment."""
+    for unrolls in world.unrolls:
+        assert len(unrolls) >= least
+        for unroll in unrolls:
+            assert_aligned(unroll, LENGTH + 1)
+
+
+def test_a_step_of_a_stream_that_has_ended_is_dropped():
+    world = World([1], LENGTH, 0)
+    for _ in range(3):
+        world.step(0)
+    late = world.request(0)
+    world.rejoin(0, is_new_run=True)
+    world.step(0)
+    answers, unrolls = world.core.process([late])
+    assert isinstance(answers[0], BadStep)
+    assert unrolls == []
+    assert world.core.agent_steps == 4
+    for _ in range(2 * LENGTH):
+        world.step(0)
+    check(world)
+    assert world.unrolls[0][0].env.observation["step"][0] == 1000  # Nothing is left out.
+
+
+def test_the_streams_before_and_after_are_told_apart_in_one_batch():
+    world = World([2, 1], LENGTH, 0)
+    world.step(0, 1)
+    late = world.request(0)
+    world.rejoin(0, is_new_run=True)
+    (late_answer, first_answer), _ = world.core.process([late, world.request(0)])
+    assert isinstance(late_answer, BadStep)
+    assert ActionCodec(SPEC.action).decode(first_answer).tolist() == [action(0, 1000), action(1, 1000)]
+
+
+def test_a_new_actor_starts_clean_even_if_its_first_stream_came_to_nothing():
+    world = World([1], LENGTH, 0)
+    for _ in range(3):
+        world.step(0)
+    world.rejoin(0, is_new_run=True)  # It leaves before its first step is acted on,
+    world.rejoin(0, is_new_run=False)  # and comes back.
+    for _ in range(2 * LENGTH):
+        world.step(0)
+    check(world)
+
+
+class Gate:
+    """Stops the thread that is called `late` before or after it acts."""
+
+    def __init__(self, core, is_before):
+        self.entered, self.release = threading.Event(), threading.Event()
+        self._act, self._is_before = core._table.act, is_before
+        core._table.act = self.act
+
+    def act(self, rows):
+        if threading.current_thread().name != "late":
+            return self._act(rows)
+        result = None if self._is_before else self._act(rows)
+        self.entered.set()
+        assert self.release.wait(DEADLINE_SECS)
+        return self._act(rows) if self._is_before else result
+
+
+@pytest.mark.parametrize("is_before", [True, False])
+@pytest.mark.parametrize("is_new_run", [True, False])
+def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_before, is_new_run):
+    world = World([1, 1], LENGTH, 0)
+    for _ in range(3):
+        world.step(0, 1)
+    gate, steps = Gate(world.core, is_before), [world.request(0)]
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        late = Thread(lambda: world.core.process(steps), name="late")
+        assert gate.entered.wait(DEADLINE_SECS)
+        pool.submit(world.step, 1).result(DEADLINE_SECS)  # Other environments are not held up.
+        world.rejoin(0, is_new_run)
+        new = pool.submit(world.step, 0)
+        # Where it does not wait, it overtakes the old step now; where it waits, this changes nothing.
+        concurrent.futures.wait([new], 0.5)
+        gate.release.set()
+        late.join()
+        new.result(DEADLINE_SECS)
+    for _ in range(2 * LENGTH):
+        world.step(0)
+        world.step(1)
+    if is_new_run:
+        check(world)
+    for unroll in world.unrolls[0]:
+        np.testing.assert_array_equal(np.diff(unroll.env.observation["step"]), 1)
+        np.testing.assert_array_equal(unroll.prev_action[1:], unroll.agent.action[:-1])
+        assert unroll.initial_state["acted"] == unroll.agent.info["acted"][0] - 1
+
+
+class NoTable:
+    """In place of the environment table, so that a core costs nothing; answers as the witness does."""
+
+    def __init__(self, agent, spec, num_envs):
+        pass
+
+    def act(self, rows):
+        seen = rows["record"]
+        answers = action(seen["observation:env"], seen["observation:step"])
+        count = len(rows)
+        states = np.zeros(int(rows["starts"].sum()), np.int64)
+        return np.zeros(count, np.int32), AgentOutput(answers, {}), states, np.ones(count, bool)
+
+    def reset(self, env_ids):
+        pass
+
+
+class StopAt:
+    """Stops a thread in the inference core, before it acts, at one of its instructions."""
+
+    def __init__(self, number):
+        self.stopped, self.go_on = threading.Event(), threading.Event()
+        self.acts = False
+        self._left = number
+
+    def run(self, function):
+        """Calls it; what it raises is raised."""
+        sys.settrace(self._trace_call)
+        try:
+            return function()
+        finally:
+            sys.settrace(None)
+            self.stopped.set()
+
+    def _trace_call(self, frame, event, argument):
+        if frame.f_code.co_name == "act":
+            self.acts = True
+        if self.acts or frame.f_code.co_filename != core_module.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        return self._trace
+
+    def _trace(self, frame, event, argument):
+        if event == "opcode" and not self.acts:
+            self._left -= 1
+            if self._left == 0:
+                self.stopped.set()
+                assert self.go_on.wait(DEADLINE_SECS)
+        return self._trace
+
+
+def test_wherever_one_thread_stops_another_may_act(monkeypatch):
+    """One thread stops at each instruction in turn, and acts when the other is in the policy."""
+    monkeypatch.setattr(core_module, "EnvTable", NoTable)
+    number, stop = 0, None
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        while stop is None or not stop.acts or stop._left <= 0:
+            number += 1
+            world = World([1, 1, 1], LENGTH, 0)
+            world.step(2)
+            stop, gate = StopAt(number), Gate(world.core, is_before=True)
+            stopping = pool.submit(stop.run, lambda world=world: world.step(0))
+            assert stop.stopped.wait(DEADLINE_SECS)
+            late = Thread(lambda world=world: world.step(1), name="late")
+            gate.entered.wait(0.1)  # In vain where the first thread has stopped with a lock.
+            stop.go_on.set()
+            stopping.result(DEADLINE_SECS)
+            gate.release.set()
+            late.join()
+    assert number > 20
+
+
+class Thread(threading.Thread):
+    """Runs at once, and hands on what its function raises."""
+
+    def __init__(self, function, name):
+        super().__init__(name=name, daemon=True)
+        self._function, self._error = function, None
+        self.start()
+
+    def run(self):
+        try:
+            self._function()
+        except BaseException as error:
+            self._error = error
+
+    def join(self):
+        super().join(DEADLINE_SECS)
+        assert not self.is_alive()
+        if self._error:
+            raise self._error
+
+
+class Served:
+    """A world whose core two threads serve, with a thread for each group."""
+
+    def __init__(self, groups):
+        self.world, self._sizes = World(groups, LENGTH, 0), groups
+        self.world.core._insert = self._insert
+        self._batcher, self._errors = Batcher(2, 0.001), []
+        self._servers = [threading.Thread(target=self._serve, daemon=True) for _ in range(2)]
+
+    def play(self, streams):
+        """Lets each group play `streams(group)`: for each stream its steps, the last of which it abandons."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        try:
+            for thread in self._servers:
+                thread.start()
+            with concurrent.futures.ThreadPoolExecutor(len(self._sizes)) as pool:
+                for _ in pool.map(lambda g: self._play(g, streams(g)), range(len(self._sizes))):
+                    pass
+        finally:
+            sys.setswitchinterval(before)
+            self._batcher.close()
+            for thread in self._servers:
+                thread.join(DEADLINE_SECS)
+        assert self._errors == []
+
+    def _play(self, group, streams):
+        world, size = self.world, self._sizes[group]
+        ids = world._groups[group]
+        for steps in streams:
+            world.rejoin(group, is_new_run=True)
+            client = self._batcher.connect()
+            for step in range(steps):
+                request = world.request(group)._replace(answer=concurrent.futures.Future())
+                self._batcher.submit(client, request, size)
+                if step < steps - 1:
+                    actions = ActionCodec(SPEC.action).decode(request.answer.result(DEADLINE_SECS))
+                    np.testing.assert_array_equal(actions, action(ids, world.next_step[ids]))
+                    world.next_step[ids] += 1
+            self._batcher.disconnect(client)
+
+    def _serve(self):
+        try:
+            self.world.core.serve(self._batcher, lambda pairs: [r.answer.set_result(a) for r, a in pairs])
+        except Exception as error:
+            self._errors.append(error)
+
+    def _insert(self, unrolls):
+        for unroll in unrolls:
+            self.world.unrolls[unroll.env_id].append(unroll)
+
+
+def test_two_threads_serve_under_load():
+    served = Served([1] * 6)
+    served.play(lambda group: [600])
+    check(served.world, least=599 // LENGTH - 2)
+
+
+def test_two_threads_and_actors_that_come_back_all_the_time():
+    served = Served([1] * 4)
+    served.play(lambda group: np.random.default_rng(group).integers(1, 3 * LENGTH, 150))
+    check(served.world)

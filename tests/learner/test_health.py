@@ -1,0 +1,75 @@
+import math
+
+import pytest
+
+from seed_rl.learner.health import Health
+from seed_rl.types import ArraySpec
+
+FOUR_ACTIONS = ArraySpec((), "int32", (0,), (3,))
+CONTINUOUS = ArraySpec((1,), "float32", (-1.0,), (1.0,))
+TOTAL = 1_000_000
+GOOD = {"entropy": 1.1, "kl_old_new": 0.002, "policy_lag_updates": 7.0, "mean_return": 10.0}
+
+
+def sentences(periods, action=FOUR_ACTIONS, every=10_000):
+    """What is said about these periods, each so many frames after the one before."""
+    health = Health(action, TOTAL)
+    return [
+        sentence
+        for number, figures in enumerate(periods)
+        for sentence in health.check({"env_frames": number * every, **figures})
+    ]
+
+
+def test_a_run_that_learns_is_not_warned_about():
+    rising = [{**GOOD, "mean_return": float(value)} for value in range(100)]
+    assert sentences(rising) == []
+
+
+@pytest.mark.parametrize(
+    ("figures", "sign", "flag"),
+    [
+        ({"entropy": 0.06}, "entropy has collapsed", "--entropy_cost"),
+        ({"kl_old_new": 0.45}, "KL(old|new) is 0.45", "--passes"),
+        ({"policy_lag_updates": 60.0}, "60 updates old", "--batch_size"),
+    ],
+)
+def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(figures, sign, flag):
+    said = sentences([{**GOOD, **figures}] * 50)
+    assert len(said) == 1
+    assert sign in said[0] and flag in said[0]
+
+
+def test_a_sign_that_comes_and_goes_is_not_said():
+    assert sentences([GOOD, {**GOOD, "kl_old_new": 0.45}] * 50) == []
+
+
+def test_a_sign_must_last_for_a_share_of_the_run_and_for_some_reports():
+    bad = {**GOOD, "kl_old_new": 0.45}
+    assert sentences([bad] * 50, every=100) == []  # 5,000 of a million frames.
+    assert sentences([bad] * 3, every=100_000) == []
+
+
+def test_a_return_far_below_its_best_for_long_is_said_once():
+    """What Breakout did under settings that were made for Pong."""
+    rising = [{**GOOD, "mean_return": 1.0 + number} for number in range(11)]
+    fallen = [{**GOOD, "mean_return": 4.4}] * 20
+    assert sentences(rising + fallen[:3]) == []
+    said = sentences(rising + fallen)
+    assert len(said) == 1
+    assert "4.40" in said[0] and "11.00" in said[0] and "--checkpoint=best" in said[0]
+
+
+def test_the_return_in_evaluation_counts_where_there_is_one():
+    rising = [{"mean_return": 0.0, "mean_evaluation_return": float(number)} for number in range(11)]
+    assert len(sentences([*rising, *[{"mean_return": 10.0, "mean_evaluation_return": 1.0}] * 20])) == 1
+
+
+def test_a_return_that_never_rose_is_noise():
+    wobbling = [{**GOOD, "mean_return": -20.5 + 0.3 * math.sin(number)} for number in range(100)]
+    assert sentences([*wobbling, *[{**GOOD, "mean_return": -20.9}] * 20]) == []
+
+
+def test_figures_of_other_agents_are_judged_only_where_they_have_them():
+    assert sentences([{"policy_lag_updates": 5_000.0}] * 50) == []
+    assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []

@@ -1,0 +1,87 @@
+"""Which requests a synchronous run acts on, and which it no longer waits with."""
+
+import asyncio
+import itertools
+
+import pytest
+
+from seed_rl.inference.service import Request
+from seed_rl.inference.slots import Lease
+from seed_rl.learner.lockstep import Lockstep
+
+NUM_ENVS = 4
+
+
+class Inference:
+    """Gives out the batches that a test puts into `batches`, and keeps those that are to be answered."""
+
+    def __init__(self):
+        self.batches, self.answered = [], []
+
+    def requests(self, timeout_secs):
+        return self.batches.pop(0) if self.batches else []
+
+    def answer(self, batch):
+        self.answered.append([client for client, _ in batch])
+        return []
+
+
+class NoExperience:
+    """Never has a batch."""
+
+    def batch_ready(self):
+        return False
+
+
+@pytest.fixture
+def loop():
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def run(loop):
+    """Takes batches of (client, first environment, number of environments); returns what was answered."""
+    inference, keys = Inference(), itertools.count()
+    lockstep = Lockstep(inference, NoExperience(), NUM_ENVS)
+    futures = {}
+
+    def request(client, first_env, num_envs):
+        lease = Lease(next(keys), client, first_env, num_envs, is_new_run=True, is_restart=False)
+        futures[client] = loop.create_future()
+        return client, Request(lease, b"", 0.0, futures[client])
+
+    def run(*batches, ended=()):
+        for client in ended:
+            futures[client].cancel()
+        inference.batches = [[request(*entry) for entry in batch] for batch in batches]
+        for _ in batches:
+            assert lockstep.next(0.0) is None
+        answered, inference.answered = inference.answered, []
+        return answered
+
+    return run
+
+
+def test_all_environments_act_together_in_the_order_of_their_ids(run):
+    assert run([(1, 2, 2)], [(2, 0, 2)]) == [[2, 1]]
+    assert run([(3, 2, 2), (4, 0, 2)]) == [[4, 3]]
+
+
+@pytest.mark.parametrize("ended", [(), (1,)])
+def test_an_actor_of_two_groups_is_replaced_by_one_of_one(run, ended):
+    assert run([(1, 2, 2)]) == []  # Its other group never came.
+    assert run([(2, 0, 4)], ended=ended) == [[2]]
+
+
+def test_an_actor_of_one_group_is_replaced_by_one_of_two(run):
+    assert run([(1, 0, 3)]) == []
+    assert run([(2, 1, 2)], [(3, 3, 1)]) == []
+    assert run([(4, 0, 1)]) == [[4, 2, 3]]
+
+
+def test_a_stream_that_has_ended_is_not_acted_for(run):
+    assert run([(1, 0, 2)]) == []
+    assert run([(2, 2, 2)], ended=[1]) == []
+    assert run([(3, 0, 2)]) == [[3, 2]]

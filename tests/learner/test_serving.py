@@ -1,0 +1,111 @@
+"""How a learner's inference ends: in bounded time, and without losing what a thread died of."""
+
+import threading
+
+import pytest
+
+from seed_rl.environments.catch import SUITE, CatchConfig
+from seed_rl.environments.specs import environment_spec
+from seed_rl.experience.base import ClosedError
+from seed_rl.inference.server import InferenceServer
+from seed_rl.learner import serving
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.figures import RunFigures
+from seed_rl.learner.serving import Inference
+from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.security import Security
+
+
+class Core:
+    """Serves until the batcher is closed; `after` is what it does then."""
+
+    num_eval_envs = 0
+
+    def __init__(self, after):
+        self._after = after
+
+    def serve(self, batcher, deliver):
+        while batcher.next_batch() is not None:
+            pass
+        self._after()
+
+
+class Nothing:
+    """An experience without experience."""
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def start(tmp_path):
+    identity = EnvironmentIdentity(
+        "catch", CatchConfig().to_dict(), environment_spec(SUITE.make(CatchConfig(), 0), CatchConfig())
+    )
+
+    def start_inference(after):
+        config = LearnerConfig(server_address=f"unix:{tmp_path}/s", num_envs=4, num_inference_threads=1)
+        return Inference(
+            config, identity, Core(after), RunFigures(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
+        )
+
+    return start_inference
+
+
+def fail(error):
+    def after():
+        raise error
+
+    return after
+
+
+def test_an_error_between_the_last_look_and_the_stop_is_kept(start):
+    inference = start(fail(RuntimeError("late")))
+    inference.raise_error()
+    inference.stop("", Nothing())
+    with pytest.raises(RuntimeError, match="late"):
+        inference.raise_error()
+
+
+def test_a_closed_experience_is_no_error(start):
+    inference = start(fail(ClosedError()))
+    inference.stop("", Nothing())
+    inference.raise_error()
+
+
+def test_what_does_not_stop_is_named(start, monkeypatch, caplog):
+    unlock = threading.Event()
+    stop = InferenceServer.stop
+
+    def stop_late(server, reason):
+        unlock.wait()
+        stop(server, reason)
+
+    monkeypatch.setattr(serving, "_STOP_SECS", 0.05)
+    monkeypatch.setattr(InferenceServer, "stop", stop_late)
+    inference = start(unlock.wait)
+    before = set(threading.enumerate())
+    inference.stop("", Nothing())
+    assert [record.getMessage().split(" did not")[0] for record in caplog.records] == [
+        "seed_rl: inference-0",
+        "seed_rl: the server",
+    ]
+    late = [t for t in threading.enumerate() if t not in before or t.name == "inference-0"]
+    unlock.set()
+    for thread in late:
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
+def test_an_error_of_the_server_is_kept_too(start, monkeypatch):
+    inference = start(lambda: None)
+    stop = InferenceServer.stop
+
+    def stop_badly(server, reason):
+        stop(server, reason)
+        raise RuntimeError("bad end")
+
+    monkeypatch.setattr(InferenceServer, "stop", stop_badly)
+    inference.stop("", Nothing())
+    with pytest.raises(RuntimeError, match="bad end"):
+        inference.raise_error()

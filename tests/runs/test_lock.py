@@ -1,0 +1,153 @@
+"""flock's locks belong to an open file, so most can be tested within one process."""
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from seed_rl.runs import lock
+
+DEADLINE_SECS = 60.0
+HOLD = """
+import subprocess, sys
+from seed_rl.runs import lock
+with lock.held(sys.argv[1]):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    print(child.pid, flush=True)
+    input()
+"""
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    monkeypatch.setattr(lock, "_SAME_HOST_SECS", 0.2)
+    monkeypatch.setattr(lock, "_OTHER_HOST_SECS", 0.2)
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that holds tmp_path/run, and whose child waits for its end of input."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLD, tmp_path / "run"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process.child = int(process.stdout.readline())
+    yield process
+    for pid in (process.pid, process.child):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.communicate(timeout=DEADLINE_SECS)
+
+
+def refused(logdir):
+    """The sentence that both a learner and a launcher are refused with."""
+    with pytest.raises(ValueError) as caught, lock.held(logdir):
+        pass
+    with pytest.raises(ValueError) as of_launcher:
+        lock.check_free(logdir)
+    assert str(of_launcher.value) == str(caught.value)
+    return str(caught.value)
+
+
+def test_the_refusal_names_who_holds_it(tmp_path, holder, impatient):
+    logdir = tmp_path / "run"
+    assert refused(logdir) == (
+        f"The run directory {logdir} is in use by process {holder.pid} on host {socket.gethostname()}; "
+        "stop it, or choose another --logdir."
+    )
+
+
+def test_it_is_free_once_the_process_was_killed_though_a_child_of_it_lives(tmp_path, holder):
+    holder.kill()
+    holder.wait(DEADLINE_SECS)
+    os.kill(holder.child, 0)
+    assert (tmp_path / "run" / "learner.lock").exists()
+    lock.check_free(tmp_path / "run")
+    with lock.held(tmp_path / "run"):
+        os.kill(holder.child, 0)
+
+
+def test_a_process_that_is_ending_is_waited_for(tmp_path):
+    """The second gets the lock although the first removes the file that it waits at; a third is refused."""
+    logdir, taken, checked = tmp_path / "run", threading.Event(), threading.Event()
+
+    def hold():
+        with lock.held(logdir):
+            taken.set()
+            checked.wait(DEADLINE_SECS)
+
+    with lock.held(logdir):
+        (logdir / "run.json").touch()
+        second = threading.Thread(target=hold)
+        second.start()
+        assert not taken.wait(0.3)
+    assert taken.wait(DEADLINE_SECS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lock, "_SAME_HOST_SECS", 0.2)
+        assert f"process {os.getpid()} on host" in refused(logdir)
+    checked.set()
+    second.join(DEADLINE_SECS)
+    assert os.listdir(logdir) == ["run.json"]
+
+
+def test_a_directory_that_was_made_for_nothing_is_removed(tmp_path):
+    with lock.held(tmp_path / "runs" / "new"):
+        assert os.listdir(tmp_path / "runs" / "new") == ["learner.lock"]
+    assert not (tmp_path / "runs").exists()
+    with lock.held(tmp_path):
+        pass
+    assert os.listdir(tmp_path) == []
+    lock.check_free(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
+
+
+def test_a_host_that_may_be_lost_is_waited_for_with_a_word(tmp_path, impatient, capsys):
+    with lock.held(tmp_path):
+        (tmp_path / "learner.lock").write_text("7 elsewhere\n")
+        assert "in use by process 7 on host elsewhere; stop it" in refused(tmp_path)
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.endswith("is locked by process 7 on host elsewhere; waiting up to 0.2 s, in case it is lost.")
+
+
+def test_a_signal_ends_the_wait(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_OTHER_HOST_SECS", 10 * DEADLINE_SECS)
+    with lock.held(tmp_path):
+        (tmp_path / "learner.lock").write_text("7 elsewhere\n")
+        start = time.monotonic()
+        with pytest.raises(ValueError, match="in use"), lock.held(tmp_path, stopping=lambda: True):
+            pass
+        assert time.monotonic() - start < DEADLINE_SECS
+
+
+def test_a_file_without_words_still_locks(tmp_path, impatient):
+    with lock.held(tmp_path):
+        (tmp_path / "learner.lock").write_bytes(b"")
+        assert "in use by another process; stop it" in refused(tmp_path)
+
+
+def test_without_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capsys):
+    def flock(handle, kind):
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(lock.fcntl, "flock", flock)
+    lock.check_free(tmp_path)
+    with lock.held(tmp_path):
+        pass
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "has no locks (Operation not supported); see to it that no other learner" in said
+
+
+def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"--logdir=.*file/run cannot be written \(Not a directory\)"):
+        with lock.held(tmp_path / "file" / "run"):
+            pass
