@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-TOOLS=(buildah ca-certificates mmdebstrap netavark podman runc)
+TOOLS=(buildah ca-certificates iptables mmdebstrap netavark podman runc) # netavark calls iptables.
 COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
 PRESET=catch_vtrace_small
 FRAMES=600000
@@ -109,7 +109,7 @@ until_true() {
     done
 }
 
-# Trains with the documented command: stopped once, gone on with, and scaled while it runs.
+# Trains with the documented command: stopped once, resumed, and scaled while it runs.
 train() {
     podman system service --time=0 "$DOCKER_HOST" >"$work/service.log" 2>&1 &
     service=$!
@@ -125,11 +125,11 @@ train() {
     [[ "$(podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner did not end well when it was stopped."
     compose up --detach --no-build --scale actor=3
     until_true has_task 3
-    say "three actors go on from the checkpoint."
+    say "three actors train on from the checkpoint."
     compose stop actor
     [[ "$(podman wait seed_rl-actor-1)" == 130 ]] || fail "the actor did not end by itself when it was stopped."
     compose up --detach --no-build --scale actor=1
-    say "one actor goes on."
+    say "one actor trains on."
     [[ "$(timeout 300 podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner failed: $(compose logs learner)"
     compose logs --no-log-prefix learner | tail -n 3 >&2
     podman run --rm --network=none -v seed_rl_runs:/runs --entrypoint python seed_rl-learner -c "
