@@ -128,7 +128,7 @@ class InferenceCore:
           FloatingPointError: the policy has diverged.
         """
         leases, env_ids = [request.lease for request in requests], _env_ids(requests)
-        with self._turns.take(leases, env_ids) as (first, over):
+        with self._turns.take(leases) as (first, over):
             for lease in first:
                 self._begin(lease)
             if not over:
@@ -173,8 +173,10 @@ class InferenceCore:
         """Acts on a batch of valid steps, and files those that the network has an answer to."""
         version = self._policy_version()
         training = np.flatnonzero(env_ids < self._num_training_envs)
+        training_ids = env_ids[training]
         with self._lock:
-            rows["starts"][training[self._store.starting(env_ids[training])]] = True
+            starting = self._store.starting(training_ids)
+        rows["starts"][training[starting]] = True
         prev_action, output, states, is_good = self._table.act(rows)
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
@@ -182,12 +184,12 @@ class InferenceCore:
             is_good = self._refuse(requests, answers, is_good & possible)
             states = optree.tree_map(lambda x: x[is_good[rows["starts"]]], states)
             training = training[is_good[training]]
+            training_ids, starting = env_ids[training], np.flatnonzero(rows["starts"][training])
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
-        starting = np.flatnonzero(rows["starts"][training])
         with self._lock:
-            unrolls = self._store.append(env_ids[training], *step, starting, states, version)
+            unrolls = self._store.append(training_ids, *step, starting, states, version)
             self.agent_steps += len(training)
         return answers, unrolls
 

@@ -1,5 +1,6 @@
 """What inference keeps of every environment, beside the inference device: recurrent state, last action."""
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -119,11 +120,11 @@ class EnvTable:
 def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -> tf.Tensor:
     """Whether steps and answers are small enough, and actions and states finite: bool `[B]`."""
     limits = ((env, _LARGEST_INPUT), (output.info, _LARGEST_INFO), ((output.action, next_states), np.inf))
-    rows = []
+    checks = []  # As few operations as possible: each costs microseconds.
     for nest, largest in limits:
         for leaf in tf.nest.flatten(nest):
-            if leaf.dtype.is_floating or leaf.dtype.size > 4:
-                size = tf.abs(tf.cast(leaf, tf.float32))
-                is_good = size < largest  # NaN is not.
-                rows.append(tf.reduce_all(is_good, axis=list(range(1, len(leaf.shape)))))
-    return tf.reduce_all(tf.stack(rows), axis=0)
+            if leaf.dtype.is_floating or (leaf.dtype.size > 4 and largest < np.inf):
+                is_good = tf.abs(tf.cast(leaf, tf.float32)) < largest  # NaN is not.
+                inner = list(range(1, leaf.shape.rank))
+                checks.append(tf.reduce_all(is_good, inner) if inner else is_good)
+    return functools.reduce(tf.logical_and, checks)  # At least of rewards.

@@ -22,40 +22,52 @@ class Turns:
     def __init__(self, num_envs: int):
         """Starts with no stream for any of `num_envs` environments."""
         self._newest = np.full(num_envs, -1, np.int64)  # Keys of leases; they count up.
-        self._is_busy = np.zeros(num_envs, bool)
+        self._current: dict[int, Lease] = {}  # By key: those that have acted and are the newest everywhere.
+        self._acting: dict[int, Lease] = {}
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def take(self, leases: Sequence[Lease], env_ids: np.ndarray) -> Iterator[tuple[list[Lease], list[Lease]]]:
+    def take(self, leases: Sequence[Lease]) -> Iterator[tuple[list[Lease], list[Lease]]]:
         """Holds the environments of a batch; waits first until no other thread holds any of them.
 
         Holding is short, since it covers acting and filing the steps, but not what may block on experience.
 
         Args:
           leases: of the streams in the batch.
-          env_ids: all environments of the leases `[B]`, in the same order.
 
         Returns:
           A context manager that gives the leases whose streams act for the first time, and those that must
           not act, because a newer stream has acted for one of their environments.
         """
-        keys = np.repeat([lease.key for lease in leases], [lease.num_envs for lease in leases])
+        batch = {lease.key: lease for lease in leases}
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_busy[env_ids].any())
-            before = self._newest[env_ids]
-            turns: tuple[list[Lease], list[Lease]] = ([], [])
-            if (before != keys).any():
-                np.maximum.at(self._newest, env_ids, keys)
-                turns = self._sorted(leases, env_ids[before < keys])
-            self._is_busy[env_ids] = True
+            # No other thread can hold the environments of a current stream: it has one step at a time, and
+            # every older stream has ended or is refused.
+            is_usual = batch.keys() <= self._current.keys()
+            turns = ([], []) if is_usual else self._admit(leases)
+            self._acting |= batch
         try:
             yield turns
         finally:
             with self._changed:
-                self._is_busy[env_ids] = False
+                for key in batch:
+                    del self._acting[key]
                 self._changed.notify_all()
 
-    def _sorted(self, leases: Sequence[Lease], changed: np.ndarray) -> tuple[list[Lease], list[Lease]]:
+    def _admit(self, leases: Sequence[Lease]) -> tuple[list[Lease], list[Lease]]:
+        """Waits for the environments, and sorts streams that may be new or over."""
+        keys = np.repeat([lease.key for lease in leases], [lease.num_envs for lease in leases])
+        env_ids = np.concatenate([lease.env_ids for lease in leases])
+        self._changed.wait_for(lambda: not self._is_held(env_ids))
+        before = self._newest[env_ids]
+        np.maximum.at(self._newest, env_ids, keys)
+        for key in before[before < self._newest[env_ids]].tolist():
+            self._current.pop(key, None)
         over = [lease for lease in leases if (self._newest[lease.env_ids] > lease.key).any()]
-        first = [lease for lease in leases if lease not in over and np.isin(lease.env_ids, changed).any()]
+        current = {lease.key: lease for lease in leases if lease not in over}
+        first = [lease for key, lease in current.items() if key not in self._current]
+        self._current |= current
         return first, over
+
+    def _is_held(self, env_ids: np.ndarray) -> bool:
+        return any(np.isin(lease.env_ids, env_ids).any() for lease in self._acting.values())
