@@ -14,7 +14,7 @@ from seed_rl.wire.protocol import channel_options
 
 METHOD = "/benchmarks.Echo/Echo"
 
-# As in seed_rl.wire.client and seed_rl.inference.server, but for the limits of messages.
+# As in seed_rl.wire.client and seed_rl.serving.server, but for the limits of messages.
 CHANNEL_OPTIONS = [*channel_options(-1), ("grpc.use_local_subchannel_pool", 1)]
 
 

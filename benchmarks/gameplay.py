@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.harness import finish, module_child, running
-from seed_rl.environments.atari import SUITE, AtariConfig
+from seed_rl.environments.suites.atari import SUITE, AtariConfig
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.child import ONE_THREAD
 

@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 import psutil
 
 from seed_rl.launch.child import Child
+from seed_rl.launch.watch import Ended, Process, Tick, Watch
 from seed_rl.runs.curves import read_periods
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_POLL_SECS = 0.1
 _START_TIMEOUT_SECS = 120.0
+_STOP_SECS = 90.0
 
 
 def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
@@ -45,13 +46,13 @@ def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | No
 @contextlib.contextmanager
 def running(children: Sequence[Child]) -> Iterator[None]:
     """Starts the children and, at the end, kills what is left of them."""
+    watch = Watch()
     try:
         for child in children:
-            child.start()
+            watch.start(child)
         yield
     finally:
-        for child in children:
-            child.kill()
+        watch.end(children, grace_secs=0)
 
 
 def wait_until(
@@ -61,7 +62,7 @@ def wait_until(
 
     Args:
       condition: looked at again and again.
-      children: what must go on meanwhile.
+      children: what must keep running meanwhile.
       timeout_secs: longest wait.
       what: the condition in words, for the errors.
 
@@ -70,13 +71,14 @@ def wait_until(
       TimeoutError: it took too long.
     """
     deadline = time.monotonic() + timeout_secs
-    while not condition():
-        for child in children:
-            if child.poll() not in (None, 0):
+    for event in Watch(children):
+        if condition():
+            return
+        match event:
+            case Ended(child, code) if code != 0:
                 raise RuntimeError(f"{child.name} ended before {what}: {_log_end(child)}")
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"No {what} within {timeout_secs:g} s.")
-        time.sleep(_POLL_SECS)
+            case Tick() if time.monotonic() > deadline:
+                raise TimeoutError(f"No {what} within {timeout_secs:g} s.")
 
 
 def finish(children: Sequence[Child], timeout_secs: float) -> None:
@@ -86,11 +88,26 @@ def finish(children: Sequence[Child], timeout_secs: float) -> None:
       RuntimeError: one failed.
       TimeoutError: one did not end.
     """
-    ended = "end of " + ", ".join(child.name for child in children)
-    wait_until(lambda: all(child.poll() == 0 for child in children), children, timeout_secs, ended)
+    wait_until(
+        lambda: all(child.poll() == 0 for child in children), children, timeout_secs, _end_of(children)
+    )
 
 
-def _log_end(child: Child) -> str:
+def end(children: Sequence[Child], grace_secs: float) -> None:
+    """Asks children to end (SIGTERM), and kills those that do not.
+
+    Raises:
+      TimeoutError: one had to be killed.
+    """
+    if not Watch([child for child in children if child.running]).end(children, grace_secs):
+        raise TimeoutError(f"No {_end_of(children)} within {grace_secs:g} s.")
+
+
+def _end_of(children: Sequence[Child]) -> str:
+    return "end of " + ", ".join(child.name for child in children)
+
+
+def _log_end(child: Process) -> str:
     assert child.log is not None
     return "\n" + "\n".join(child.log.read_text(errors="replace").splitlines()[-20:])
 
@@ -141,15 +158,12 @@ class LocalRun:
 
     def __exit__(self, *_: Any) -> None:
         try:
-            self._child.terminate()
-            with contextlib.suppress(RuntimeError):  # What it says about its end does not matter any more.
-                finish([self._child], 90)
+            end([self._child], _STOP_SECS)
         finally:
-            self._child.kill()
             self._directory.cleanup()
 
     def wait_until(self, condition: Callable[[], bool], timeout_secs: float, what: str) -> None:
-        """As the function of this name; the run itself must go on."""
+        """As the function of this name; the run itself must continue."""
         wait_until(condition, [self._child], timeout_secs, what)
 
     def metrics(self) -> list[dict[str, Any]]:

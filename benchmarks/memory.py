@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     samples = _sample(config, rest) if config.run is None else _read(Path(config.run))
     names = [name for name in samples[0][1] if all(name in mib for _, mib in samples)]
     if not names:
-        raise RuntimeError("Every process was started anew within the run; its memory cannot be compared.")
+        raise RuntimeError("Every process was restarted within the run; its memory cannot be compared.")
     _print_rows(config, names, samples)
     growth = {name: _growth([(seconds, mib[name]) for seconds, mib in samples]) for name in names}
     rows = [[name, *(float(value) for value in figures.values())] for name, figures in growth.items()]

@@ -1,41 +1,32 @@
-"""The real server, batcher and inference core around an agent that does nothing."""
+"""The real server, batcher and inference core around a policy that does nothing."""
 
 import threading
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
-from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
+from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import Experience
-from seed_rl.experience.config import FifoConfig, ReplayConfig
-from seed_rl.experience.make import make_experience
-from seed_rl.inference.batcher import Batcher
+from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.server import InferenceServer
-from seed_rl.inference.service import Request
-from seed_rl.inference.slots import Lease
-from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Sample, Unroll
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import Request
+from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.slots import Lease
+from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
 from seed_rl.wire.protocol import EnvironmentIdentity
 
 
-class NullAgent(Agent):
-    """Answers zeros; learns nothing. Its unrolls are V-trace's, or R2D2's where they go to replay."""
+class NullPolicy(Policy):
+    """Answers zeros."""
 
-    def __init__(self, action: ArraySpec, replay: bool):
-        """Makes an agent for actions of this spec."""
-        super().__init__(name="null_agent")
-        self.unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
-        # Nothing is drawn, so nothing may wait: the minimum size is never reached.
-        self.experience = ReplayConfig(1000, 1001, 0.75, 0.9, 0.6) if replay else FifoConfig()
+    def __init__(self, action: ArraySpec):
+        """Makes a policy for actions of this spec."""
+        super().__init__(name="null_policy")
         self._action = action
-
-    @property
-    def learned_variables(self) -> list[Any]:
-        """None."""
-        return []
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """None."""
@@ -45,21 +36,18 @@ class NullAgent(Agent):
     def act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
-        """Action 0 for everybody; see `Agent.act`."""
+        """Action 0 for everybody; see `Policy.act`."""
         del prev_action, env
         return AgentOutput(
             tf.zeros([tf.shape(env_ids)[0], *self._action.shape], self._action.dtype), {}
         ), state
 
-    def loss(self, sample: Sample) -> LossOutput:
-        """Not there."""
-        raise NotImplementedError("The null agent does not learn.")
-
 
 class NullServing:
     """Everything of a learner between the wire and the experience.
 
-    Unrolls go to replay, or are thrown away where they would go through a queue.
+    Unrolls are cut as R2D2's and go to replay, or as V-trace's and are thrown away where they would go
+    through a queue.
 
     Attributes:
       streams: opened so far.
@@ -86,9 +74,9 @@ class NullServing:
         """
         spec = null_spec(size)
         identity = EnvironmentIdentity("null", NullConfig(size=size).to_dict(), spec)
-        agent = NullAgent(spec.action, replay)
-        insert = _replay(agent).insert if replay else _discard
-        self._core = InferenceCore(agent, spec, num_envs, insert, lambda: 0)
+        unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
+        insert = _replay(unroll).insert if replay else _discard
+        self._core = InferenceCore(NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: 0)
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
         self.streams = 0
         self._server = InferenceServer(
@@ -114,11 +102,10 @@ class NullServing:
         self._server.stop()
 
 
-def _replay(agent: NullAgent) -> Experience:
-    unroll = agent.unroll
-    return make_experience(
-        agent.experience, 64, unroll.length, unroll.burn_in, lambda unrolls: np.ones(len(unrolls)), seed=0
-    )
+def _replay(unroll: UnrollConfig) -> Experience:
+    # Nothing is drawn, so nothing may wait: the minimum size is never reached.
+    config = ReplayConfig(1000, 1001, 0.75, 0.9, 0.6)
+    return config.make(64, unroll, lambda unrolls: np.ones(len(unrolls)), seed=0)
 
 
 def _discard(unrolls: list[Unroll]) -> None:

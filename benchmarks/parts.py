@@ -22,7 +22,7 @@ import numpy as np
 
 from benchmarks.harness import print_result
 from seed_rl.actor.config import ActorConfig
-from seed_rl.agents import registry as agents
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.batched import make_batched
@@ -125,7 +125,7 @@ class _LearnerParts:
     """Inference and training of the run that a command line describes."""
 
     def __init__(self, line: CommandLine):
-        """Imports TensorFlow and makes the agent."""
+        """Imports TensorFlow and makes the algorithm."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         local = line.read(LocalConfig)
         self._num_envs = local.num_actors * local.env_batch_size
@@ -134,7 +134,7 @@ class _LearnerParts:
         suite = environments.suite(line.environment)
         self._spec: EnvironmentSpec = suite_spec(suite, environment_config, self._config.seed)
         assert line.agent is not None
-        self._agent = agents.make_agent(line.agent, line.agent_config(), self._spec, self._num_envs)
+        self._algorithm = algorithms.make(line.agent, line.agent_config(), self._spec, self._num_envs)
         self._random = np.random.default_rng(0)
 
     def inference_rate(self, seconds: float) -> float:
@@ -144,7 +144,7 @@ class _LearnerParts:
         from seed_rl.wire.codec import StepCodec
 
         batch = min(self._config.inference_batch_size, self._num_envs)
-        table = EnvTable(self._agent, self._spec, self._num_envs)
+        table = EnvTable(self._algorithm.policy, self._spec, self._num_envs)
         codec = StepCodec(self._spec)
         records, rows = codec.encode(self._env_output(batch)), Rows(codec.record, batch)
         ids = np.arange(batch, dtype=np.int32)
@@ -160,22 +160,23 @@ class _LearnerParts:
         """Agent steps/s that training can take in."""
         from seed_rl.training.trainer import Trainer
 
-        trainer, sample = Trainer(self._agent, self._config), self._sample()
+        trainer, sample = Trainer(self._algorithm, self._config), self._sample()
 
         def update() -> None:
             trainer.update(sample, 0.0).metrics["loss"].numpy()
 
-        steps = self._config.batch_size * self._agent.unroll.length / self._agent.experience.uses
+        steps = self._config.batch_size * self._algorithm.unroll.length / self._algorithm.experience.uses
         return steps * _calls_per_second(update, seconds)
 
     def _sample(self) -> Sample:
         import tensorflow as tf
 
-        steps, batch = self._agent.unroll.stored_steps, self._config.batch_size
+        steps, batch = self._algorithm.unroll.stored_steps, self._config.batch_size
         env = self._env_output(steps, batch)
-        state, prev_action = self._agent.initial_state(batch), self._spec.action.zeros(batch)
+        policy = self._algorithm.policy
+        state, prev_action = policy.initial_state(batch), self._spec.action.zeros(batch)
         first = tf.nest.map_structure(lambda x: tf.constant(x[0]), env)
-        output, _ = self._agent.act(tf.constant(prev_action), first, state, tf.range(batch))
+        output, _ = policy.act(tf.constant(prev_action), first, state, tf.range(batch))
         output = tf.nest.map_structure(lambda x: np.stack([x.numpy()] * steps), output)
         sample = Sample(output.action, env, output, state, np.ones(batch, np.float32))
         return tf.nest.map_structure(tf.convert_to_tensor, sample)

@@ -1,8 +1,8 @@
-"""Recall at a long delay: what a memory is worth, for both agents, with an LSTM and feed-forward.
+"""Recall at a long delay: what a memory is worth, for both algorithms, with an LSTM and feed-forward.
 
-Each run is `seed_rl.local_main` on its agent's preset for recall, with a delay longer than R2D2's burn-in,
-until its mean return (R2D2: in evaluation) reaches the goal or its frames are over. Chance is 0.5. Goal: at
-least 0.95 with the LSTM, and chance without it.
+Each run is `seed_rl.local_main` on its algorithm's preset for recall, with a delay longer than R2D2's
+burn-in, until its mean return (R2D2: in evaluation) reaches the goal or its frames are over. Chance is 0.5.
+Goal: at least 0.95 with the LSTM, and chance without it.
 
 Flags of local_main may be added (as --name=value) and win over the defaults.
 """

@@ -36,8 +36,8 @@ from benchmarks.harness import print_result, print_table
 from benchmarks.numpy_ring import NumpyRing
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.make import make_experience
 from seed_rl.experience.replay import Replay
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
@@ -114,8 +114,8 @@ def _make(capacity: int, batch_size: int = BATCH, min_size: int = 1) -> Replay:
         importance_sampling_exponent=0.6,
     )
     random = np.random.default_rng(0)
-    replay = make_experience(
-        config, batch_size, LENGTH, BURN_IN, lambda unrolls: random.random(len(unrolls)), seed=0
+    replay = config.make(
+        batch_size, UnrollConfig(LENGTH, BURN_IN), lambda unrolls: random.random(len(unrolls)), seed=0
     )
     assert isinstance(replay, Replay)
     return replay

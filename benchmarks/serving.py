@@ -1,7 +1,7 @@
 """Actors and inference with a null model, beside a bare gRPC echo of the same bytes.
 
 Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
-core (this process), whose agent answers zeros. Its unrolls are thrown away, as if they went through a queue
+core (this process), whose policy answers zeros. Its unrolls are thrown away, as if they went through a queue
 (--experience=fifo: V-trace), or go to replay, compressed (--experience=replay: R2D2). The echo has the same
 number of client processes and streams, the same kind of server and clients (asyncio), and messages of the
 same sizes. Beside it is the echo with gRPC's synchronous client, which actors had before.

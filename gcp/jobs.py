@@ -24,12 +24,12 @@ from gcp.config import JobConfig, Value
 from seed_rl.environments.nearest import nearest
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch import vertex
+from seed_rl.launch import vertex_job
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, Space, read_space
 
-_COMMAND = ["python", "-m", vertex.__name__]
+_COMMAND = ["python", "-m", vertex_job.PROGRAM]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,11 +76,13 @@ def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) 
     _check_environments(config, line)
     if space is not None:
         _check_space(config, space, line, flags)
-    spec = _job_spec(config, vertex.job_arguments(line), logdir)
+    spec = _job_spec(config, vertex_job.job_arguments(line), logdir)
     if config.sweep is None or space is None:
         return Job(name, logdir, CustomJob(display_name=name, job_spec=spec, labels=config.labels))
     study = StudySpec(
-        metrics=[StudySpec.MetricSpec(metric_id=vertex.METRIC, goal=StudySpec.MetricSpec.GoalType.MAXIMIZE)],
+        metrics=[
+            StudySpec.MetricSpec(metric_id=vertex_job.METRIC, goal=StudySpec.MetricSpec.GoalType.MAXIMIZE)
+        ],
         parameters=[_parameter(name, distribution) for name, distribution in space.parameters.items()],
         algorithm=StudySpec.Algorithm.RANDOM_SEARCH,
     )
@@ -116,7 +118,7 @@ def _text(value: Value) -> str:
 def _parse(config: JobConfig, flags: Sequence[str]) -> CommandLine:
     """What the containers will parse; --num_envs is what the actors have unless a flag says it."""
     try:
-        return vertex.parse_job(["gcp.submit", f"--num_envs={config.actors.num_envs}", *flags])
+        return vertex_job.parse_job(["gcp.submit", f"--num_envs={config.actors.num_envs}", *flags])
     except UsageError as error:
         raise UsageError(f"{config.path}: {error}") from None
 

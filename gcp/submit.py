@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
-from seed_rl.launch.supervisor import say
+from seed_rl.messages import say
 from seed_rl.options import Options, option
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def shown(job: "Job", config: "JobConfig") -> dict[str, Any]:
     )
     for pool in content.get("trialJobSpec", content.get("jobSpec"))["workerPoolSpecs"]:
         for variable in pool["containerSpec"]["env"]:
-            variable["value"] = "(a secret, made anew for each job)"
+            variable["value"] = "(a secret, created for each job)"
     kind = type(job.request).__name__
     return {"parent": config.parent, kind[0].lower() + kind[1:]: content}
 

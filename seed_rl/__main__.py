@@ -8,6 +8,7 @@ COMMANDS = {
     "sweep": "search over hyperparameters, by random trials on this machine",
     "learner_main": "the learner alone, for actors on other machines",
     "actor_main": "one actor process, for a learner that runs elsewhere",
+    "vertex_main": "a container of a job on Vertex AI, as gcp.submit starts it",
 }
 
 

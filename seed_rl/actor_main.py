@@ -22,8 +22,8 @@ from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.signals import LastResort
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.signals import LastResort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 

@@ -21,6 +21,7 @@ from seed_rl.flags.errors import UsageError, require_package, run_main, usage_er
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.runs import record
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class _Subject(NamedTuple):
-    """What is evaluated: a run, its environments, and the agent that it trained."""
+    """What is evaluated: a run, its environments, and the policy that it trained."""
 
     run: RunRecord
     suite: Suite
@@ -47,7 +48,7 @@ def main(argv: list[str]) -> int:
     with quiet_start(), usage_errors():
         subject = _load(config)
     run, trained = subject.run, subject.trained
-    default = run.logdir / "evaluations" / f"{Path(trained.checkpoint).name}.json"
+    default = RunDirectory(run.logdir).evaluation(trained.checkpoint)
     output = Path(config.output) if config.output else default
     check_output(output, "output", config.overwrite)
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
@@ -92,7 +93,7 @@ def _play(config: EvaluateConfig, subject: _Subject) -> "list[PlayedEpisode]":
         return play(
             subject.suite,
             subject.environment_config,
-            subject.trained.agent,
+            subject.trained.policy,
             env_id=int(subject.run.learner_settings["num_envs"]),
             episodes=config.episodes,
             num_envs=config.num_envs,

@@ -15,20 +15,21 @@ from collections.abc import Callable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.agents import registry as agents
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.registry import AlgorithmError
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
-from seed_rl.inference.server import AddressError
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.descriptors import raise_descriptor_limit
-from seed_rl.launch.signals import stop_requests
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.messages import complain
 from seed_rl.options import Options
 from seed_rl.runs import lock, record
+from seed_rl.serving.server import AddressError
+from seed_rl.signals import stop_requests
 from seed_rl.training.guard import UnsavedError
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
@@ -76,7 +77,7 @@ def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: context
         record.write(config.logdir, recorded, settings)
     try:
         learner.run(stopping)
-    except AddressError as error:
+    except (AddressError, AlgorithmError) as error:
         raise UsageError(str(error)) from None
     except UnsavedError as error:
         complain(str(error))
@@ -113,8 +114,8 @@ def _make_learner(
         tf.config.experimental.enable_op_determinism()
     with usage_errors():
         assert line.agent is not None
-        agent = agents.make_agent(line.agent, agent_config, identity.spec, config.num_envs)
-        return Learner(config, identity, agent, settings, security)
+        algorithm = algorithms.make(line.agent, agent_config, identity.spec, config.num_envs)
+        return Learner(config, identity, algorithm, settings, security)
 
 
 if __name__ == "__main__":

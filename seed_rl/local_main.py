@@ -11,6 +11,7 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.directory import check_directory, make_directory, name_preset
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.supervisor import Supervisor
+from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """
 Trains on this machine: one learner and its actor processes.
@@ -21,7 +22,7 @@ Examples:
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 Without arguments it trains Pong with V-trace on the preset for a small machine. Ctrl-C stops it
-with a checkpoint; the same command again goes on from there. Flags win over the preset.
+with a checkpoint; the same command resumes the run. Flags win over the preset.
 """
 
 
@@ -39,8 +40,9 @@ def main(argv: list[str]) -> int:
 
 def _run(plan: Plan) -> int:
     make_directory(plan)
+    run = RunDirectory(plan.logdir)
     actors = [
-        Child(f"actor {task}", command, plan.logdir / f"actor_{task}.log", ACTOR_ENV)
+        Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
         for task, command in enumerate(plan.actors)
     ]
     return Supervisor(Child("the learner", plan.learner), actors).run()

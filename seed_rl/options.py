@@ -1,13 +1,17 @@
 """Options: frozen, validated configuration dataclasses whose fields carry their own help.
 
-A field is written once, `learning_rate: float = option(6e-4, "…", above=0)`; the flags at the edge, the
-validation and the run directory's record are all derived from it.
+A field is written once, `learning_rate: float = option(6e-4, "...", above=0)`; the flags at the edge, the
+validation and the run directory's record are all derived from it. Settings of one thing that several share
+are a `part`: an algorithm's settings have a network's and an experience's.
 """
 
 import dataclasses
 import json
-from collections.abc import Sequence
-from typing import Any
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+OptionsT = TypeVar("OptionsT", bound="Options")
 
 
 def option(
@@ -18,6 +22,7 @@ def option(
     at_least: float | None = None,
     at_most: float | None = None,
     above: float | None = None,
+    is_plumbing: bool = False,
 ) -> Any:
     """A dataclass field with a help text (say the unit) and limits that `Options` checks.
 
@@ -28,14 +33,32 @@ def option(
       at_least: lowest valid number.
       at_most: highest valid number.
       above: the number must be greater than this.
+      is_plumbing: whether it says only where a run trains, and on how much machine, so that runs that differ
+        in it are compared as equals.
     """
     limits = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above}
-    return dataclasses.field(default=default, metadata={"help": help, **limits})
+    return dataclasses.field(default=default, metadata={"help": help, "is_plumbing": is_plumbing, **limits})
+
+
+def part(config_class: "type[Options]") -> Any:
+    """A dataclass field that is itself a configuration; its options are options of the whole."""
+    return dataclasses.field(default=config_class(), metadata={"is_part": True})
+
+
+class Leaf(NamedTuple):
+    """An option of a configuration or of one of its parts. `kind`: the declared type of its field."""
+
+    name: str
+    kind: Any
+    default: Any
+    metadata: Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Base of all configurations. Subclasses are frozen dataclasses made of `option` fields.
+    """Base of all configurations. Subclasses are frozen dataclasses made of `option` and `part` fields.
+
+    By name, the options of all parts count as the whole's: in flags, in `of` and in `to_dict`.
 
     Raises:
       ValueError: from the constructor, one sentence that names the option and its valid values.
@@ -43,7 +66,7 @@ class Options:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            if field.metadata:
+            if "help" in field.metadata:
                 _check(field.name, getattr(self, field.name), field.metadata)
         self.validate()
 
@@ -51,13 +74,46 @@ class Options:
         """Checks between fields; override, and raise ValueError with one sentence."""
 
     @classmethod
+    def of(cls: type[OptionsT], **settings: Any) -> OptionsT:
+        """Made from options by name, whichever part they belong to; the others are at their defaults.
+
+        Raises:
+          TypeError: there is no such option.
+          ValueError: as the constructor.
+        """
+        for part_name, kind in cls.parts().items():
+            names = {leaf.name for leaf in kind.leaves()} & settings.keys()
+            settings[part_name] = kind.of(**{name: settings.pop(name) for name in names})
+        return cls(**settings)
+
+    @classmethod
+    def parts(cls) -> "dict[str, type[Options]]":
+        """The fields that are configurations themselves: their classes by name."""
+        fields: list[Any] = [field for field in dataclasses.fields(cls) if "is_part" in field.metadata]
+        return {field.name: type(field.default) for field in fields}
+
+    @classmethod
+    def leaves(cls) -> Iterator[Leaf]:
+        """All options, those of parts included."""
+        kinds, parts = typing.get_type_hints(cls), cls.parts()
+        for field in dataclasses.fields(cls):
+            if field.name in parts:
+                yield from parts[field.name].leaves()
+            else:
+                yield Leaf(field.name, kinds[field.name], field.default, field.metadata)
+
+    @classmethod
     def defaults(cls) -> dict[str, Any]:
         """The defaults by name, as JSON can hold them; together they need not be valid."""
-        return json.loads(json.dumps({field.name: field.default for field in dataclasses.fields(cls)}))
+        return json.loads(json.dumps({leaf.name: leaf.default for leaf in cls.leaves()}))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, as JSON can hold them."""
-        return json.loads(json.dumps(dataclasses.asdict(self)))
+        """The options by name, as JSON can hold them."""
+        found: dict[str, Any] = {}
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            found |= value.to_dict() if "is_part" in field.metadata else {field.name: value}
+        return json.loads(json.dumps(found))
 
 
 def _check(name: str, value: Any, metadata: Any) -> None:

@@ -8,20 +8,12 @@ Name run directories, or directories of runs. Runs that differ in nothing but th
 95% confidence band.
 """
 
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
-from seed_rl.plotting.config import PlotConfig
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-    from seed_rl.plotting.groups import Group
+from seed_rl.plotting.config import PACKAGES, PlotConfig
 
 
 def main(argv: list[str]) -> int:
@@ -31,43 +23,16 @@ def main(argv: list[str]) -> int:
         raise UsageError("No run is named; add the directories of runs, or a directory that holds some.")
     if config.output is None:
         raise UsageError("No picture is named; add --output=FILE.png (or .svg, or .pdf).")
-    for package in ("matplotlib", "scipy"):
+    for package in PACKAGES:
         require_package(package, "plot")
     output = Path(config.output)
     check_output(output, "output", config.overwrite)
-    from seed_rl.plotting.canvas import save
-    from seed_rl.plotting.gather import gather
+    from seed_rl.plotting.picture import draw_runs, write
 
     with usage_errors():
-        groups, left_out = gather(paths, config.metric, leave_out=config.style == "sorted")
-        figure = draw(groups, config)
-    for logdir in left_out:
-        print(f"Left out, for it has no {config.metric or 'return'} yet: {logdir}", file=sys.stderr)
-    save(figure, output)
-    runs = sum(len(group.runs) for group in groups)
-    print(f"Drew {_count(runs, 'run')} in {_count(len(groups), 'group')}: {output}")
+        picture = draw_runs(paths, config)
+    write(picture, output)
     return 0
-
-
-def draw(groups: "Sequence[Group]", config: PlotConfig) -> "Figure":
-    """The picture of a style.
-
-    Raises:
-      ValueError: the runs cannot be drawn in this style; one sentence.
-    """
-    from seed_rl.plotting.styles import curves, grid, median, ranking
-
-    styles = {
-        "curves": curves.draw,
-        "grid": grid.draw,
-        "median_human_normalized": median.draw,
-        "sorted": ranking.draw,
-    }
-    return styles[config.style](groups, config)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ Examples:
 
 Flags that are not listed here go to seed_rl.local_main, which plays every run; a space that names no flagfile
 gets its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the same command
-goes on from there, and with more --trials or --seeds it adds to what is there. The results are in
+resumes it, and with more --trials or --seeds it adds to what is there. The results are in
 LOGDIR/table.csv and, as a picture, LOGDIR/sorted.png. The exit code is 1 if a run failed.
 """
 
@@ -18,8 +18,10 @@ from pathlib import Path
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
+from seed_rl.plotting.config import PACKAGES, PlotConfig
 from seed_rl.sweeps import directory, table
 from seed_rl.sweeps.config import SweepConfig
 from seed_rl.sweeps.runner import Runner
@@ -97,9 +99,14 @@ def _plot(logdir: Path) -> None:
     """Draws the sorted returns; without a package for drawing there is a line that says so."""
     output = logdir / "sorted.png"
     try:
-        from seed_rl import plot
+        for package in PACKAGES:
+            require_package(package, "plot")
+        check_output(output, "output", overwrite=True)
+        from seed_rl.plotting import picture
 
-        plot.main(["seed_rl.plot", str(logdir), "--style=sorted", f"--output={output}", "--overwrite"])
+        with usage_errors():
+            drawn = picture.draw_runs([logdir], PlotConfig(style="sorted", output=str(output)))
+        picture.write(drawn, output)
     except (UsageError, ImportError) as error:
         say(f"no picture {output}: {error}")
 

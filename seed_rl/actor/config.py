@@ -29,7 +29,7 @@ class ActorConfig(Options):
     max_environment_failures: int = option(
         3,
         "How often an environment may fail (raise, or return NaN or what its spaces do not allow) and be "
-        "made anew before an episode of it has ended; one more ends the actor.",
+        "replaced before an episode of it has ended; one more ends the actor.",
         at_least=0,
     )
     connect_timeout_secs: float = option(

@@ -1,4 +1,4 @@
-"""A whole run on a cluster: the learner gets a place, then the actors; whoever is lost gets another place.
+"""A whole run on a cluster: the learner gets a place, then the actors; what is lost gets another place.
 
 One supervisor, the local launcher's, restarts actors whether they crashed or their node is gone; so there is
 one rule for all ends, and Ray restarts nothing by itself. A learner whose node is gone starts again from its
@@ -22,6 +22,7 @@ from seed_rl.launch.credentials import SERVER_NAME, Credentials
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
+from seed_rl.runs.layout import RunDirectory
 
 # A learner that is lost this often within its first minute is not lost by accident (out of memory, say).
 _MOST_SHORT_LIVES = 3
@@ -96,7 +97,7 @@ def _children(
         RemoteChild(
             Program(f"actor {i}", [*command, *shared, *name], {**ACTOR_ENV, **secret.actor}),
             place_actor,
-            plan.logdir / f"actor_{i}.log",
+            RunDirectory(plan.logdir).actor_log(i),
         )
         for i, command in enumerate(plan.actors)
     ]

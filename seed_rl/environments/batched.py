@@ -31,7 +31,7 @@ class BatchedEnvironment:
     After a truncation (termination wins where both are set) the last observation goes out with `truncated`;
     at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
 
-    An environment that raises, or returns NaN or what its spaces do not allow, is made anew where that is
+    An environment that raises, or returns NaN or what its spaces do not allow, is replaced where that is
     asked for. Its episode is void: the last good observation goes out again with `truncated`, reward 0 and
     `info["episode_is_void"]`, and the next step is the reset.
 
@@ -233,7 +233,7 @@ def make_batched(
       suite: makes them.
       config: their settings.
       seeds: one an environment.
-      max_failures: how often each may fail, and be made anew, before an episode of it has ended.
+      max_failures: how often each may fail, and be replaced, before an episode of it has ended.
       first_env: the id of the first environment, for messages.
 
     Raises:

@@ -69,7 +69,7 @@ class Watched:
                 f"{what}, failure {self._failures} without an episode that ended; correct the environment, "
                 "or raise --max_environment_failures."
             ) from error
-        _log.warning("%s; it is made anew (%d of %d).", what, self._failures, self._spares.limit)
+        _log.warning("%s; it is replaced (%d of %d).", what, self._failures, self._spares.limit)
 
     def replace(self) -> gymnasium.Env:
         """Makes another environment in the place of the broken one, and returns it."""

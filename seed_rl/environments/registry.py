@@ -4,21 +4,19 @@ A package of somebody else's adds one with an entry point in the group `seed_rl.
 suite's name and is a `Suite`: `pong2000 = "their_package.module:SUITE"`.
 """
 
-import importlib
-import importlib.metadata
-
 from seed_rl.environments.base import Suite
 from seed_rl.environments.nearest import nearest
+from seed_rl.loading import entry_points, load, load_named
 
-# A suite's module defines `SUITE`, and can be imported where the suite's engine is not installed.
-_MODULES = {
-    "atari": "seed_rl.environments.atari",
-    "catch": "seed_rl.environments.catch",
-    "dmlab": "seed_rl.environments.dmlab",
-    "football": "seed_rl.environments.football",
-    "gym": "seed_rl.environments.classic",
-    "minatar": "seed_rl.environments.minatar",
-    "recall": "seed_rl.environments.recall",
+# Their modules can be imported where the engine is not installed.
+_SUITES = {
+    "atari": "seed_rl.environments.suites.atari:SUITE",
+    "catch": "seed_rl.environments.suites.catch:SUITE",
+    "dmlab": "seed_rl.environments.suites.dmlab:SUITE",
+    "football": "seed_rl.environments.suites.football:SUITE",
+    "gym": "seed_rl.environments.suites.classic:SUITE",
+    "minatar": "seed_rl.environments.suites.minatar:SUITE",
+    "recall": "seed_rl.environments.suites.recall:SUITE",
 }
 
 _ENTRY_POINTS = "seed_rl.environments"
@@ -26,7 +24,7 @@ _ENTRY_POINTS = "seed_rl.environments"
 
 def names() -> list[str]:
     """The valid names, sorted."""
-    return sorted({*_MODULES, *_installed()})
+    return sorted({*_SUITES, *entry_points(_ENTRY_POINTS)})
 
 
 def suite(name: str) -> Suite:
@@ -35,27 +33,17 @@ def suite(name: str) -> Suite:
     Raises:
       ValueError: there is no such suite (the sentence lists the valid names), or a package's is none.
     """
-    if name not in _MODULES:
-        if name in (installed := _installed()):
-            return _load(installed[name])
+    if name in _SUITES:
+        return load(_SUITES[name])
+    installed = entry_points(_ENTRY_POINTS)
+    if name not in installed:
         close = nearest(name, names(), count=1)
         hint = f" (nearest: {close[0]})" if close else ""
         raise ValueError(f"--environment={name} is not valid; choose one of: {', '.join(names())}{hint}.")
-    return importlib.import_module(_MODULES[name]).SUITE
-
-
-def _installed() -> dict[str, importlib.metadata.EntryPoint]:
-    return {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
-
-
-def _load(entry: importlib.metadata.EntryPoint) -> Suite:
-    try:
-        found = entry.load()
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"--environment={entry.name} ({entry.value}) cannot be loaded: {error}.") from error
+    found = load_named("environment", name, installed[name])
     if not isinstance(found, Suite):
         raise ValueError(
-            f"--environment={entry.name} is {entry.value}, which is no seed_rl.environments.base.Suite; its "
+            f"--environment={name} is {installed[name]}, which is no seed_rl.environments.base.Suite; its "
             "package must name one in its entry point."
         )
     return found

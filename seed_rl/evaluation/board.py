@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.runs.layout import RunDirectory
+
 
 def write_board(
     logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
 ) -> None:
-    """Adds an evaluation to RUN/tensorboard/evaluation.
+    """Adds an evaluation to the TensorBoard events of a run.
 
     Args:
       logdir: the run directory.
@@ -19,7 +21,7 @@ def write_board(
       summary: figures by plain name.
       picture: uint8 `[height, width, 3]`, of gameplay; None if there is none.
     """
-    writer = tf.summary.create_file_writer(str(logdir / "tensorboard" / "evaluation"))
+    writer = tf.summary.create_file_writer(str(RunDirectory(logdir).evaluation_events))
     with writer.as_default(step=env_frames):
         for name, value in summary.items():
             if value is not None:

@@ -1,28 +1,29 @@
-"""From a run directory to the agent that it trained."""
+"""From a run directory to the policy that it trained."""
 
 import os
 from pathlib import Path
 from typing import NamedTuple
 
-from seed_rl.agents import registry as agents
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.policy import Policy
 from seed_rl.runs import record
+from seed_rl.runs.layout import CHECKPOINT_INDEX, RunDirectory
 from seed_rl.runs.record import RunRecord
-from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint, restore_agent
+from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint, restore_algorithm
 from seed_rl.types import EnvironmentSpec
 
 
 class Trained(NamedTuple):
-    """An agent with the weights of a checkpoint.
+    """A policy with the weights of a checkpoint.
 
     Attributes:
-      agent: the agent.
+      policy: the policy.
       checkpoint: path prefix of the checkpoint.
       env_frames: environment frames that it had been trained for.
       seconds: of training until then.
     """
 
-    agent: Agent
+    policy: Policy
     checkpoint: str
     env_frames: int
     seconds: float
@@ -39,11 +40,12 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
       ValueError: there is no such checkpoint; one sentence.
     """
     if checkpoint not in ("last", "best"):
-        path = checkpoint.removesuffix(".index")
-        if not os.path.exists(f"{path}.index"):
+        path = checkpoint.removesuffix(CHECKPOINT_INDEX)
+        if not os.path.exists(f"{path}{CHECKPOINT_INDEX}"):
+            example = RunDirectory(Path("RUN")).checkpoints.prefix(1200)
             raise ValueError(
                 f"--checkpoint={checkpoint} is no checkpoint; give last, best, or the path of one without "
-                "its ending, such as RUN/checkpoints/ckpt-1200."
+                f"its ending, such as {example}."
             )
         return path
     find = newest_checkpoint if checkpoint == "last" else best_checkpoint
@@ -57,7 +59,7 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
 
 
 def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
-    """The agent of a run.
+    """The policy of a run.
 
     Args:
       run: the run, whose settings it gets.
@@ -68,9 +70,9 @@ def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
       ValueError: the checkpoint is of other settings than the run's; one sentence, which names them where
         they are known.
     """
-    agent = agents.make_agent(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
+    algorithm = algorithms.make(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
     try:
-        progress = restore_agent(agent, checkpoint)
+        progress = restore_algorithm(algorithm, checkpoint)
     except ValueError as error:
         found = _recorded_differences(run, checkpoint)
         if not found:
@@ -79,7 +81,9 @@ def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
             f"The checkpoint {checkpoint} is of another configuration than {run.logdir} "
             f"({'; '.join(found)}); name the --logdir that it was trained in."
         ) from error
-    return Trained(agent, checkpoint, int(progress.env_frames.numpy()), float(progress.seconds.numpy()))
+    return Trained(
+        algorithm.policy, checkpoint, int(progress.env_frames.numpy()), float(progress.seconds.numpy())
+    )
 
 
 def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:

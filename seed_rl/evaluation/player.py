@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.actor.statistics import EpisodeStatistics
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.types import EnvOutput, Nest
@@ -48,7 +48,7 @@ class SeededEpisodes(gymnasium.Wrapper):
         self.finished: tuple[int, list[Any]] | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts the next episode, or lets the one go on that only lost a life."""
+        """Starts the next episode, or continues one in which only a life was lost."""
         if self._continues:
             self._continues = False
             return self.env.reset()
@@ -70,7 +70,7 @@ class SeededEpisodes(gymnasium.Wrapper):
 def play(
     suite: Suite,
     environment_config: EnvironmentConfig,
-    agent: Agent,
+    policy: Policy,
     *,
     env_id: int,
     episodes: int,
@@ -87,11 +87,11 @@ def play(
     Args:
       suite: makes the environments.
       environment_config: their settings.
-      agent: plays.
-      env_id: what `Agent.act` gets as the id of every environment; `num_envs` of the run and above evaluate.
+      policy: plays.
+      env_id: what `Policy.act` gets as the id of every environment; `num_envs` of the run and above evaluate.
       episodes: how many, at least 1.
       num_envs: E, environments at a time.
-      greedy: whether `Agent.act_greedy` plays rather than `Agent.act`.
+      greedy: whether `Policy.act_greedy` plays rather than `Policy.act`.
       seed: of the first episode.
       on_episode: called with each episode as it ends.
 
@@ -110,7 +110,7 @@ def play(
     batch = make_batched(Suite(suite.config_class, make), environment_config, seeds)
     statistics = EpisodeStatistics(size)
     played = []
-    choose = _Choice(agent, batch, env_id, greedy)
+    choose = _Choice(policy, batch, env_id, greedy)
     try:
         env = batch.reset()
         while any(left):
@@ -127,11 +127,11 @@ def play(
 
 
 class _Choice:
-    """The agent's choice of actions, with the recurrent states and last actions of E environments."""
+    """The policy's choice of actions, with the recurrent states and last actions of E environments."""
 
-    def __init__(self, agent: Agent, batch: BatchedEnvironment, env_id: int, greedy: bool):
-        self._act = tf.function(agent.act_greedy if greedy else agent.act, autograph=False)
-        self._state: Nest = agent.initial_state(batch.num_envs)
+    def __init__(self, policy: Policy, batch: BatchedEnvironment, env_id: int, greedy: bool):
+        self._act = tf.function(policy.act_greedy if greedy else policy.act, autograph=False)
+        self._state: Nest = policy.initial_state(batch.num_envs)
         self._prev_action = tf.constant(batch.spec.action.zeros(batch.num_envs))
         self._env_ids = tf.fill([batch.num_envs], env_id)
 

@@ -18,7 +18,7 @@ class Arena:
         self._used = 0
 
     def put(self, blob: bytes | memoryview) -> memoryview:
-        """Copies a blob; whoever holds what is returned keeps it alive."""
+        """Copies a blob; a reference to what is returned keeps it alive."""
         start, stop = self._used, self._used + len(blob)
         if stop > len(self._segment):
             self._segment = memoryview(mmap.mmap(-1, max(self._segment_bytes, len(blob))))

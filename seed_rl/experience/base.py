@@ -1,10 +1,12 @@
 """What stands between inference and training: experience goes in as unrolls and comes out as batches."""
 
 import abc
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import Sample, Unroll
 
 
@@ -25,7 +27,14 @@ class Batch(NamedTuple):
 
 
 class Experience(abc.ABC):
-    """Thread-safe: the inference thread inserts, a prefetch thread samples, the training thread updates."""
+    """Thread-safe: one thread or several insert, a prefetch thread samples, the training thread updates.
+
+    Attributes:
+      inserts_slowly: whether `insert` has more to do than to keep an unroll, so that inference should leave
+        it to another thread.
+    """
+
+    inserts_slowly: bool = False
 
     @abc.abstractmethod
     def insert(self, unrolls: list[Unroll]) -> None:
@@ -67,3 +76,32 @@ class Experience(abc.ABC):
     @abc.abstractmethod
     def close(self) -> None:
         """Ends every wait, now and later, with ClosedError."""
+
+
+class ExperienceConfig(abc.ABC):
+    """Settings of a kind of experience, which make the experience itself."""
+
+    @property
+    @abc.abstractmethod
+    def uses(self) -> float:
+        """Times that an unroll is trained on, on average."""
+
+    @abc.abstractmethod
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """The experience, empty.
+
+        Args:
+          batch_size: B, unrolls in a batch.
+          unroll: how they are cut.
+          initial_priorities: gives unrolls that come in their priorities `[K]`.
+          seed: of whatever is drawn.
+
+        Raises:
+          ValueError: the settings do not fit the batch or the machine.
+        """

@@ -1,4 +1,4 @@
-"""Keeps the replay ratio: whoever is ahead, inference or training, waits for the other."""
+"""Keeps the replay ratio: the one that is ahead, inference or training, waits for the other."""
 
 
 class RateLimiter:

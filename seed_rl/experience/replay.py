@@ -46,6 +46,8 @@ class Replay(Experience):
     the numbers that are there are always a range, and an update of priorities knows which unrolls have gone.
     """
 
+    inserts_slowly = True  # It computes first priorities, and compresses.
+
     def __init__(
         self,
         config: ReplayConfig,
@@ -173,7 +175,7 @@ class Replay(Experience):
             self._changed.notify_all()
 
     def save(self, path: str) -> None:
-        """Writes everything to a file, if the settings ask for it; other threads go on meanwhile."""
+        """Writes everything to a file, if the settings ask for it; other threads continue meanwhile."""
         layout = self._layout
         if layout is None or not self._config.checkpoint:
             return
@@ -199,7 +201,7 @@ class Replay(Experience):
         if mine != found:
             raise ValueError(
                 f"{path} holds a replay of other unrolls or compression ({found}, not {mine}); use the flags "
-                "that it was written with, or move it away to go on with an empty replay."
+                "that it was written with, or move it away to continue with an empty replay."
             )
         self._restored_layout = header["layout"]
         newest = slice(-self._config.capacity, None)
@@ -224,7 +226,7 @@ class Replay(Experience):
             if self._restored_layout not in (None, layout.describe()):
                 raise ValueError(
                     "The replay that was restored holds other observations or recurrent states than this run "
-                    "has now; move it away, or go on without --checkpoint_replay."
+                    "has now; move it away, or continue without --checkpoint_replay."
                 )
             self._layout = layout
         return self._layout

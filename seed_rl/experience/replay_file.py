@@ -65,7 +65,7 @@ def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:
         return None
     except (OSError, ValueError, EOFError, KeyError, IndexError) as error:
         raise ValueError(
-            f"{path} cannot be read ({error}); move it away to go on with an empty replay."
+            f"{path} cannot be read ({error}); move it away to continue with an empty replay."
         ) from None
 
 

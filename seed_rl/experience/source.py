@@ -27,27 +27,19 @@ class DeviceBatch(NamedTuple):
     handle: Any
 
 
-def to_device(batch: Batch, device: str | None = None) -> DeviceBatch:
-    """Moves a batch to a device (TensorFlow's name; None for the default)."""
-    with tf.device(device):
-        sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
+def to_device(batch: Batch) -> DeviceBatch:
+    """Moves a batch to the training device."""
+    sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
     return DeviceBatch(sample, batch.policy_version, batch.handle)
 
 
 class Source:
-    """A thread that keeps up to `depth` batches ready on `device`."""
+    """A thread that keeps a batch ready on the training device."""
 
-    def __init__(self, experience: Experience, device: str = "", depth: int = 1):
-        """Starts prefetching.
-
-        Args:
-          experience: where batches come from.
-          device: TensorFlow's name of the training device; empty for the default.
-          depth: batches kept ready.
-        """
+    def __init__(self, experience: Experience):
+        """Starts prefetching; `experience` is where batches come from."""
         self._experience = experience
-        self._device = device or None
-        self._ready: queue.Queue[DeviceBatch | Exception] = queue.Queue(maxsize=depth)
+        self._ready: queue.Queue[DeviceBatch | Exception] = queue.Queue(maxsize=1)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._fetch, name="prefetch", daemon=True)
         self._thread.start()
@@ -85,6 +77,6 @@ class Source:
     def _fetch(self) -> None:
         try:
             while not self._closed.is_set():
-                self._ready.put(to_device(self._experience.sample(), self._device))
-        except Exception as error:  # ClosedError among them: raised by whoever asks for the next batch.
+                self._ready.put(to_device(self._experience.sample()))
+        except Exception as error:  # ClosedError among them: raised when the next batch is asked for.
             self._ready.put(error)

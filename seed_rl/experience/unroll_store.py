@@ -5,17 +5,15 @@ from typing import Any
 import numpy as np
 import optree
 
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
 
 
 class UnrollStore:
     """One ring of `S = burn_in + T + 1` steps per environment.
 
-    A new unroll begins every T steps, so consecutive unrolls overlap by `burn_in + 1`. The recurrent state
-    handed out with an unroll is the one just before its FIRST step, whatever the burn-in.
-
-    With `stagger`, environment i leaves out its first `i T / num_envs` steps once, so that the unrolls of all
-    environments do not end at the same moment.
+    A new unroll begins every period (see `UnrollConfig`). The recurrent state handed out with an unroll is
+    the one just before its FIRST step, whatever the burn-in.
 
     Not thread-safe: a caller with several threads locks each call, and lets no other thread reset or append
     to the same environments between `starting` and `append` (see `inference.turns`). An unroll is complete
@@ -23,22 +21,19 @@ class UnrollStore:
     `stream` tells it from the unrolls before and after a reset, in whatever order they arrive.
     """
 
-    def __init__(self, num_envs: int, length: int, burn_in: int = 0, stagger: bool = False):
+    def __init__(self, num_envs: int, unroll: UnrollConfig):
         """Prepares an empty store.
 
         Args:
           num_envs: environments, by id 0 to num_envs - 1.
-          length: T, agent steps.
-          burn_in: agent steps before them.
-          stagger: see above.
+          unroll: how their steps are cut.
         """
-        self._length = length
-        self._stored = burn_in + length + 1
+        self._period, self._stored = unroll.every, unroll.stored_steps
         # Unrolls under way at the same time, each with the state and policy version of its first step.
-        self._heads = -(-self._stored // length) + 1
-        offsets = np.arange(num_envs, dtype=np.int64) * length // num_envs if stagger else 0
+        self._heads = -(-self._stored // self._period) + 1
+        offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
         self._first_count = np.zeros(num_envs, np.int64) - offsets
-        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of T.
+        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
         self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
         self._versions = np.zeros((num_envs, self._heads), np.int64)
         self._rings: list[np.ndarray] = []  # Of the leaves of a step, and of states.
@@ -53,7 +48,7 @@ class UnrollStore:
     def starting(self, env_ids: np.ndarray) -> np.ndarray:
         """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll."""
         count = self._count[env_ids]
-        return ((count >= 0) & (count % self._length == 0)).nonzero()[0]
+        return ((count >= 0) & (count % self._period == 0)).nonzero()[0]
 
     def append(
         self,
@@ -97,7 +92,7 @@ class UnrollStore:
             ring[env_ids, slots] = leaf
         self._count[env_ids] = count + 1
         first = count + 1 - self._stored
-        complete = (first >= 0) & (first % self._length == 0)
+        complete = (first >= 0) & (first % self._period == 0)
         return self._unrolls(env_ids[complete], first[complete]) if complete.any() else []
 
     def _allocate(self, length: int, leaves: list[Any]) -> list[np.ndarray]:
@@ -110,7 +105,7 @@ class UnrollStore:
             kept[env_ids, head] = leaf
 
     def _head(self, first: np.ndarray) -> np.ndarray:
-        return (first // self._length) % self._heads
+        return (first // self._period) % self._heads
 
     def _unrolls(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
         """The unrolls `[S, ...]` of these environments that begin at their steps `first`."""

@@ -12,15 +12,15 @@ from typing import Any
 
 from absl import flags
 
-from seed_rl.agents import registry as agents
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.flags.definitions import (
     OptionsT,
     define_options,
     given_flags,
-    option_fields,
     option_names,
+    options_of,
     read_options,
 )
 from seed_rl.flags.errors import UsageError, usage_errors
@@ -71,7 +71,7 @@ class CommandLine:
 
     def given(self, *config_classes: type[Options], leave_out: Collection[str] = ()) -> list[str]:
         """The flags of these classes that were set, as `--name=value` and each once, for passing them on."""
-        fields = [field.name for config_class in config_classes for field in option_fields(config_class)]
+        fields = [leaf.name for config_class in config_classes for leaf in options_of(config_class)]
         names = [name for name in dict.fromkeys(fields) if name in self.flag_values and name not in leave_out]
         return given_flags(self.flag_values, names)
 
@@ -104,7 +104,7 @@ def parse(
     environment, agent = scan(expanded, ("environment", "agent")).values()
     with usage_errors():
         environment_class = environments.suite(environment).config_class if environment else None
-        agent_class = agents.config_class(agent) if agent else None
+        agent_class = algorithms.config_class(agent) if agent else None
     foreign = option_names(*elsewhere)
     if not with_agent:
         foreign |= {"agent"} | option_names(*([agent_class] if agent_class else []))
@@ -124,7 +124,7 @@ def parse(
     if environment is None or environment_class is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
     if with_agent and agent is None:
-        raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(agents.names())}).")
+        raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(algorithms.names())}).")
     chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
     _parse_all(expand_flagfiles(argv[1:], passed_over=foreign - set(flag_values)), flag_values, chosen)
     return CommandLine(environment, agent, environment_class, agent_class, flag_values)
@@ -192,7 +192,7 @@ def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
     names = _list(environments.names())
     flags.DEFINE_flag(_string_flag("environment", f"The environments to act in, one of: {names}."), **where)
     if with_agent:
-        names = _list(agents.names())
+        names = _list(algorithms.names())
         flags.DEFINE_flag(_string_flag("agent", f"The algorithm that learns, one of: {names}."), **where)
     text = "A file of flags, one a line; later flags win over earlier ones."
     flags.DEFINE_flag(_string_flag("flagfile", text), **where)

@@ -1,6 +1,5 @@
 """One Options class into absl flags, and absl flags back into a validated object of that class."""
 
-import dataclasses
 import types
 import typing
 from collections.abc import Collection, Iterable
@@ -9,7 +8,7 @@ from typing import Any, TypeVar
 from absl import flags
 
 from seed_rl.flags.errors import UsageError
-from seed_rl.options import Options
+from seed_rl.options import Leaf, Options
 
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -32,7 +31,7 @@ class _WholeNumberParser(flags.IntegerParser):
 def define_options(
     config_class: type[Options], flag_values: flags.FlagValues, leave_out: Collection[str] = ()
 ) -> None:
-    """Defines a flag for every `option` field, under the first line of the class's docstring as the heading.
+    """Defines a flag for every option, under the first line of its class's docstring as the heading.
 
     A flag that is there already is shared when its type and default are the same.
 
@@ -45,20 +44,23 @@ def define_options(
       TypeError: a field of another type, or one that clashes with a flag that is there already.
     """
     heading = (config_class.__doc__ or config_class.__name__).strip().splitlines()[0].rstrip(".")
-    hints = typing.get_type_hints(config_class)
-    for field in option_fields(config_class):
-        if field.name in leave_out:
+    parts = config_class.parts().values()
+    of_parts = {leaf.name for part in parts for leaf in part.leaves()}
+    for leaf in options_of(config_class):
+        if leaf.name in leave_out or leaf.name in of_parts:
             continue
-        flag = _make_flag(config_class, field, hints[field.name])
-        if field.name not in flag_values:
+        flag = _make_flag(config_class, leaf)
+        if leaf.name not in flag_values:
             flags.DEFINE_flag(flag, flag_values, module_name=heading)
             continue
-        new, present = _describe(flag), _describe(flag_values[field.name])
+        new, present = _describe(flag), _describe(flag_values[leaf.name])
         if new != present:
             raise TypeError(
-                f"{config_class.__name__}.{field.name} ({new}) clashes with another class's flag "
+                f"{config_class.__name__}.{leaf.name} ({new}) clashes with another class's flag "
                 f"({present}); give both the same type and default, or rename one."
             )
+    for part in parts:
+        define_options(part, flag_values, leave_out)
 
 
 def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **fixed: Any) -> OptionsT:
@@ -72,10 +74,10 @@ def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **
     Raises:
       UsageError: an invalid value, in the words of the class's own validation.
     """
-    names = [field.name for field in option_fields(config_class)]
+    names = option_names(config_class)
     values = {name: getattr(flag_values, name) for name in names if name not in fixed and name in flag_values}
     try:
-        return config_class(**values, **fixed)
+        return config_class.of(**values, **fixed)
     except ValueError as error:
         raise UsageError(str(error)) from error
 
@@ -85,31 +87,30 @@ def given_flags(flag_values: flags.FlagValues, names: Iterable[str]) -> list[str
     return [flag_values[name].serialize() for name in names if flag_values[name].present]
 
 
-def option_fields(config_class: type[Options]) -> list[dataclasses.Field]:
-    """The fields that become flags: those made with `option`."""
-    return [field for field in dataclasses.fields(config_class) if "help" in field.metadata]
+def options_of(config_class: type[Options]) -> list[Leaf]:
+    """The options that become flags: those made with `option`, in parts too."""
+    return [leaf for leaf in config_class.leaves() if "help" in leaf.metadata]
 
 
 def option_names(*config_classes: type[Options]) -> set[str]:
     """The names of the flags of these classes."""
-    return {field.name for config_class in config_classes for field in option_fields(config_class)}
+    return {leaf.name for config_class in config_classes for leaf in options_of(config_class)}
 
 
-def _make_flag(config_class: type[Options], field: dataclasses.Field, hint: Any) -> flags.Flag:
-    kind = _without_none(hint)
-    default: Any = field.default
-    text, choices = field.metadata["help"], field.metadata["choices"]
+def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
+    kind, default = _without_none(leaf.kind), leaf.default
+    text, choices = leaf.metadata["help"], leaf.metadata["choices"]
     if kind is str and choices:
-        return flags.EnumFlag(field.name, default, text, list(choices))
+        return flags.EnumFlag(leaf.name, default, text, list(choices))
     if kind is bool:
-        return flags.BooleanFlag(field.name, default, text)
+        return flags.BooleanFlag(leaf.name, default, text)
     parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
     if kind not in parsers:
         raise TypeError(
-            f"{config_class.__name__}.{field.name} is of type {hint}, which no flag can hold; use int, "
+            f"{config_class.__name__}.{leaf.name} is of type {leaf.kind}, which no flag can hold; use int, "
             "float, bool or str (each may be `| None`)."
         )
-    return flags.Flag(parsers[kind](), _SERIALIZER, field.name, default, text)
+    return flags.Flag(parsers[kind](), _SERIALIZER, leaf.name, default, text)
 
 
 def _describe(flag: flags.Flag) -> str:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from seed_rl.launch.signals import Interrupts
+from seed_rl.signals import Interrupts
 
 USAGE_EXIT_CODE = 2
 INTERRUPTED_EXIT_CODE = 130

@@ -1,1 +1,1 @@
-"""The inference server, its batcher, and the core that acts."""
+"""Inference: the table of environments beside the device, and the core that acts and files the steps."""

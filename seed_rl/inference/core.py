@@ -3,23 +3,22 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import numpy as np
 import optree
 
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.policy import Policy
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.inference.batcher import Batcher
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
-from seed_rl.inference.service import BadStep, Request
-from seed_rl.inference.slots import Lease
 from seed_rl.inference.turns import Turns
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import Answer, BadStep, Request
+from seed_rl.serving.slots import Lease
 from seed_rl.types import EnvironmentSpec, Unroll
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
-Answer: TypeAlias = bytes | BadStep
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
 
 # To a step of a stream that has ended; nobody reads it.
@@ -44,7 +43,7 @@ class InferenceFigures:
             self._batch_sizes.append(batch_size)
 
     def take(self) -> dict[str, float]:
-        """The figures by plain name, and starts anew; empty if there was no inference."""
+        """The figures since the last call, by plain name; empty if there was no inference."""
         with self._lock:
             latencies, self._latencies = self._latencies, []
             sizes, self._batch_sizes = self._batch_sizes, []
@@ -63,34 +62,36 @@ class InferenceCore:
 
     def __init__(
         self,
-        agent: Agent,
+        policy: Policy,
         spec: EnvironmentSpec,
+        unroll: UnrollConfig,
         num_envs: int,
+        num_eval_envs: int,
         insert: Callable[[list[Unroll]], None],
         policy_version: Callable[[], int],
     ):
         """Prepares tables and stores.
 
         Args:
-          agent: acts.
+          policy: acts.
           spec: of the environments.
-          num_envs: of the run; the last `agent.num_eval_envs` of them leave no experience.
+          unroll: how their steps are cut.
+          num_envs: of the run.
+          num_eval_envs: the last of them, which leave no experience.
           insert: takes finished unrolls; may block (back-pressure).
           policy_version: the number of updates so far.
         """
         self.figures = InferenceFigures()
         self.agent_steps = 0
-        self.num_eval_envs = agent.num_eval_envs
+        self.num_eval_envs = num_eval_envs
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
-        self._table = EnvTable(agent, spec, num_envs)
+        self._table = EnvTable(policy, spec, num_envs)
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
         self._runs = np.zeros(num_envs, np.uint64)  # Actor processes; the table starts clean for any of them.
-        self._num_training_envs = num_envs - agent.num_eval_envs
-        self._store = UnrollStore(
-            self._num_training_envs, agent.unroll.length, agent.unroll.burn_in, stagger=True
-        )
+        self._num_training_envs = num_envs - num_eval_envs
+        self._store = UnrollStore(self._num_training_envs, unroll)
         self._insert, self._policy_version = insert, policy_version
         self._lock = threading.Lock()
 
@@ -197,7 +198,7 @@ class InferenceCore:
         """Refuses the streams that make the network overflow: puts sentences into `answers`.
 
         What inference keeps of their environments goes back to the beginning, so that nothing of it is left
-        for whoever comes next.
+        for the next stream.
 
         Args:
           requests: of the batch.
@@ -205,7 +206,7 @@ class InferenceCore:
           is_good: whether an environment has an answer `[B]`.
 
         Returns:
-          Whether an environment's stream goes on `[B]`.
+          Whether an environment's stream continues `[B]`.
 
         Raises:
           FloatingPointError: the fault is the policy's.

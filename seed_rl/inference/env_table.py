@@ -7,7 +7,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.policy import Policy
 from seed_rl.inference.records import decode_array, decode_records
 from seed_rl.inference.rows import row_layout
 from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
@@ -24,20 +24,20 @@ _LARGEST_INPUT = 1e15
 class EnvTable:
     """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back."""
 
-    def __init__(self, agent: Agent, spec: EnvironmentSpec, num_envs: int):
+    def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int):
         """Allocates the rows.
 
         Args:
-          agent: acts.
+          policy: acts.
           spec: of the environments.
           num_envs: rows.
         """
-        self._agent, self._spec = agent, spec
+        self._policy, self._spec = policy, spec
         self._record = StepCodec(spec).record
         self._row = row_layout(self._record)
-        self._initial_state = agent.initial_state(1)
+        self._initial_state = policy.initial_state(1)
         self._states = tf.nest.map_structure(
-            lambda x: tf.Variable(x, trainable=False), agent.initial_state(num_envs)
+            lambda x: tf.Variable(x, trainable=False), policy.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
         rows = tf.TensorSpec([None, self._row.itemsize], tf.uint8)
@@ -96,7 +96,7 @@ class EnvTable:
         observation = pack_like(self._spec.observation, leaves)
         env = EnvOutput(tf.zeros([1]), tf.ones([1], tf.bool), tf.zeros([1], tf.bool), observation)
         prev_action = tf.constant(self._spec.action.zeros(1))
-        output, state = self._agent.act(prev_action, env, self._initial_state, tf.zeros([1], tf.int32))
+        output, state = self._policy.act(prev_action, env, self._initial_state, tf.zeros([1], tf.int32))
         return bool(_can_be_trained_on(env, output, state).numpy().all())
 
     def _traced_act(self, rows: tf.Tensor) -> Any:
@@ -106,7 +106,7 @@ class EnvTable:
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)
-        output, next_states = self._agent.act(prev_action, env, states, env_ids)
+        output, next_states = self._policy.act(prev_action, env, states, env_ids)
         for rows, values in zip(tf.nest.flatten(self._states), tf.nest.flatten(next_states), strict=True):
             self._write(rows, env_ids, values)
         self._write(self._prev_action, env_ids, output.action)

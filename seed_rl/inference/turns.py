@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seed_rl.inference.slots import Lease
+from seed_rl.serving.slots import Lease
 
 
 class Turns:

@@ -42,7 +42,7 @@ class Child:
         self._started_at = 0.0
 
     def start(self) -> None:
-        """Starts the command; kills what is left of an earlier start; the log goes on where it ended."""
+        """Starts the command; kills what is left of an earlier start; the log continues where it ended."""
         self.kill()
         self.starts += 1
         self._started_at = time.monotonic()

@@ -21,7 +21,7 @@ from seed_rl.options import Options
 
 _POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
 _COMPUTED = frozenset(("num_envs", "task"))
-_SOCKET_PATH_BYTES = 102  # macOS, less one for `inference.sockets`; Linux takes four more.
+_SOCKET_PATH_BYTES = 102  # macOS, less one for `serving.sockets`; Linux takes four more.
 
 
 @dataclasses.dataclass(frozen=True)

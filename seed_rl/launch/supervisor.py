@@ -11,12 +11,11 @@ import dataclasses
 import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Protocol
 
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, USAGE_EXIT_CODE
-from seed_rl.launch.signals import StopSignals
+from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch, at_once
 from seed_rl.messages import say
+from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,36 +30,19 @@ class Timing:
       verdict_grace: what a dead learner gets to show, when an actor gives up.
       first_backoff: before the first restart of an actor; doubles with each restart.
       longest_backoff: where the doubling ends.
-      same_signal: signals closer together count as one; a closing terminal sends several.
+      same_signal: signals closer together count as one.
       healthy_after: an actor that lived this long starts again with the first back-off.
     """
 
-    poll: float = 0.1
+    poll: float = POLL_SECS
     checkpoint_grace: float = 60.0
     finish_grace: float = 10.0
     terminate_grace: float = 5.0
     verdict_grace: float = 1.0
     first_backoff: float = 1.0
     longest_backoff: float = 30.0
-    same_signal: float = 0.5
+    same_signal: float = SAME_SIGNAL_SECS
     healthy_after: float = 60.0
-
-
-class Process(Protocol):
-    """What is supervised, in the words of `launch.child.Child`."""
-
-    name: str
-    log: Path | None
-
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-    @property
-    def running(self) -> bool: ...  # noqa: D102
-    def start(self) -> None: ...  # noqa: D102
-    def poll(self) -> int | None: ...  # noqa: D102
-    def terminate(self) -> None: ...  # noqa: D102
-    def kill(self) -> None: ...  # noqa: D102
-    def last_line(self) -> str: ...  # noqa: D102
 
 
 class Restarts:
@@ -99,10 +81,10 @@ class Restarts:
         return True
 
 
-def restart(child: Process, restarts: Restarts, say: Callable[[str], None]) -> None:
+def restart(watch: Watch, child: Process, restarts: Restarts, say: Callable[[str], None]) -> None:
     """Starts a crashed child again. If that fails, it has crashed again: the next restart is ordered."""
     try:
-        child.start()
+        watch.start(child)
     except Exception as error:  # Whatever it is, the others need not end for it.
         backoff = restarts.order(lifetime=0.0)
         say(f"{child.name} could not be started ({error}); the next attempt is in {backoff:g} s.")
@@ -119,10 +101,12 @@ class Supervisor:
         say: Callable[[str], None] = say,
     ):
         self._learner = learner
+        self._actors = list(actors)
         self._timing = timing or Timing()
-        self._actors = [(actor, Restarts(self._timing)) for actor in actors]
+        self._restarts = {actor: Restarts(self._timing) for actor in actors}
         self._say = say
         self._signals = StopSignals(self._timing.same_signal)
+        self._watch = Watch((), self._signals, self._timing.poll)
 
     @property
     def asked_to_stop(self) -> bool:
@@ -133,50 +117,49 @@ class Supervisor:
         """Starts everything, waits for the end, and returns the exit code of the run."""
         with self._signals.caught():
             try:
-                self._learner.start()
-                for actor, _ in self._actors:
-                    actor.start()
+                for child in (self._learner, *self._actors):
+                    self._watch.start(child)
                 return self._supervise()
             except BaseException:
                 self._say("stopping because of an error; the learner writes a checkpoint.")
                 self._end_learner()
                 raise
             finally:
-                for child in (self._learner, *(actor for actor, _ in self._actors)):
+                for child in (self._learner, *self._actors):
                     child.kill()
 
     def _supervise(self) -> int:
-        while True:
-            code = self._learner.poll()
-            if code is not None:
-                return self._learner_ended(code)
-            if self._signals.count:
-                return self._stop()
-            for actor, restarts in self._actors:
-                if self._tend(actor, restarts):
-                    return self._given_up(actor)
-            time.sleep(self._timing.poll)
+        return next(code for event in self._watch if (code := self._react(event)) is not None)
 
-    def _tend(self, actor: Process, restarts: Restarts) -> bool:
-        """Looks after one actor; True if it gave up for a reason that a restart cannot heal."""
-        code = actor.poll()
-        if code is None or code == 0:  # It runs, or the learner told it that training is over.
-            return False
-        if code == USAGE_EXIT_CODE:
-            return True
-        if not restarts.pending:
-            restarts.order(actor.seconds)
-        elif restarts.take():
-            # Said only now: what took the actor along may be a dying learner, whose own error is to be last.
-            line = actor.last_line()
-            end = describe_exit(code) + (f" ({line})" if line else "")
-            self._say(f"{actor.name} {end}; restart {restarts.total}; its log is {actor.log}.")
-            restart(actor, restarts, self._say)
-        return False
+    def _react(self, event: Event) -> int | None:
+        """The exit code of the run, once that is settled."""
+        match event:
+            case Signalled(number):
+                code = self._learner.poll()
+                return self._stop(number) if code is None else self._learner_ended(code)
+            case Ended(child, code) if child is self._learner:
+                return self._learner_ended(code)
+            case Ended(actor, code) if code == USAGE_EXIT_CODE:  # No restart can heal that.
+                return self._given_up(actor)
+            case Ended(actor, code) if code != 0:  # With 0 the learner told it that training is over.
+                self._restarts[actor].order(actor.seconds)
+            case Tick():
+                self._restart_those_due()
+        return None
+
+    def _restart_those_due(self) -> None:
+        for actor, restarts in self._restarts.items():
+            if restarts.take():
+                # Said only now: the actor may have died of a dying learner, whose own error is to be last.
+                code, line = actor.poll(), actor.last_line()
+                assert code is not None
+                end = describe_exit(code) + (f" ({line})" if line else "")
+                self._say(f"{actor.name} {end}; restart {restarts.total}; its log is {actor.log}.")
+                restart(self._watch, actor, restarts, self._say)
 
     def _learner_ended(self, code: int) -> int:
         if code == 0:
-            self._wait([actor for actor, _ in self._actors], self._timing.finish_grace)
+            self._watch.wait(self._actors, self._timing.finish_grace, on_signal=at_once)
         self._end_actors()
         if code < 0:  # Killed: it could not say anything itself.
             self._say(f"the learner {describe_exit(code)}.")
@@ -185,34 +168,31 @@ class Supervisor:
 
     def _given_up(self, actor: Process) -> int:
         """An actor gave up: the learner's end counts if there is one, else the actor's error ends the run."""
-        self._wait([self._learner], self._timing.verdict_grace)
+        self._watch.wait([self._learner], self._timing.verdict_grace, on_signal=at_once)
         code = self._learner.poll()
         if code is not None:
             return self._learner_ended(code)
         if self._signals.count:
-            return self._stop()
+            return self._stop(self._signals.count)
         self._end_learner()
         self._end_actors()
         reason = actor.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
         self._say(f"error: {actor.name} ended the run (its log is {actor.log}): {reason}")
         return USAGE_EXIT_CODE
 
-    def _stop(self) -> int:
-        """After a signal: checkpoint, actors, end."""
-        signals = self._signals.count
+    def _stop(self, signals: int) -> int:
+        """After so many signals: checkpoint, actors, end."""
         self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
-        self._learner.terminate()
-        if self._wait([self._learner], self._timing.checkpoint_grace, signals):
+        if self._end_learner(signals):
             self._end_actors()
             return self._stopped()
         if self._signals.count > signals:
-            self._say("stopping at once; the run goes on from its last complete checkpoint.")
+            self._say("stopping at once; the run resumes from its last complete checkpoint.")
             return INTERRUPTED_EXIT_CODE
-        self._learner.kill()
         self._end_actors()
         self._say(
             f"the learner did not end within {self._timing.checkpoint_grace:g} s and was killed; the run "
-            "goes on from its last complete checkpoint."
+            "resumes from its last complete checkpoint."
         )
         return 1
 
@@ -221,35 +201,19 @@ class Supervisor:
         code = self._learner.poll()
         assert code is not None
         if code == 0:
-            self._say("stopped; the same command goes on from here.")
+            self._say("stopped; the same command resumes it.")
         elif code == -signal.SIGTERM:
             self._say("stopped before the learner was ready; there was nothing to save.")
             return INTERRUPTED_EXIT_CODE
         return 128 - code if code < 0 else code
 
-    def _end_learner(self) -> None:
-        """Lets the learner write a checkpoint; kills it when its time is up, or at a further signal."""
-        self._learner.terminate()
-        self._wait([self._learner], self._timing.checkpoint_grace)
-        self._learner.kill()
+    def _end_learner(self, signals_seen: int | None = None) -> bool:
+        """Lets the learner write a checkpoint; whether it ended in time, and before a further signal."""
+        grace = self._timing.checkpoint_grace
+        return self._watch.end([self._learner], grace, on_signal=at_once, signals_seen=signals_seen)
 
     def _end_actors(self) -> None:
-        actors = [actor for actor, _ in self._actors]
-        for actor in actors:
-            actor.terminate()
-        self._wait(actors, self._timing.terminate_grace)
-        for actor in actors:
-            actor.kill()
-
-    def _wait(self, children: Sequence[Process], seconds: float, signals: int | None = None) -> bool:
-        """Whether all ended in time; a signal more than `signals` (by default those so far) cuts it short."""
-        deadline = time.monotonic() + seconds
-        signals = self._signals.count if signals is None else signals
-        while any(child.running for child in children):
-            if time.monotonic() > deadline or self._signals.count > signals:
-                return False
-            time.sleep(self._timing.poll)
-        return True
+        self._watch.end(self._actors, self._timing.terminate_grace, on_signal=at_once)
 
 
 def describe_exit(code: int) -> str:

@@ -11,32 +11,44 @@ class LearnerConfig(TrainerConfig):
     """Everything of a learner that is neither the agent's nor the environment's."""
 
     server_address: str = option(
-        "unix:/tmp/seed_rl.sock", "Where actors connect: unix:PATH on one machine, HOST:PORT for TCP."
+        "unix:/tmp/seed_rl.sock",
+        "Where actors connect: unix:PATH on one machine, HOST:PORT for TCP.",
+        is_plumbing=True,
     )
     num_envs: int = option(
-        4, "Environments over all actors together (actors x --env_batch_size).", at_least=1
+        4, "Environments over all actors together (actors x --env_batch_size).", at_least=1, is_plumbing=True
     )
-    logdir: str = option("runs/seed_rl", "Directory of the run: checkpoints, metrics, TensorBoard events.")
+    logdir: str = option(
+        "runs/seed_rl", "Directory of the run: checkpoints, metrics, TensorBoard events.", is_plumbing=True
+    )
     total_environment_frames: int = option(
         1_000_000_000, "Training ends after this many environment frames (agent steps x repeats).", at_least=1
     )
-    inference_batch_size: int = option(64, "Most environments in one inference call.", at_least=1)
+    inference_batch_size: int = option(
+        64, "Most environments in one inference call.", at_least=1, is_plumbing=True
+    )
     inference_timeout_ms: float = option(
         20.0,
         "An inference batch that is neither full nor complete is handed over after this long, in "
         "milliseconds: what a stalled actor can cost the others.",
         above=0,
+        is_plumbing=True,
     )
     num_inference_threads: int = option(
-        1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1
+        1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1, is_plumbing=True
     )
     init_checkpoint: str | None = option(
         None, "Checkpoint (path prefix or run directory) whose network a new run starts from."
     )
-    save_checkpoint_secs: float = option(600.0, "Seconds between checkpoints.", above=0)
-    keep_checkpoints: int = option(3, "How many of the last checkpoints are kept.", at_least=1)
+    save_checkpoint_secs: float = option(600.0, "Seconds between checkpoints.", above=0, is_plumbing=True)
+    keep_checkpoints: int = option(
+        3, "How many of the last checkpoints are kept.", at_least=1, is_plumbing=True
+    )
     keep_checkpoint_every_hours: float = option(
-        1.0, "Besides the last ones, one checkpoint per this many hours is kept for good.", above=0
+        1.0,
+        "Besides the last ones, one checkpoint per this many hours is kept for good.",
+        above=0,
+        is_plumbing=True,
     )
     evaluation_window: int = option(
         20,
@@ -44,19 +56,21 @@ class LearnerConfig(TrainerConfig):
         "(Figure 7); evaluation environments are few, and fewer episodes are more recent.",
         at_least=1,
     )
-    log_period_secs: float = option(10.0, "Seconds between lines of metrics and progress.", above=0)
-    seed: int = option(1, "Seed of the network's initialisation and of sampling.")
+    log_period_secs: float = option(
+        10.0, "Seconds between lines of metrics and progress.", above=0, is_plumbing=True
+    )
+    seed: int = option(1, "Seed of the network's initialisation and of sampling.", is_plumbing=True)
     synchronous: bool = option(
         False,
         "Repeatable to the bit, and slower: all environments act in one batch, and training and acting take "
         "turns. Two runs with the same --seed, on the same machine and versions, learn the same.",
     )
     wandb_project: str | None = option(
-        None, "Project on Weights & Biases that the figures go to as well. Needs [wandb]."
+        None, "Project on Weights & Biases that the figures go to as well. Needs [wandb].", is_plumbing=True
     )
     intra_op_threads: int = option(
-        0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0
+        0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True
     )
     inter_op_threads: int = option(
-        0, "TensorFlow's threads between operations; 0 lets TensorFlow choose.", at_least=0
+        0, "TensorFlow's threads between operations; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True
     )

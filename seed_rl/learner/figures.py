@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from seed_rl.inference.slots import Lease
+from seed_rl.serving.slots import Lease
 
 # Training episodes that the mean return is taken over.
 _WINDOW = 100

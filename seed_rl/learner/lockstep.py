@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from seed_rl.experience.base import Experience
 from seed_rl.experience.source import DeviceBatch, to_device
-from seed_rl.inference.service import Request
 from seed_rl.learner.serving import Inference
+from seed_rl.serving.request import Request
 from seed_rl.types import Unroll
 
 
@@ -38,7 +38,7 @@ class Lockstep:
             return to_device(self._experience.sample())
         for client, request in self._inference.requests(timeout_secs):
             self._wait_for_others(client, request)
-        self._keep(lambda request: not request.answer.done())  # The stream has ended.
+        self._keep(lambda client, request: self._inference.is_connected(client))
         if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
@@ -50,17 +50,17 @@ class Lockstep:
         new = request.lease
         last = new.first_env + new.num_envs - 1
         self._keep(
-            lambda old: (
+            lambda client, old: (
                 old.lease.first_env > last or new.first_env >= old.lease.first_env + old.lease.num_envs
             )
         )
         self._waiting[new.first_env] = (client, request)
 
-    def _keep(self, is_wanted: Callable[[Request], bool]) -> None:
+    def _keep(self, is_wanted: Callable[[int, Request], bool]) -> None:
         self._waiting = {
             first: (client, request)
             for first, (client, request) in self._waiting.items()
-            if is_wanted(request)
+            if is_wanted(client, request)
         }
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The learner: wires inference, experience and training, for any agent and any environment.
+"""The learner: wires inference, experience and training, for any algorithm and any environment.
 
 No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is
 the thread that calls `run`. With `--synchronous` that thread infers and samples, too (`learner.lockstep`).
@@ -6,12 +6,13 @@ the thread that calls `run`. With `--synchronous` that thread infers and samples
 
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seed_rl.agents.base import Agent
-from seed_rl.experience.make import make_experience
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.experience.intake import Intake
 from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
@@ -20,6 +21,7 @@ from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.serving import Inference
 from seed_rl.messages import warn
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
 from seed_rl.training.export import export_policy
 from seed_rl.training.guard import Guard, UnsavedError, reason
@@ -41,7 +43,7 @@ class Learner:
         self,
         config: LearnerConfig,
         identity: EnvironmentIdentity,
-        agent: Agent,
+        algorithm: Algorithm,
         settings: Mapping[str, Any] | None = None,
         security: Security = Security(),  # noqa: B008 (immutable)
     ):
@@ -50,18 +52,22 @@ class Learner:
         Args:
           config: settings.
           identity: the environments.
-          agent: what learns; its variables are overwritten by a checkpoint.
+          algorithm: what learns; its variables are overwritten by a checkpoint.
           settings: of the run, a nest of dicts, for the logs.
           security: TLS and token that actors need.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
         """
-        self._config, self._identity, self._agent = config, identity, agent
+        self._config, self._identity, self._algorithm = config, identity, algorithm
         self._settings, self._security = settings or {}, security
-        self._trainer = Trainer(agent, config)
+        self._trainer = Trainer(algorithm, config)
         self._checkpointer = Checkpointer(
-            config.logdir, agent, self._trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
+            config.logdir,
+            algorithm,
+            self._trainer,
+            config.keep_checkpoints,
+            config.keep_checkpoint_every_hours,
         )
         self.resumed_from = self._checkpointer.restore()
         self._unsaved = ""
@@ -74,25 +80,24 @@ class Learner:
             int(progress.env_frames.numpy()),
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
-            config.num_envs - agent.num_eval_envs,
+            config.num_envs - algorithm.num_eval_envs,
             config.evaluation_window,
             progress.recent.value,
         )
-        self._experience = make_experience(
-            agent.experience,
-            config.batch_size,
-            agent.unroll.length,
-            agent.unroll.burn_in,
-            InitialPriorities(agent),
-            config.seed,
+        self._experience = algorithm.experience.make(
+            config.batch_size, algorithm.unroll, InitialPriorities(algorithm), config.seed
         )
         if self.resumed_from:
             self._experience.restore(self._checkpointer.experience_path)
+        in_a_thread = self._experience.inserts_slowly and not config.synchronous
+        self._intake = Intake(self._experience) if in_a_thread else None
         self._core = InferenceCore(
-            agent,
+            algorithm.policy,
             identity.spec,
+            algorithm.unroll,
             config.num_envs,
-            self._experience.insert,
+            algorithm.num_eval_envs,
+            (self._intake or self._experience).insert,
             lambda: self._trainer.updates,
         )
 
@@ -110,7 +115,7 @@ class Learner:
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
         config, guard = self._config, Guard()
-        inference = Inference(config, self._identity, self._core, self._figures, self._security)
+        inference = Inference(config, self._identity, self._core, self._figures, self._security, self._intake)
         display = ProgressDisplay(config.total_environment_frames, self._frames(), guard)
         metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project, guard)
         source: Source | Lockstep = (
@@ -121,9 +126,9 @@ class Learner:
         complete = farewell = ""
         try:
             for path in self._checkpointer.skipped:
-                display.say(f"Warning: the checkpoint {path} is not whole; it is passed over.")
+                display.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
             if self.resumed_from:
-                display.say(f"Going on from {self.resumed_from}.")
+                display.say(f"Resuming from {self.resumed_from}.")
             figures = self._train(inference, source, metrics, display, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
@@ -215,7 +220,7 @@ class Learner:
         try:
             self._checkpointer.save()
             self._saved_frames = frames
-            mean_return = self._figures.settled_return(self._agent.num_eval_envs)
+            mean_return = self._figures.settled_return(self._algorithm.num_eval_envs)
             if mean_return is not None:
                 self._checkpointer.save_if_best(mean_return)
             self._experience.save(self._checkpointer.experience_path)
@@ -229,19 +234,20 @@ class Learner:
             )
 
     def _export(self) -> None:
+        directory = RunDirectory(Path(self._config.logdir)).saved_model
         try:
-            export_policy(self._agent, self._identity.spec, f"{self._config.logdir}/saved_model")
+            export_policy(self._algorithm.policy, self._identity.spec, str(directory))
         except WRITE_ERRORS as error:
             what = f"The policy cannot be exported ({reason(error)}), though its checkpoint is complete."
             self._unsaved = self._unsaved or what
 
 
 def _require_finite(output: UpdateOutput | None) -> None:
-    """Raises FloatingPointError if the last update has spoilt the network, or was of a spoilt one."""
+    """Raises FloatingPointError if the last update made the network diverge, or was of a diverged one."""
     if output is None:
         return
     if not all(np.isfinite(output.metrics[name].numpy()) for name in ("loss", "gradient_norm")):
         raise FloatingPointError(
-            "The loss or its gradient is no longer finite; lower --learning_rate or --clip_norm and go on "
-            "from the last checkpoint."
+            "The loss or its gradient is no longer finite; lower --learning_rate or --clip_norm and "
+            "resume from the last checkpoint."
         )

@@ -4,14 +4,16 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 
 from seed_rl.experience.base import ClosedError, Experience
-from seed_rl.inference.batcher import Batcher
+from seed_rl.experience.intake import Intake
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.server import InferenceServer
-from seed_rl.inference.service import Request
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import Request
+from seed_rl.serving.server import InferenceServer
 from seed_rl.types import Unroll
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security
@@ -33,8 +35,17 @@ class Inference:
         core: InferenceCore,
         figures: RunFigures,
         security: Security,
+        intake: Intake | None = None,
     ):
         """Starts serving; in a synchronous run the inference is left to `answer`.
+
+        Args:
+          config: settings.
+          identity: the environments.
+          core: acts.
+          figures: get episodes and leases.
+          security: TLS and token that actors need.
+          intake: what the core's unrolls go through, if it needs a thread.
 
         Raises:
           AddressError: the address cannot be listened on.
@@ -55,15 +66,18 @@ class Inference:
             security,
             core.num_eval_envs,
         )
+        self._intake = intake
+        jobs: list[tuple[str, Callable[[], None]]] = [("intake", intake.run)] if intake else []
+        if not config.synchronous:
+            jobs += [(f"inference-{i}", self._serve) for i in range(config.num_inference_threads)]
         self._threads = [
-            threading.Thread(target=self._serve, name=f"inference-{i}", daemon=True)
-            for i in range(0 if config.synchronous else config.num_inference_threads)
+            threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True) for name, job in jobs
         ]
         for thread in self._threads:
             thread.start()
 
     def raise_error(self) -> None:
-        """Raises what an inference thread died of, if one did."""
+        """Raises what one of the threads died of, if one did."""
         if not self._errors.empty():
             raise self._errors.get()
 
@@ -74,6 +88,8 @@ class Inference:
         named in a warning, and ends with the process.
         """
         experience.close()
+        if self._intake:
+            self._intake.close()
         self._batcher.close()
         server = threading.Thread(target=self._stop_server, args=(reason,), name="the server", daemon=True)
         _join(self._threads)
@@ -84,13 +100,20 @@ class Inference:
         """For a synchronous run: a batch of (client, request) pairs; empty if there is none in time."""
         return self._batcher.next_batch(timeout_secs) or []
 
+    def is_connected(self, client: int) -> bool:
+        """For a synchronous run: whether the client of a request is still there."""
+        return self._batcher.is_connected(client)
+
     def answer(self, batch: list[tuple[int, Request]]) -> list[Unroll]:
         """For a synchronous run: answers requests, and returns the unrolls that they completed."""
         return self._core.answer(batch, self._batcher, self._server.deliver)
 
     def _serve(self) -> None:
+        self._core.serve(self._batcher, self._server.deliver)
+
+    def _guarded(self, job: Callable[[], None]) -> None:
         try:
-            self._core.serve(self._batcher, self._server.deliver)
+            job()
         except ClosedError:
             pass
         except BaseException as error:

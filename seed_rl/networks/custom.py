@@ -6,11 +6,9 @@ or bool stacked over `--frame_stack` frames. It gives features, float32 `[N, F]`
 the LSTM and the agent's heads come after it, as always.
 """
 
-import importlib
-import importlib.metadata
-from typing import Any
-
 import keras
+
+from seed_rl.loading import entry_points, load_named
 
 _ENTRY_POINTS = "seed_rl.networks"
 
@@ -21,23 +19,16 @@ def load_network(name: str) -> type[keras.layers.Layer]:
     Raises:
       ValueError: there is none, or it is no Keras layer; one sentence.
     """
-    try:
-        found = _load(name)
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"--network={name} cannot be loaded: {error}.") from error
+    location = name
+    if ":" not in name:
+        installed = entry_points(_ENTRY_POINTS)
+        if name not in installed:
+            known = f" ({', '.join(sorted(installed))})" if installed else ""
+            raise ValueError(
+                f"--network={name} is not valid; write module:Class, or the name of an installed one{known}."
+            )
+        location = installed[name]
+    found = load_named("network", name, location)
     if not (isinstance(found, type) and issubclass(found, keras.layers.Layer)):
         raise ValueError(f"--network={name} is no class of keras.layers.Layer; name one, as module:Class.")
     return found
-
-
-def _load(name: str) -> Any:
-    module, separator, attribute = name.partition(":")
-    if separator:
-        return getattr(importlib.import_module(module), attribute)
-    installed = {entry.name: entry for entry in importlib.metadata.entry_points(group=_ENTRY_POINTS)}
-    if name not in installed:
-        known = f" ({', '.join(sorted(installed))})" if installed else ""
-        raise ValueError(
-            f"--network={name} is not valid; write module:Class, or the name of an installed one{known}."
-        )
-    return installed[name].load()

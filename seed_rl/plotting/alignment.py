@@ -26,7 +26,7 @@ def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
     if end < start:
         raise ValueError(
             "Runs that are averaged have no range of frames in common (one ends before another has figures); "
-            "wait until all have trained for as long, or draw them apart."
+            "wait until all have trained for as long, or draw them separately."
         )
     if start == end:
         return np.array([start])

@@ -1,7 +1,7 @@
 """Means over seeds and their 95% confidence bands, by bootstrap.
 
 The scheme is that of "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (Agarwal et al.,
-2021, section 4.1): seeds are drawn with replacement, for each game apart (stratified), and the band spans the
+2021, section 4.1): seeds are drawn with replacement, separately for each game, and the band spans the
 2.5% and 97.5% percentiles of what the draws give. A draw takes whole curves. `scipy.stats.bootstrap` does it,
 one sample a game. The authors' own library, rliable, was tried: its dependency `arch` cannot be imported with
 the current pandas.

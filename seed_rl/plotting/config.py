@@ -4,6 +4,9 @@ import dataclasses
 
 from seed_rl.options import Options, option
 
+# What drawing needs besides the project itself.
+PACKAGES = ("matplotlib", "scipy")
+
 ENDINGS = (".png", ".svg", ".pdf")
 
 

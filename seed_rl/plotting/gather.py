@@ -10,8 +10,8 @@ import numpy as np
 from seed_rl.plotting.groups import Group, Run, group_records
 from seed_rl.runs import record
 from seed_rl.runs.curves import Curve, curve, read_periods, return_name
+from seed_rl.runs.layout import RunDirectory
 
-_RECORD = "run.json"
 _DEPTH = 3
 _POSITIONS = ("env_frames", "seconds")  # Where a period is, rather than how it went.
 
@@ -40,8 +40,9 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     for path in map(Path, paths):
         runs = sorted(_runs_within(path, _DEPTH))
         if not runs and path.is_dir():
+            name = RunDirectory(path).record.name
             raise ValueError(
-                f"{path} holds no {_RECORD}, and nor does a directory within it; name the --logdir of a run, "
+                f"{path} holds no {name}, and nor does a directory within it; name the --logdir of a run, "
                 "or a directory of runs."
             )
         for run in runs or [path]:
@@ -84,7 +85,7 @@ def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bo
 
 def _runs_within(path: Path, depth: int) -> Iterable[Path]:
     """A run holds no other runs, so nothing within one is looked at."""
-    if (path / _RECORD).is_file():
+    if RunDirectory(path).record.is_file():
         yield path
     elif depth and path.is_dir() and os.access(path, os.R_OK | os.X_OK):
         for child in path.iterdir():

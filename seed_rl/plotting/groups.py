@@ -7,31 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.options import Options
 from seed_rl.runs.curves import Curve, final_value
 from seed_rl.runs.record import RunRecord
-
-# Settings of where a run trains, and on how much machine; they do not tell groups apart.
-PLUMBING = frozenset(
-    (
-        "checkpoint_replay",
-        "inference_batch_size",
-        "inference_timeout_ms",
-        "inter_op_threads",
-        "intra_op_threads",
-        "keep_checkpoint_every_hours",
-        "keep_checkpoints",
-        "log_period_secs",
-        "logdir",
-        "num_envs",
-        "num_inference_threads",
-        "replay_compression",
-        "replay_max_bytes",
-        "save_checkpoint_secs",
-        "seed",
-        "server_address",
-        "wandb_project",
-    )
-)
 
 
 class Task(NamedTuple):
@@ -151,4 +131,13 @@ def _variant(agent: str, settings: dict[str, str], telling: set[str]) -> Variant
 def _settings(record: RunRecord) -> dict[str, str]:
     """What tells groups apart, as JSON by name."""
     mine = record.learner_settings | record.environment_settings | record.agent_settings
-    return {n: json.dumps(v, sort_keys=True) for n, v in mine.items() if n not in PLUMBING and n != "game"}
+    left_out = plumbing(record.agent) | {"game"}
+    return {name: json.dumps(value, sort_keys=True) for name, value in mine.items() if name not in left_out}
+
+
+def plumbing(agent: str) -> set[str]:
+    """Options that say only where a run of this algorithm trains; they do not tell groups apart."""
+    classes: list[type[Options]] = [LearnerConfig]
+    if agent in algorithms.names():
+        classes.append(algorithms.config_class(agent))
+    return {leaf.name for kind in classes for leaf in kind.leaves() if leaf.metadata.get("is_plumbing")}

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seed_rl.messages import warn
-
-_FILE = "metrics.jsonl"
+from seed_rl.runs.layout import RunDirectory
 
 
 class Curve(NamedTuple):
@@ -39,11 +38,13 @@ def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
     Raises:
       ValueError: it has no metrics yet; one sentence.
     """
-    path = Path(logdir) / _FILE
+    path = RunDirectory(Path(logdir)).metrics
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        raise ValueError(f"{logdir} has no {_FILE}; name the --logdir of a run that has started.") from None
+        raise ValueError(
+            f"{logdir} has no {path.name}; name the --logdir of a run that has started."
+        ) from None
     periods: list[dict[str, Any]] = []
     torn: list[int] = []
     for number, line in enumerate(lines, start=1):
@@ -87,3 +88,9 @@ def return_name(periods: Sequence[dict[str, Any]]) -> str:
     """The figure that tells how well a run does: that of evaluation environments where it has them."""
     evaluated = any(p.get("mean_evaluation_return") is not None for p in periods)
     return "mean_evaluation_return" if evaluated else "mean_return"
+
+
+def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
+    """Mean of the return over the last tenth of the periods that have one, at least one; None without any."""
+    returns = curve(periods, return_name(periods))
+    return final_value(returns) if len(returns.value) else None

@@ -20,8 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from seed_rl.messages import warn
-
-_FILE = "learner.lock"
+from seed_rl.runs.layout import RunDirectory
 
 # What a process of this host that was killed gets to be gone, and what a host gets that may be lost.
 _SAME_HOST_SECS = 10.0
@@ -52,7 +51,7 @@ def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> It
     Raises:
       ValueError: one sentence; the directory cannot be written, or is in use.
     """
-    path = Path(logdir, _FILE)
+    path = RunDirectory(Path(logdir)).lock
     made = [directory for directory in (path.parent, *path.parent.parents) if not directory.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +79,7 @@ def check_free(logdir: str | Path) -> None:
     Raises:
       ValueError: one sentence that names who holds it.
     """
-    path = Path(logdir, _FILE)
+    path = RunDirectory(Path(logdir)).lock
     deadline = time.monotonic() + _SAME_HOST_SECS
     while True:
         try:

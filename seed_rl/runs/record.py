@@ -1,4 +1,4 @@
-"""The run directory's record, run.json: what a run is made of, and the check that it goes on with that."""
+"""The run directory's record, run.json: what a run is made of, and the check that it continues with that."""
 
 import dataclasses
 import importlib.metadata
@@ -10,16 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import seed_rl
-from seed_rl.agents import registry as agents
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.files import write_atomically
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.networks.config import NetworkConfig
 from seed_rl.options import Options
+from seed_rl.runs.layout import RunDirectory
 
-_RECORD = "run.json"
-_NETWORK = frozenset(field.name for field in dataclasses.fields(NetworkConfig))
 _PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
@@ -81,26 +79,27 @@ class RunRecord:
 
     def agent_config(self) -> Options:
         """The agent's settings; otherwise as `environment_config`."""
-        return self._config(agents.config_class(self.agent), self.agent_settings)
+        return self._config(algorithms.config_class(self.agent), self.agent_settings)
 
     def _config(self, config_class: type[Options], settings: dict[str, Any]) -> Any:
-        unknown = sorted(set(settings) - {field.name for field in dataclasses.fields(config_class)})
+        unknown = sorted(set(settings) - set(config_class.defaults()))
         if unknown:
+            file = RunDirectory(self.logdir).record
             raise ValueError(
-                f"{self.logdir / _RECORD} is of another version of seed_rl ({self.versions.get('seed_rl')}): "
+                f"{file} is of another version of seed_rl ({self.versions.get('seed_rl')}): "
                 f"its settings {', '.join(unknown)} are unknown to this one; use that version."
             )
-        return config_class(**settings)
+        return config_class.of(**settings)
 
 
 def identity(
     environment: str, environment_config: Options, agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
     """What must not change within a run: the environment, the agent, and the settings of its network."""
-    network = {k: v for k, v in agent_config.to_dict().items() if k in _NETWORK}
+    settings, network = agent_config.to_dict(), _network_options(type(agent_config))
     return {
         "environment": {"name": environment, "settings": environment_config.to_dict()},
-        "agent": {"name": agent, "network": network},
+        "agent": {"name": agent, "network": _picked(settings, network)},
     }
 
 
@@ -111,24 +110,26 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
 
     Args:
       logdir: the directory, which may not exist yet.
-      mine: the `identity` of the run that would go on in it.
+      mine: the `identity` of the run that would resume in it.
 
     Raises:
       ValueError: one sentence; the directory is not a directory, holds something else, or another run.
     """
-    path = Path(logdir)
-    if not path.exists():
+    run = RunDirectory(Path(logdir))
+    if not run.path.exists():
         return
-    if not path.is_dir():
+    if not run.path.is_dir():
         raise ValueError(f"--logdir={logdir} is a file; name a directory.")
     try:
-        recorded = completed(json.loads((path / _RECORD).read_text()))["identity"]
+        recorded = completed(json.loads(run.record.read_text()))["identity"]
     except FileNotFoundError:
-        if (path / "checkpoints").exists() or (path / "metrics.jsonl").exists():
-            raise ValueError(f"--logdir={logdir} holds a run without {_RECORD}; use another.") from None
+        if run.checkpoints.path.exists() or run.metrics.exists():
+            raise ValueError(
+                f"--logdir={logdir} holds a run without {run.record.name}; use another."
+            ) from None
         return
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path / _RECORD} cannot be read ({error}); use another --logdir.") from None
+        raise ValueError(f"{run.record} cannot be read ({error}); use another --logdir.") from None
     found = differences(recorded, mine)
     if found:
         raise ValueError(
@@ -147,11 +148,12 @@ def read(logdir: str) -> RunRecord:
       ValueError: one sentence; it is no run directory, or its record cannot be read.
     """
     path = Path(logdir)
-    if not (path / _RECORD).is_file():
-        what = f"holds no {_RECORD}, so it is not a run's directory" if path.is_dir() else "is no directory"
+    file = RunDirectory(path).record
+    if not file.is_file():
+        what = f"holds no {file.name}, so it is not a run's directory" if path.is_dir() else "is no directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = completed(json.loads((path / _RECORD).read_text()))
+        content = completed(json.loads(file.read_text()))
         settings = content["settings"]
         run = RunRecord(
             path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
@@ -160,7 +162,7 @@ def read(logdir: str) -> RunRecord:
             raise TypeError("names must be strings")
         return run
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path / _RECORD} cannot be read ({error!r}); is it of this version?") from None
+        raise ValueError(f"{file} cannot be read ({error!r}); is it of this version?") from None
 
 
 def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
@@ -185,43 +187,55 @@ def completed(content: Any) -> Any:
     if not isinstance(content, dict):
         return content
     completed = dict(content)
-    if "identity" in completed:
-        completed["identity"] = _completed_identity(completed["identity"])
     settings = completed.get("settings")
+    if "identity" in completed:
+        of_agent = settings.get("agent") if isinstance(settings, dict) else None
+        completed["identity"] = _completed_identity(completed["identity"], of_agent)
     if isinstance(settings, dict):
         known = {"learner": LearnerConfig, "agent": _agent_class(completed.get("identity"))}
         completed["settings"] = {name: _filled(known.get(name), mine) for name, mine in settings.items()}
     return completed
 
 
-def _completed_identity(found: Any) -> Any:
+def _completed_identity(found: Any, settings: Any) -> Any:
+    """`settings` are the agent's: in older records, some of its network's are among them only."""
     try:
         environment, agent = dict(found["environment"]), dict(found["agent"])
         if environment["name"] in environments.names():
             suite = environments.suite(environment["name"])
             environment["settings"] = _filled(suite.config_class, environment["settings"])
-        if agent["name"] in agents.names():
-            agent_class = agents.config_class(agent["name"])
-            agent["network"] = _filled(agent_class, agent["network"], _NETWORK)
+        if agent["name"] in algorithms.names():
+            agent_class = algorithms.config_class(agent["name"])
+            known = _network_options(agent_class)
+            agent["network"] = _picked(_filled(agent_class, settings or {}), known) | agent["network"]
         return {**found, "environment": environment, "agent": agent}
     except (KeyError, TypeError, ValueError):  # `differences` or the reader says so.
         return found
 
 
+def _network_options(agent_class: type[Options]) -> list[str]:
+    """The options that must not change within a run: of the part of an algorithm's settings called `net`."""
+    network = agent_class.parts().get("net")
+    return list(network.defaults()) if network else []
+
+
+def _picked(settings: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: settings[name] for name in names}
+
+
 def _agent_class(found: Any) -> type[Options] | None:
     """The settings' class of the agent of an identity; None if there is no such agent."""
     try:
-        return agents.config_class(found["agent"]["name"])
+        return algorithms.config_class(found["agent"]["name"])
     except (KeyError, TypeError, ValueError):
         return None
 
 
-def _filled(config_class: type[Options] | None, settings: Any, names: Collection[str] | None = None) -> Any:
-    """Settings with the defaults of those that they lack, of all or of `names`."""
+def _filled(config_class: type[Options] | None, settings: Any) -> Any:
+    """Settings with the defaults of those that they lack."""
     if config_class is None or not isinstance(settings, dict):
         return settings
-    defaults = config_class.defaults()
-    return {n: v for n, v in defaults.items() if names is None or n in names} | settings
+    return config_class.defaults() | settings
 
 
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
@@ -239,7 +253,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     content = {"identity": mine, "settings": settings, "versions": _versions()}
     try:
         path.mkdir(parents=True, exist_ok=True)
-        write_atomically(path / _RECORD, json.dumps(content, indent=2, sort_keys=True) + "\n")
+        write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 

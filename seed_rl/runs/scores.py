@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
-from seed_rl.environments.dmlab_levels import test_level
+from seed_rl.environments.suites.dmlab_levels import test_level
 
 _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}

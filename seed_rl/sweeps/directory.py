@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.files import write_atomically
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import differences
 
 _RECORD = "sweep.json"
@@ -19,7 +20,7 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
 
     Args:
       directory: of the sweep, which need not exist.
-      identity: of the sweep that would go on in it.
+      identity: of the sweep that would resume in it.
 
     Raises:
       ValueError: one sentence that names what is different.
@@ -32,7 +33,7 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
     try:
         recorded = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        if (directory / "run.json").exists() or next(directory.glob("trial_*"), None):
+        if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
             raise ValueError(f"--logdir={directory} holds runs and no {_RECORD}; use another.") from None
         return
     except (OSError, ValueError) as error:

@@ -3,13 +3,11 @@
 import dataclasses
 import json
 import signal
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from seed_rl.files import write_atomically
 from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE
-from seed_rl.runs.curves import curve, final_value, read_periods, return_name
+from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.sweeps.trials import Run
 
 # What a launcher ends with that was stopped before there was anything to save.
@@ -43,7 +41,7 @@ class Outcome:
 
 
 def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
-    """The outcome of a run whose process has ended; None if it was stopped and can go on.
+    """The outcome of a run whose process has ended; None if it was stopped and can resume.
 
     A launcher that is asked to stop writes a checkpoint and exits with 0, so the frames decide.
 
@@ -66,12 +64,6 @@ def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
     return Outcome(
         0, final_return(periods), name, int(periods[-1]["env_frames"]), float(periods[-1]["seconds"])
     )
-
-
-def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
-    """Mean of the return over the last tenth of the periods that have one, at least one; None without any."""
-    returns = curve(periods, return_name(periods))
-    return final_value(returns) if len(returns.value) else None
 
 
 def write(path: Path, outcome: Outcome) -> None:

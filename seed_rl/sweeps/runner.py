@@ -1,13 +1,14 @@
 """Plays the runs of a sweep, a few at a time; stopped by a signal, it leaves checkpoints and no process."""
 
 import dataclasses
-import time
 from collections.abc import Callable, Sequence
 
-from seed_rl.launch import supervisor
 from seed_rl.launch.child import Child
-from seed_rl.launch.signals import StopSignals
 from seed_rl.launch.supervisor import describe_exit
+from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch
+from seed_rl.messages import say
+from seed_rl.runs.layout import RunDirectory
+from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals
 from seed_rl.sweeps import outcome as outcomes
 from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.trials import Run, Sweep
@@ -24,10 +25,10 @@ class Timing:
       same_signal: signals closer together count as one; longer than the launcher's, which they are passed to.
     """
 
-    poll: float = 0.1
+    poll: float = POLL_SECS
     stop_grace: float = 90.0
     kill_grace: float = 5.0
-    same_signal: float = 0.75
+    same_signal: float = 1.5 * SAME_SIGNAL_SECS
 
 
 class Runner:
@@ -44,7 +45,7 @@ class Runner:
         retry_failed: bool = False,
         on_end: Callable[[], object] = lambda: None,
         timing: Timing | None = None,
-        say: Callable[[str], None] = supervisor.say,
+        say: Callable[[str], None] = say,
     ):
         """Reads the outcomes of earlier sessions; starts nothing.
 
@@ -71,9 +72,10 @@ class Runner:
             if found and not (found.failed and retry_failed)
         }
         self._waiting = self.left()
-        self._running: list[tuple[Run, Child]] = []
+        self._running: dict[Process, Run] = {}
         self._durations: list[float] = []
         self._signals = StopSignals(self._timing.same_signal)
+        self._watch = Watch((), self._signals, self._timing.poll)
 
     def left(self) -> Sequence[Run]:
         """The runs that have not ended, in order."""
@@ -84,72 +86,71 @@ class Runner:
         self._waiting = list(self.left())
         with self._signals.caught():
             try:
-                while self._waiting or self._running:
-                    if self._signals.count:
-                        self._stop()
-                        return True
-                    self._start_some()
-                    self._look()
-                    time.sleep(self._timing.poll)
+                return next(cut for event in self._watch if (cut := self._react(event)) is not None)
             except Exception:
-                self._stop()  # A full disk, say, must not cost the other runs their checkpoints.
+                # A full disk, say, must not cost the other runs their checkpoints.
+                self._stop(self._signals.count)
                 raise
             finally:
-                for _, child in self._running:
+                for child in self._running:
                     child.kill()
-        return False
+
+    def _react(self, event: Event) -> bool | None:
+        """At the end: whether a signal cut the sweep short."""
+        match event:
+            case Signalled(number):
+                self._stop(number)
+                return True
+            case Ended(child, code):
+                self._record(child, code)
+            case Tick():
+                self._start_some()
+                return None if self._running else False
+        return None
 
     def _start_some(self) -> None:
         while self._waiting and len(self._running) < self._parallel:
             run, *self._waiting = self._waiting
             run.log.parent.mkdir(parents=True, exist_ok=True)
             run.outcome.unlink(missing_ok=True)
-            verb = "goes on" if (run.logdir / "run.json").exists() else "starts"
+            verb = "resumes" if RunDirectory(run.logdir).record.exists() else "starts"
             values = ", ".join(f"{name}={value}" for name, value in self._sweep.values(run.trial).items())
             child = Child(self._name(run), run.command, run.log)
-            child.start()
-            self._running.append((run, child))
+            self._watch.start(child)
+            self._running[child] = run
             self._say(f"{child.name} {verb} with {values}; its log is {run.log}.")
 
-    def _look(self) -> None:
-        """Records the runs that have ended."""
-        for run, child in [(run, child) for run, child in self._running if not child.running]:
-            code = child.poll()
-            assert code is not None
-            child.kill()
-            self._running.remove((run, child))
-            found = outcomes.judge(run, code, child.last_line())
-            if found is None:
-                if not self._signals.count:
-                    self._say(f"{child.name} was stopped from outside; the same command goes on with it.")
-                continue
-            # What a stopped launcher ends with is no failure of the run.
-            if found.failed and self._signals.count:
-                continue
-            outcomes.write(run.outcome, found)
-            self.ended[run.trial, run.seed] = found
-            self._durations.append(child.seconds)
-            self._on_end()
-            self._say(f"{child.name}: {describe(found, run)} ({self._progress()})")
+    def _record(self, child: Process, code: int) -> None:
+        """Records how a run has ended."""
+        child.kill()
+        run = self._running.pop(child)
+        found = outcomes.judge(run, code, child.last_line())
+        if found is None:
+            if not self._signals.count:
+                self._say(f"{child.name} was stopped from outside; the same command resumes it.")
+            return
+        # What a stopped launcher ends with is no failure of the run.
+        if found.failed and self._signals.count:
+            return
+        outcomes.write(run.outcome, found)
+        self.ended[run.trial, run.seed] = found
+        self._durations.append(child.seconds)
+        self._on_end()
+        self._say(f"{child.name}: {describe(found, run)} ({self._progress()})")
 
-    def _stop(self) -> None:
-        """After a signal: every run is asked to end once, and again at each further signal."""
-        passed_on, grace = self._signals.count, self._timing.stop_grace
+    def _stop(self, signals: int) -> None:
+        """After so many signals: every run is asked to end once, and again at each further signal."""
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
-        for _, child in self._running:
+        grace = self._timing.stop_grace
+        self._watch.end(list(self._running), grace, self._record, self._hurry, signals)
+        self._say("stopped; the same command resumes it.")
+
+    def _hurry(self) -> float:
+        for child in self._running:
             child.terminate()
-        deadline = time.monotonic() + grace
-        while self._running and time.monotonic() < deadline:
-            if self._signals.count > passed_on:
-                passed_on = self._signals.count
-                deadline = min(deadline, time.monotonic() + self._timing.kill_grace)
-                for _, child in self._running:
-                    child.terminate()
-            self._look()
-            time.sleep(self._timing.poll)
-        self._say("stopped; the same command goes on from here.")
+        return self._timing.kill_grace
 
     def _name(self, run: Run) -> str:
         return f"trial {run.trial} of {self._sweep.trials}, seed {run.seed}"
@@ -168,7 +169,7 @@ class Runner:
         """From the mean duration of the runs that ended in this session."""
         mean = sum(self._durations) / len(self._durations)
         work = mean * len(self._waiting)
-        rest = [max(0.0, mean - child.seconds) for _, child in self._running]
+        rest = [max(0.0, mean - child.seconds) for child in self._running]
         return max((work + sum(rest)) / self._parallel, *rest, 0.0)
 
 

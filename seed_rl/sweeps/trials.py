@@ -1,7 +1,7 @@
 """From a space to the commands of its trials, each of them checked before anything starts.
 
 No database: a trial is a function of the sweep's seed and the trial's number, and a run is a directory that
-knows by itself how to go on. So the directories are all the bookkeeping that there is, sweeps are extended by
+knows by itself how to resume. So there is no other bookkeeping, sweeps are extended by
 asking for more of them, and samplers that come with a store, such as Optuna, would bring it for nothing.
 """
 

@@ -5,7 +5,7 @@ import shutil
 
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.policy import Policy
 from seed_rl.ops.specs import env_output_signature
 from seed_rl.types import EnvironmentSpec, EnvOutput
 
@@ -14,41 +14,41 @@ class ExportedPolicy(tf.Module):
     """The functions of the SavedModel.
 
     * `initial_state(batch_size)`: int32 scalar -> recurrent state, nest of `[B, ...]`;
-    * `act(prev_action, env, state, env_ids)` -> (`AgentOutput`, next state), as `Agent.act`.
+    * `act(prev_action, env, state, env_ids)` -> (`AgentOutput`, next state), as `Policy.act`.
     """
 
-    def __init__(self, agent: Agent, spec: EnvironmentSpec):
-        """Wraps an agent that plays environments of `spec`."""
+    def __init__(self, policy: Policy, spec: EnvironmentSpec):
+        """Wraps a policy that plays environments of `spec`."""
         super().__init__(name="policy")
-        self.agent = agent
+        self.policy = policy
         self.initial_state = tf.function(
-            lambda batch_size: agent.initial_state(batch_size),
+            lambda batch_size: policy.initial_state(batch_size),
             input_signature=[tf.TensorSpec([], tf.int32)],
             autograph=False,
         )
         action = tf.TensorSpec([None, *spec.action.shape], spec.action.dtype)
         env: EnvOutput = env_output_signature(spec, None)
         state = tf.nest.map_structure(
-            lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), agent.initial_state(1)
+            lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), policy.initial_state(1)
         )
         env_ids = tf.TensorSpec([None], tf.int32)
         self.act = tf.function(
-            lambda *args: agent.act(*args), input_signature=[action, env, state, env_ids], autograph=False
+            lambda *args: policy.act(*args), input_signature=[action, env, state, env_ids], autograph=False
         )
 
 
-def export_policy(agent: Agent, spec: EnvironmentSpec, directory: str) -> None:
+def export_policy(policy: Policy, spec: EnvironmentSpec, directory: str) -> None:
     """Writes the SavedModel under a temporary name, then puts it in place of an earlier one.
 
     Args:
-      agent: what is exported.
+      policy: what is exported.
       spec: of its environments.
       directory: of the SavedModel.
     """
     temporary, old = f"{directory}.tmp", f"{directory}.old"
     for leftover in (temporary, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    tf.saved_model.save(ExportedPolicy(agent, spec), temporary)
+    tf.saved_model.save(ExportedPolicy(policy, spec), temporary)
     # `move` copies where directories cannot be renamed, as in a mounted bucket.
     if os.path.exists(directory):
         shutil.move(directory, old)

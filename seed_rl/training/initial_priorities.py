@@ -1,19 +1,19 @@
-"""Priorities of unrolls as they enter replay, from what the agent said when it acted."""
+"""Priorities of unrolls as they enter replay, from what the policy said when it acted."""
 
 import numpy as np
 import optree
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.base import Algorithm
 from seed_rl.types import Unroll
 
 
 class InitialPriorities:
-    """Calls `Agent.initial_priority` on unrolls that are still on the host; without their observations."""
+    """Calls `Algorithm.initial_priority` on unrolls on the host, without their observations."""
 
-    def __init__(self, agent: Agent):
-        """Prepares; the agent is traced when it is first called."""
-        self._compute = tf.function(agent.initial_priority, autograph=False, reduce_retracing=True)
+    def __init__(self, algorithm: Algorithm):
+        """Prepares; the algorithm is traced when it is first called."""
+        self._compute = tf.function(algorithm.initial_priority, autograph=False, reduce_retracing=True)
 
     def __call__(self, unrolls: list[Unroll]) -> np.ndarray:
         """Priorities float32 `[K]` of unrolls."""

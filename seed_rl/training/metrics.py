@@ -1,21 +1,22 @@
-"""Where figures go: one JSON line per period in LOGDIR/metrics.jsonl, and TensorBoard scalars.
+"""Where figures go: one JSON line per period in the run directory, and TensorBoard scalars.
 
 A mounted bucket (Cloud Storage FUSE) keeps what is written to a file only once the file is closed. So each
-line of metrics opens and closes its file, and TensorBoard's events go on in another file every ten minutes.
+line of metrics opens and closes its file, and TensorBoard's events go to another file every ten minutes.
 """
 
 import contextlib
 import json
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from seed_rl.files import append_line
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.guard import Guard
 from seed_rl.training.wandb_log import WandbLog
 
@@ -46,8 +47,9 @@ class MetricsWriter:
           guard: keeps trouble with an output from ending the run.
         """
         self._guard = guard or Guard()
-        self._path = os.path.join(logdir, "metrics.jsonl")
-        self._events = EventsLog(os.path.join(logdir, "tensorboard"))
+        run = RunDirectory(Path(logdir))
+        self._path = str(run.metrics)
+        self._events = EventsLog(str(run.events))
         if settings:
             self._guard.call(_EVENTS, self._events.write_settings, settings, seconds=_PATIENCE_SECS)
         self._wandb: WandbLog | None = None

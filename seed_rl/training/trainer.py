@@ -1,11 +1,12 @@
-"""The trainer: one update of any agent. Gradients, clipping, schedule, optimizer; no algorithm."""
+"""The trainer: one update of any algorithm. Gradients, clipping, schedule, optimizers."""
 
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.algorithms.check import check_losses
 from seed_rl.training.config import TrainerConfig
 from seed_rl.types import Sample
 
@@ -18,26 +19,29 @@ class UpdateOutput(NamedTuple):
 
 
 class Trainer:
-    """Updates an agent's variables, one batch at a time.
+    """Updates an algorithm's variables, one batch at a time.
 
     Attributes:
-      optimizer: for checkpoints.
+      optimizers: by objective, for checkpoints.
       iteration: int64 variable, the number of updates; for checkpoints.
       updates: the same as a plain number, cheap to read from any thread.
     """
 
-    def __init__(self, agent: Agent, config: TrainerConfig):
-        """Prepares an optimizer for the agent's variables.
+    def __init__(self, algorithm: Algorithm, config: TrainerConfig):
+        """Prepares an optimizer for each objective of the algorithm.
 
         Args:
-          agent: what is trained.
+          algorithm: what is trained.
           config: how.
         """
-        self.optimizer = _make_optimizer(config)
-        self.optimizer.build(agent.learned_variables)
+        self.optimizers: dict[str, keras.optimizers.Optimizer] = {}
+        self._objectives = dict(algorithm.objectives)
+        for name, objective in self._objectives.items():
+            self.optimizers[name] = objective.optimizer or _make_optimizer(config)
+            self.optimizers[name].build(objective.variables)
         self.iteration = tf.Variable(0, dtype=tf.int64, trainable=False, name="iteration")
         self.updates = 0
-        self._agent = agent
+        self._algorithm = algorithm
         self._config = config
 
     def update(self, sample: Sample, progress: float) -> UpdateOutput:
@@ -62,21 +66,43 @@ class Trainer:
 
     @tf.function(autograph=False)
     def _update(self, sample: Sample, learning_rate: tf.Tensor) -> UpdateOutput:
-        variables = self._agent.learned_variables
-        self._agent.observe(sample)
-        with tf.GradientTape() as tape:
-            output = self._agent.loss(sample)
-            loss = tf.reduce_mean(output.loss * sample.weight)
-        gradients = tape.gradient(loss, variables)
+        algorithm, objectives = self._algorithm, self._objectives
+        algorithm.observe(sample)
+        with tf.GradientTape(persistent=len(objectives) > 1) as tape:
+            output = algorithm.losses(sample)
+            check_losses(algorithm, output, sample)
+            losses = {name: tf.reduce_mean(output.by_objective[name] * sample.weight) for name in objectives}
+        gradients = {name: tape.gradient(losses[name], objectives[name].variables) for name in objectives}
+        norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
+        self.iteration.assign_add(1)
+        algorithm.after_update(self.iteration)
+        metrics = {**output.metrics, **_metrics(losses, norms), "learning_rate": learning_rate}
+        return UpdateOutput(output.priority, metrics)
+
+    def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
+        """Changes the variables of an objective; returns the norm of its gradients before clipping."""
+        optimizer, objective = self.optimizers[name], self._objectives[name]
         norm = tf.linalg.global_norm(gradients)
         if self._config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._config.clip_norm, use_norm=norm)
-        self.optimizer.learning_rate.assign(learning_rate)
-        self.optimizer.apply(gradients, variables)
-        self.iteration.assign_add(1)
-        self._agent.after_update(self.iteration)
-        metrics: dict[str, Any] = {**output.metrics, "loss": loss, "gradient_norm": norm}
-        return UpdateOutput(output.priority, {**metrics, "learning_rate": learning_rate})
+        if objective.optimizer is None:
+            optimizer.learning_rate.assign(learning_rate)
+        optimizer.apply(gradients, objective.variables)
+        return norm
+
+
+def _metrics(losses: dict[str, tf.Tensor], norms: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """`loss` and `gradient_norm` of all objectives together and, if there are several, of each of them."""
+    if len(losses) == 1:
+        (loss,), (norm,) = losses.values(), norms.values()
+        return {"loss": loss, "gradient_norm": norm}
+    metrics = {
+        "loss": tf.add_n(list(losses.values())),
+        "gradient_norm": tf.linalg.global_norm(list(norms.values())),
+    }
+    for name, loss in losses.items():
+        metrics |= {f"{name}_loss": loss, f"{name}_gradient_norm": norms[name]}
+    return metrics
 
 
 def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:

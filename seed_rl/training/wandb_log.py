@@ -10,7 +10,7 @@ import psutil
 
 
 class WandbLog:
-    """A run there for each run directory; a resumed run goes on in the same one."""
+    """A run there for each run directory; a resumed run continues in the same one."""
 
     def __init__(self, project: str, logdir: str, settings: Mapping[str, Any]):
         """Starts or resumes. Without a network, set WANDB_MODE=offline; `wandb sync` sends it later.

@@ -228,7 +228,7 @@ class Connection:
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
-        # Whoever waits is not told what went wrong; whoever does not is: a certificate, or nobody there.
+        # A client that does not wait is told what went wrong: a certificate, or nobody there.
         return await method(request, timeout=_PROBE_SECS, metadata=self._metadata)
 
 

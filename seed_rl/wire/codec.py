@@ -104,7 +104,7 @@ class StepCodec:
 
 def _not_finite(what: str, env: int) -> ValueError:
     return ValueError(
-        f"The {what} of environment {env} of the message is NaN or infinite; mend the environment."
+        f"The {what} of environment {env} of the message is NaN or infinite; fix the environment."
     )
 
 

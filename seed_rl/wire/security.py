@@ -53,7 +53,7 @@ class SecurityConfig(Options):
         None,
         f"File of the token that learner and actors share; by default the environment variable "
         f"{TOKEN_VARIABLE}. Addresses of one machine need none; without one, every user of the machine may "
-        "connect to the loopback device and to unix-abstract:NAME, and to unix:PATH whoever may enter its "
+        "connect to the loopback device and to unix-abstract:NAME, and to unix:PATH those who may enter its "
         "directory.",
     )
     insecure: bool = option(

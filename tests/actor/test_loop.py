@@ -12,11 +12,11 @@ import pytest
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor, Patience
-from seed_rl.environments.catch import SUITE, CatchConfig
 from seed_rl.environments.specs import environment_spec
-from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.server import InferenceServer
-from seed_rl.inference.silence import Limits
+from seed_rl.environments.suites.catch import SUITE, CatchConfig
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentIdentity

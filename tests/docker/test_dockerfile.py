@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.server import InferenceServer
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
 

@@ -113,7 +113,7 @@ def test_a_failed_step_voids_the_episode_and_another_environment_goes_on(make, c
     assert batch.made[0].closed
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("Environment 10 failed in episode 1 at agent step 3 (")
-    assert line.endswith("it is made anew (1 of 3).")
+    assert line.endswith("it is replaced (1 of 3).")
 
 
 def test_a_failed_reset_keeps_the_reward_of_the_episode_before(make):

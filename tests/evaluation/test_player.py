@@ -6,21 +6,20 @@ import pytest
 import tensorflow as tf
 from gymnasium import spaces
 
-from seed_rl.agents.base import Agent
-from seed_rl.environments.atari import SUITE as ATARI
-from seed_rl.environments.atari import AtariConfig
+from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.catch import SUITE as CATCH
-from seed_rl.environments.catch import CatchConfig
+from seed_rl.environments.suites.atari import SUITE as ATARI
+from seed_rl.environments.suites.atari import AtariConfig
+from seed_rl.environments.suites.catch import SUITE as CATCH
+from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.evaluation.player import play
 from seed_rl.evaluation.rerun import Rerun
 from seed_rl.types import AgentOutput
 
 
-class Scripted(Agent):
+class Scripted(Policy):
     """Counts in its recurrent state; acts by the count, by the last action and by the environment's id."""
 
-    learned_variables = ()
     num_actions = 3
 
     def initial_state(self, batch_size):
@@ -34,9 +33,6 @@ class Scripted(Agent):
     def act_greedy(self, prev_action, env, state, env_ids):
         del prev_action, env_ids
         return AgentOutput(tf.ones_like(state), {}), state
-
-    def loss(self, sample):
-        raise NotImplementedError
 
 
 class Ladder(gymnasium.Env):
@@ -69,9 +65,9 @@ class Ladder(gymnasium.Env):
 LADDER = Suite(EnvironmentConfig, lambda config, seed, render_mode=None: Ladder())
 
 
-def played(suite=LADDER, config=None, agent=None, **settings):
+def played(suite=LADDER, config=None, policy=None, **settings):
     settings = {"env_id": 0, "episodes": 5, "num_envs": 2, "greedy": False, "seed": 1} | settings
-    return play(suite, config or EnvironmentConfig(), agent or Scripted(), **settings)
+    return play(suite, config or EnvironmentConfig(), policy or Scripted(), **settings)
 
 
 @pytest.mark.parametrize("num_envs", [1, 2, 5, 16])
@@ -83,17 +79,17 @@ def test_each_episode_is_played_once_whatever_its_length_and_however_many_play(n
     assert all(e.episode_return == sum(e.actions) for e in episodes)
 
 
-def test_the_recurrent_state_the_last_action_and_the_id_reach_the_agent():
+def test_the_recurrent_state_the_last_action_and_the_id_reach_the_policy():
     (episode,) = played(episodes=1, seed=8, env_id=5)
     count, last, want = 0, 0, []
     for step in range(8):
-        count = 1 if step % 3 == 0 else count + 1  # The loss of a life is an episode's end for the agent.
+        count = 1 if step % 3 == 0 else count + 1  # The loss of a life is an episode's end for the policy.
         last = (7 * count + last + 5) % 3
         want.append(last)
     assert episode.actions == want
 
 
-def test_greedy_is_the_agents_greedy():
+def test_greedy_is_the_policys_greedy():
     assert all(set(e.actions) == {1} for e in played(greedy=True))
 
 
@@ -116,9 +112,9 @@ def test_a_rerun_of_a_real_game_repeats_it(lives):
     pytest.importorskip("ale_py")
     config = AtariConfig(game="Breakout", full_action_space=False, terminal_on_life_loss=lives)
     config = config.for_evaluation() if not lives else config
-    agent = Scripted()
-    agent.num_actions = 4
-    (episode,) = played(ATARI, config, agent, episodes=1, num_envs=1, seed=4)
+    policy = Scripted()
+    policy.num_actions = 4
+    (episode,) = played(ATARI, config, policy, episodes=1, num_envs=1, seed=4)
     rerun = Rerun(ATARI, config, episode)
     scenes = list(rerun)
     assert rerun.is_faithful

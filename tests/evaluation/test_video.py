@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from seed_rl.environments.catch import SUITE, CatchConfig
+from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.evaluation.player import PlayedEpisode
 from seed_rl.evaluation.rerun import Rerun, Scene
 from seed_rl.evaluation.video import caption, montage, write_video

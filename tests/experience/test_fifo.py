@@ -4,12 +4,13 @@ import pytest
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import Fifo, stack
-from seed_rl.experience.make import make_experience
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
 from tests.experience.threads import Thread
 from tests.waiting import wait_until
 
 S = 3
+UNROLL = UnrollConfig(S - 1)
 
 
 def unroll(number):
@@ -17,6 +18,10 @@ def unroll(number):
     env = EnvOutput(steps, steps > 0, steps < 0, {"image": np.full((S, 4, 2), number, np.uint8)})
     state = (np.full(5, number, np.float32),)
     return Unroll(steps.astype(np.int32), env, AgentOutput(steps, {"q": steps}), state, number)
+
+
+def no_priorities(unrolls):
+    raise AssertionError("A queue has no priorities.")
 
 
 def numbers(batch):
@@ -98,11 +103,11 @@ def test_close_wakes_everybody_now_and_later():
 
 def test_capacity_below_a_batch_is_refused():
     with pytest.raises(ValueError, match="--queue_capacity=3 is less than --batch_size=4"):
-        make_experience(FifoConfig(capacity=3), 4, 2, 0, None, seed=0)
+        FifoConfig(capacity=3).make(4, UNROLL, no_priorities, seed=0)
 
 
 def test_capacity_is_one_batch_unless_given():
-    fifo = make_experience(FifoConfig(), 2, 2, 0, None, seed=0)
+    fifo = FifoConfig().make(2, UNROLL, no_priorities, seed=0)
     thread = Thread(fifo.insert, [unroll(n) for n in range(3)])
     wait_until(lambda: fifo.figures() == {"queue_depth": 2.0} and thread.is_waiting(), "a full queue")
     fifo.sample()

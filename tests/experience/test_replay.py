@@ -9,8 +9,8 @@ import pytest
 
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.make import make_experience
 from seed_rl.experience.replay import importance_weights
+from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
 from tests.experience.threads import Thread
 from tests.experience.trajectories import Streams
@@ -48,11 +48,9 @@ class Open:
 
 def make(length=4, burn_in=2, batch_size=3, priorities=None, **settings):
     """A replay; where the test names no ratio, nobody waits for anybody."""
-    replay = make_experience(
-        dataclasses.replace(CONFIG, **settings),
+    replay = dataclasses.replace(CONFIG, **settings).make(
         batch_size,
-        length,
-        burn_in,
+        UnrollConfig(length, burn_in),
         priorities or (lambda unrolls: np.ones(len(unrolls), np.float32)),
         seed=0,
     )

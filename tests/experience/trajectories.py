@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.types import AgentOutput, EnvOutput
 
@@ -13,7 +14,7 @@ class Streams:
 
     def __init__(self, num_envs, length, burn_in):
         self.length, self.stored = length, burn_in + length + 1
-        self._store = UnrollStore(num_envs, length, burn_in)
+        self._store = UnrollStore(num_envs, UnrollConfig(length, burn_in, stagger=False))
         self._step = np.zeros(num_envs, np.int64)
         self._ids = np.arange(num_envs, dtype=np.int32)
 

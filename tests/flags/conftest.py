@@ -50,4 +50,4 @@ def registries(monkeypatch):
     agents = SimpleNamespace(
         names=lambda: ["greedy"], config_class=_lookup({"greedy": GreedyConfig}, "agent")
     )
-    monkeypatch.setattr(command_line, "agents", agents)
+    monkeypatch.setattr(command_line, "algorithms", agents)

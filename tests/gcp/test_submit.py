@@ -16,7 +16,7 @@ from google.cloud.aiplatform_v1 import types
 
 from gcp import service, submit
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch import vertex
+from seed_rl.launch import vertex_job
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = "projects/my-project/locations/europe-west4"
@@ -99,7 +99,7 @@ def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
     assert actors.machine_spec == types.MachineSpec(machine_type="n1-standard-16")
     assert learner.container_spec.image_uri == f"{cloud.registry}/p/learner:1"
     assert actors.container_spec.image_uri == f"{cloud.registry}/p/actor@sha256:12ab"
-    assert list(learner.container_spec.command) == ["python", "-m", "seed_rl.launch.vertex"]
+    assert list(learner.container_spec.command) == ["python", "-m", "seed_rl.vertex_main"]
     assert learner.container_spec.args == actors.container_spec.args
     assert set(actors.container_spec.args) == {
         "--environment=catch",
@@ -148,7 +148,7 @@ def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, ca
     assert not any(value in args for value in learners[0].values())
     send("--dry_run", display_name="shown")
     output = "".join(capsys.readouterr())
-    assert "made anew for each job" in output
+    assert "created for each job" in output
     assert not re.search(r"[0-9a-f]{32}|BEGIN", output)
 
 
@@ -177,7 +177,7 @@ def test_a_hyperparameter_tuning_job_searches_the_space(send, cloud, tmp_path):
     args = job.trial_job_spec.worker_pool_specs[1].container_spec.args
     assert {"--environment=catch", "--unroll_length=10", "--num_envs=16"} <= set(args)
     drawn = ["--learning_rate=0.001", "--batch_size=4", "--use_last_action_and_reward=false"]
-    vertex.parse_job(["vertex", *args, *drawn])
+    vertex_job.parse_job(["vertex_main", *args, *drawn])
 
 
 def test_each_value_gets_a_job_of_its_own(send, cloud, capsys):

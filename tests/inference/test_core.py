@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.algorithms.policy import Policy
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore, InferenceFigures
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
-from seed_rl.inference.service import BadStep, Request
-from seed_rl.inference.slots import Lease
+from seed_rl.serving.request import BadStep, Request
+from seed_rl.serving.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
@@ -23,17 +23,8 @@ SPEC = EnvironmentSpec(
 )
 
 
-class Witness(Agent):
+class Witness(Policy):
     """State: steps acted so far, the last step seen. Action: says which environment and step it answers."""
-
-    def __init__(self, length, burn_in, num_eval_envs=0):
-        super().__init__(name="witness")
-        self.unroll, self.experience = UnrollConfig(length, burn_in), FifoConfig()
-        self.num_eval_envs = num_eval_envs
-
-    @property
-    def learned_variables(self):
-        return []
 
     def initial_state(self, batch_size):
         return {"acted": tf.zeros([batch_size], tf.int64), "saw": tf.fill([batch_size], -1)}
@@ -43,9 +34,6 @@ class Witness(Agent):
         state = {"acted": state["acted"] + 1, "saw": seen["step"]}
         info = {"acted": state["acted"], "env_ids": env_ids, "prev_action": prev_action}
         return AgentOutput(action(seen["env"], seen["step"]), info), state
-
-    def loss(self, sample) -> LossOutput:
-        raise NotImplementedError
 
 
 def action(env, step):
@@ -60,9 +48,11 @@ class World:
         self.num_envs = sum(groups)
         self.version = 0
         self.core = InferenceCore(
-            Witness(length, burn_in, num_eval_envs),
+            Witness(),
             SPEC,
+            UnrollConfig(length, burn_in),
             self.num_envs,
+            num_eval_envs,
             lambda unrolls: None,
             lambda: self.version,
         )
@@ -108,7 +98,7 @@ class World:
             zeros.astype(np.float32), self.next_step[ids] % 1000 == 0, zeros.astype(bool), observation
         )
         records = StepCodec(SPEC).encode(env)
-        return Request(self._leases[group], records, time.monotonic(), None)
+        return Request(self._leases[group], records, time.monotonic())
 
 
 def random_batches(world, num_groups, num_batches, seed=0):
@@ -126,7 +116,7 @@ def assert_aligned(unroll, stored_steps):
     np.testing.assert_array_equal(env, env[0])
     np.testing.assert_array_equal(step, step[0] + np.arange(stored_steps))
     np.testing.assert_array_equal(unroll.agent.info["env_ids"], env)
-    # agent[t] answers env[t]; prev_action[t] produced env[t], and is what the agent was shown.
+    # agent[t] answers env[t]; prev_action[t] produced env[t], and is what the policy was shown.
     np.testing.assert_array_equal(unroll.agent.action, action(env, step))
     np.testing.assert_array_equal(unroll.prev_action[1:], unroll.agent.action[:-1])
     np.testing.assert_array_equal(unroll.prev_action, unroll.agent.info["prev_action"])
@@ -234,7 +224,7 @@ def test_reset_during_the_staggered_start_drops_its_steps_once():
 
 
 def test_table_resets_only_the_rows_it_is_told():
-    table = EnvTable(Witness(2, 0), SPEC, 3)
+    table = EnvTable(Witness(), SPEC, 3)
     ids = np.arange(3, dtype=np.int32)
     zeros = np.zeros(3, np.float32)
     env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + 5})
@@ -256,7 +246,7 @@ def test_an_op_and_a_call_of_the_function_are_the_same():
     zeros = np.zeros(3, np.float32)
     outputs = []
     for has_gpu in (False, True):
-        table, batch = EnvTable(Witness(2, 0), SPEC, 5), Rows(codec.record, 5)
+        table, batch = EnvTable(Witness(), SPEC, 5), Rows(codec.record, 5)
         table._has_gpu = has_gpu
         for step in range(3):
             ids = np.int32([4, 0, 2])
@@ -280,7 +270,7 @@ def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
         requests[group] = requests[group]._replace(records=records.tobytes())
     answers, unrolls = world.core.process(requests)
     assert answers[1] == BadStep(
-        "The reward of environment 0 of the message is NaN or infinite; mend the environment."
+        "The reward of environment 0 of the message is NaN or infinite; fix the environment."
     )
     assert isinstance(answers[3], BadStep)
     assert ActionCodec(SPEC.action).decode(answers[0]).tolist() == [action(0, 1), action(1, 1)]

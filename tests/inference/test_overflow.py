@@ -8,14 +8,15 @@ import optree
 import pytest
 import tensorflow as tf
 
-from seed_rl.agents.r2d2 import make_agent as make_r2d2
-from seed_rl.agents.r2d2_config import R2D2Config
-from seed_rl.agents.vtrace import make_agent as make_vtrace
-from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.r2d2.algorithm import make as make_r2d2
+from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.algorithms.vtrace.algorithm import make as make_vtrace
+from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.experience.fifo import stack
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.service import BadStep, Request
-from seed_rl.inference.slots import Lease
+from seed_rl.serving.request import BadStep, Request
+from seed_rl.serving.slots import Lease
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
@@ -27,16 +28,16 @@ SPEC = EnvironmentSpec(ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), 
 
 def vtrace(**settings):
     tf.keras.utils.set_random_seed(1)
-    return make_vtrace(VTraceConfig(unroll_length=LENGTH, **settings), SPEC, GROUP * NUM_GROUPS)
+    return make_vtrace(VTraceConfig.of(unroll_length=LENGTH, **settings), SPEC, GROUP * NUM_GROUPS)
 
 
 def r2d2(**settings):
     tf.keras.utils.set_random_seed(1)
-    config = R2D2Config(unroll_length=LENGTH, burn_in=0, n_steps=2, num_eval_envs=1, **settings)
+    config = R2D2Config.of(unroll_length=LENGTH, burn_in=0, n_steps=2, num_eval_envs=1, **settings)
     return make_r2d2(config, SPEC, GROUP * NUM_GROUPS)
 
 
-AGENTS = {
+ALGORITHMS = {
     "vtrace": lambda: vtrace(lstm_size=0),
     "vtrace-lstm": lambda: vtrace(lstm_size=8),
     "vtrace-normalized": lambda: vtrace(lstm_size=0, normalize_observations=True),
@@ -44,16 +45,24 @@ AGENTS = {
 }
 
 
-@pytest.fixture(params=AGENTS)
-def agent(request):
-    return AGENTS[request.param]()
+@pytest.fixture(params=ALGORITHMS)
+def algorithm(request):
+    return ALGORITHMS[request.param]()
 
 
 class Groups:
     """Groups of environments that see small random numbers in front of a core."""
 
-    def __init__(self, agent):
-        self.core = InferenceCore(agent, SPEC, GROUP * NUM_GROUPS, lambda unrolls: None, lambda: 0)
+    def __init__(self, algorithm):
+        self.core = InferenceCore(
+            algorithm.policy,
+            SPEC,
+            algorithm.unroll,
+            GROUP * NUM_GROUPS,
+            algorithm.num_eval_envs,
+            lambda unrolls: None,
+            lambda: 0,
+        )
         self._keys, self._random = itertools.count(), np.random.default_rng(0)
         self._leases = [self._lease(group) for group in range(NUM_GROUPS)]
         self._is_first = [True] * NUM_GROUPS
@@ -68,7 +77,7 @@ class Groups:
         done = np.full(GROUP, self._is_first[group])
         self._is_first[group] = False
         env = EnvOutput(np.zeros(GROUP, np.float32), done, np.zeros(GROUP, bool), observation)
-        return Request(self._leases[group], StepCodec(SPEC).encode(env), time.monotonic(), None)
+        return Request(self._leases[group], StepCodec(SPEC).encode(env), time.monotonic())
 
     def step(self, *groups):
         """The unrolls that good steps of these groups complete."""
@@ -89,8 +98,8 @@ def states(core):
     return [variable.numpy() for variable in tf.nest.flatten(core._table._states)]
 
 
-def test_only_the_stream_that_overflows_is_refused(agent):
-    groups = Groups(agent)
+def test_only_the_stream_that_overflows_is_refused(algorithm):
+    groups = Groups(algorithm)
     groups.step(0, 1, 2)
     before = states(groups.core)
     bad = groups.request(1, scale=3e38, rows=[1])
@@ -107,14 +116,14 @@ def test_only_the_stream_that_overflows_is_refused(agent):
         assert np.isfinite(now).all()
 
 
-def test_the_others_unrolls_are_whole_and_the_refused_ones_begin_again(agent):
-    groups, unrolls = Groups(agent), []
+def test_the_others_unrolls_are_whole_and_the_refused_ones_begin_again(algorithm):
+    groups, unrolls = Groups(algorithm), []
     groups.step(0, 1, 2)
     groups.core.process([groups.request(1, scale=3e38), groups.request(0), groups.request(2)])
     groups.rejoin(1)
     for _ in range(4 * LENGTH):
         unrolls += groups.step(2, 1, 0)
-    num_training = GROUP * NUM_GROUPS - agent.num_eval_envs
+    num_training = GROUP * NUM_GROUPS - algorithm.num_eval_envs
     assert sorted({unroll.env_id for unroll in unrolls}) == list(range(num_training))
     for unroll in unrolls:
         assert is_finite(unroll)
@@ -122,8 +131,8 @@ def test_the_others_unrolls_are_whole_and_the_refused_ones_begin_again(agent):
     assert groups.core.agent_steps == num_training * (2 + 4 * LENGTH) - GROUP
 
 
-def test_when_all_overflow_all_are_refused_and_the_run_goes_on(agent):
-    groups = Groups(agent)
+def test_when_all_overflow_all_are_refused_and_the_run_goes_on(algorithm):
+    groups = Groups(algorithm)
     answers, _ = groups.core.process([groups.request(group, scale=3e38) for group in range(NUM_GROUPS)])
     named = [answer.sentence.split("overflow: ")[1].split(".")[0] for answer in answers]
     assert named == ["0, 1", "2, 3", "4, 5"]
@@ -134,9 +143,9 @@ def test_when_all_overflow_all_are_refused_and_the_run_goes_on(agent):
 
 
 @pytest.mark.parametrize("value", [np.nan, 1e30])
-def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(agent, value):
-    groups = Groups(agent)
-    for variable in agent.learned_variables:
+def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(algorithm, value):
+    groups = Groups(algorithm)
+    for variable in algorithm.objectives[LOSS].variables:
         variable.assign(np.full(variable.shape, value))
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
         groups.core.process([groups.request(0), groups.request(1)])
@@ -144,8 +153,8 @@ def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(agent, val
 
 @pytest.mark.parametrize("settings", [{}, {"normalize_observations": True}, {"lstm_size": 8}])
 def test_what_is_answered_can_be_trained_on(settings):
-    agent = vtrace(**{"lstm_size": 0, **settings})
-    groups, trainer = Groups(agent), Trainer(agent, TrainerConfig(batch_size=2))
+    algorithm = vtrace(**{"lstm_size": 0, **settings})
+    groups, trainer = Groups(algorithm), Trainer(algorithm, TrainerConfig(batch_size=2))
     refused = []
     for scale in (1.0, 1e7, 1e9, 1e14, 1e16, 1e19, 1e30, 1e36, 1e38):
         unrolls = []
@@ -159,15 +168,15 @@ def test_what_is_answered_can_be_trained_on(settings):
         sample = optree.tree_map(tf.constant, stack(unrolls).sample)
         output = trainer.update(sample, 0.0)
         assert np.isfinite(output.metrics["gradient_norm"].numpy())
-        assert all(np.isfinite(variable.numpy()).all() for variable in agent.variables)
-        answer, _ = agent.act(*example(agent))
+        assert all(np.isfinite(variable.numpy()).all() for variable in algorithm.objectives[LOSS].variables)
+        answer, _ = algorithm.policy.act(*example(algorithm.policy))
         assert np.isfinite(answer.info["baseline"].numpy()).all()
     assert {1e16, 1e38} <= set(refused)
     assert 1.0 not in refused
 
 
-def example(agent):
-    """Arguments of `Agent.act` for one environment."""
+def example(policy):
+    """Arguments of `Policy.act` for one environment."""
     flag = tf.zeros([1], tf.bool)
     env = EnvOutput(tf.zeros([1]), flag, flag, tf.ones([1, 4]))
-    return tf.zeros([1], tf.int32), env, agent.initial_state(1), tf.zeros([1], tf.int32)
+    return tf.zeros([1], tf.int32), env, policy.initial_state(1), tf.zeros([1], tf.int32)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from seed_rl.inference import core as core_module
-from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.service import BadStep
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import BadStep
 from seed_rl.types import AgentOutput
 from seed_rl.wire.codec import ActionCodec
 from tests.inference.test_core import SPEC, World, action, assert_aligned
@@ -113,7 +113,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
 class NoTable:
     """In place of the environment table, so that a core costs nothing; answers as the witness does."""
 
-    def __init__(self, agent, spec, num_envs):
+    def __init__(self, policy, spec, num_envs):
         pass
 
     def act(self, rows):
@@ -210,6 +210,7 @@ class Served:
         self.world, self._sizes = World(groups, LENGTH, 0), groups
         self.world.core._insert = self._insert
         self._batcher, self._errors = Batcher(2, 0.001), []
+        self._answers = {}  # Futures by lease key.
         self._servers = [threading.Thread(target=self._serve, daemon=True) for _ in range(2)]
 
     def play(self, streams):
@@ -236,19 +237,24 @@ class Served:
             world.rejoin(group, is_new_run=True)
             client = self._batcher.connect()
             for step in range(steps):
-                request = world.request(group)._replace(answer=concurrent.futures.Future())
+                request = world.request(group)
+                answer = self._answers[request.lease.key] = concurrent.futures.Future()
                 self._batcher.submit(client, request, size)
                 if step < steps - 1:
-                    actions = ActionCodec(SPEC.action).decode(request.answer.result(DEADLINE_SECS))
+                    actions = ActionCodec(SPEC.action).decode(answer.result(DEADLINE_SECS))
                     np.testing.assert_array_equal(actions, action(ids, world.next_step[ids]))
                     world.next_step[ids] += 1
             self._batcher.disconnect(client)
 
     def _serve(self):
         try:
-            self.world.core.serve(self._batcher, lambda pairs: [r.answer.set_result(a) for r, a in pairs])
+            self.world.core.serve(self._batcher, self._deliver)
         except Exception as error:
             self._errors.append(error)
+
+    def _deliver(self, pairs):
+        for request, answer in pairs:
+            self._answers[request.lease.key].set_result(answer)
 
     def _insert(self, unrolls):
         for unroll in unrolls:

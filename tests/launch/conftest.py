@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.launch.alive import alive
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,19 +50,6 @@ TIMING = {
     "first_backoff": 0.05,
     "same_signal": 0.0,
 }
-
-
-def alive(pid):
-    """Whether a process runs (a zombie does not)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    stat = Path(f"/proc/{pid}/stat")
-    try:
-        return not stat.parent.parent.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
 
 
 class Run:

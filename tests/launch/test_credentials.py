@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from seed_rl.flags.errors import UsageError
-from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.server import InferenceServer
 from seed_rl.launch.credentials import SERVER_NAME, make_credentials
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.protocol import EnvironmentIdentity

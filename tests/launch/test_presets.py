@@ -134,7 +134,8 @@ def test_the_paper_presets_of_vtrace_are_tables_6_and_7(name):
         (line.agent_config(), agent),
         (learner, training),
     ):
-        assert {name: getattr(config, name) for name in table} == table
+        settings = config.to_dict()
+        assert {name: settings[name] for name in table} == table
 
 
 def test_the_paper_preset_of_r2d2_is_tables_8_and_9():
@@ -185,7 +186,8 @@ def test_the_paper_preset_of_r2d2_is_tables_8_and_9():
         "sticky_action_probability": 0,
     }
     for config, table in ((agent, table_8), (learner, optimizer), (environment, table_9)):
-        assert {name: getattr(config, name) for name in table} == table
+        settings = config.to_dict()
+        assert {name: settings[name] for name in table} == table
     assert agent.burn_in + agent.unroll_length == 120
     # Its 610 actors have one environment each, and an epsilon of their own.
     local = line.read(LocalConfig)

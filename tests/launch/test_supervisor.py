@@ -240,7 +240,7 @@ def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     assert lines[0].startswith("seed_rl: stopping;")
     assert lines[1:] == [
         "learner: checkpoint written",
-        "seed_rl: stopped; the same command goes on from here.",
+        "seed_rl: stopped; the same command resumes it.",
     ]
 
 
@@ -273,7 +273,7 @@ def test_a_second_signal_hurries(start):
     run.signal(signal.SIGINT)
     code, output = run.end()
     assert code == 130
-    assert output == "seed_rl: stopping at once; the run goes on from its last complete checkpoint.\n"
+    assert output == "seed_rl: stopping at once; the run resumes from its last complete checkpoint.\n"
 
 
 def test_signals_of_a_closing_terminal_count_once(start):

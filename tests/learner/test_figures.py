@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.inference.slots import Lease
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
+from seed_rl.serving.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 
 

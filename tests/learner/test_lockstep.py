@@ -1,13 +1,12 @@
 """Which requests a synchronous run acts on, and which it no longer waits with."""
 
-import asyncio
 import itertools
 
 import pytest
 
-from seed_rl.inference.service import Request
-from seed_rl.inference.slots import Lease
 from seed_rl.learner.lockstep import Lockstep
+from seed_rl.serving.request import Request
+from seed_rl.serving.slots import Lease
 
 NUM_ENVS = 4
 
@@ -16,10 +15,13 @@ class Inference:
     """Gives out the batches that a test puts into `batches`, and keeps those that are to be answered."""
 
     def __init__(self):
-        self.batches, self.answered = [], []
+        self.batches, self.answered, self.gone = [], [], set()
 
     def requests(self, timeout_secs):
         return self.batches.pop(0) if self.batches else []
+
+    def is_connected(self, client):
+        return client not in self.gone
 
     def answer(self, batch):
         self.answered.append([client for client, _ in batch])
@@ -34,27 +36,17 @@ class NoExperience:
 
 
 @pytest.fixture
-def loop():
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
-@pytest.fixture
-def run(loop):
+def run():
     """Takes batches of (client, first environment, number of environments); returns what was answered."""
     inference, keys = Inference(), itertools.count()
     lockstep = Lockstep(inference, NoExperience(), NUM_ENVS)
-    futures = {}
 
     def request(client, first_env, num_envs):
         lease = Lease(next(keys), client, first_env, num_envs, is_new_run=True, is_restart=False)
-        futures[client] = loop.create_future()
-        return client, Request(lease, b"", 0.0, futures[client])
+        return client, Request(lease, b"", 0.0)
 
     def run(*batches, ended=()):
-        for client in ended:
-            futures[client].cancel()
+        inference.gone |= set(ended)
         inference.batches = [[request(*entry) for entry in batch] for batch in batches]
         for _ in batches:
             assert lockstep.next(0.0) is None

@@ -4,14 +4,14 @@ import threading
 
 import pytest
 
-from seed_rl.environments.catch import SUITE, CatchConfig
 from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.experience.base import ClosedError
-from seed_rl.inference.server import InferenceServer
 from seed_rl.learner import serving
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.serving import Inference
+from seed_rl.serving.server import InferenceServer
 from seed_rl.wire.protocol import EnvironmentIdentity
 from seed_rl.wire.security import Security
 

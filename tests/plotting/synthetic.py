@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from seed_rl.agents import registry as agents
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.runs import record
@@ -35,7 +35,7 @@ def write_run(
     """
     game_setting = {} if game is None else {"game": game}
     environment_config = environments.suite(environment).config_class(**game_setting)
-    agent_config = agents.config_class(agent)(**settings)
+    agent_config = algorithms.config_class(agent).of(**settings)
     learner_config = LearnerConfig(logdir=str(path), seed=seed, **(learner or {}))
     record.write(
         str(path),

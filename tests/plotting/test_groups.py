@@ -1,13 +1,10 @@
 """Which runs belong together, and what tells the groups apart."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 
-from seed_rl.agents import registry as agents
-from seed_rl.learner.config import LearnerConfig
-from seed_rl.plotting.groups import PLUMBING, Group, Run, Task, by_task, group_records, variants
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing, variants
 from seed_rl.plotting.labels import group_labels, task_labels, variant_labels
 from tests.plotting.synthetic import make_curve, make_record
 
@@ -32,9 +29,15 @@ def test_seeds_are_one_group_whatever_the_plumbing():
     assert group_labels(groups) == ["vtrace (3 runs)"]
 
 
-def test_plumbing_names_settings_that_there_are():
-    classes = [LearnerConfig, *map(agents.config_class, agents.names())]
-    assert {field.name for config in classes for field in dataclasses.fields(config)} >= PLUMBING
+def test_plumbing_is_where_a_run_trains_and_nothing_that_it_learns_with():
+    assert {"seed", "logdir", "num_envs"} <= plumbing("vtrace") < plumbing("r2d2")
+    assert plumbing("r2d2") - plumbing("vtrace") == {
+        "checkpoint_replay",
+        "replay_compression",
+        "replay_max_bytes",
+    }
+    assert not plumbing("vtrace") & {"learning_rate", "batch_size", "total_environment_frames", "synchronous"}
+    assert plumbing("of a package that is gone") == plumbing("vtrace")
 
 
 def test_games_and_agents_are_groups_and_need_no_settings_in_their_labels():
@@ -91,7 +94,7 @@ def test_numbers_are_rounded_unless_that_makes_them_alike():
 
 
 def test_a_setting_that_is_new_since_a_run_counts_as_its_default():
-    default = agents.config_class("vtrace")().passes
+    default = algorithms.config_class("vtrace")().queue.passes
     assert len(grouped(make_record("old"), make_record("new", passes=default))) == 1
     assert len(grouped(make_record("old"), make_record("new", passes=default + 1))) == 2
 

@@ -143,7 +143,7 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.output
-    assert run.last_line == "seed_rl: stopped; the same command goes on from here."
+    assert run.last_line == "seed_rl: stopped; the same command resumes it."
     stopped = len(house.metrics())
     frames = house.metrics()[-1]["env_frames"]
 

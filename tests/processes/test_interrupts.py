@@ -58,7 +58,7 @@ def test_a_local_run_that_ignored_sigint_ends_at_it(house):
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     run.signal(signal.SIGINT)
     assert run.end() == 0, run.output
-    assert run.last_line == "seed_rl: stopped; the same command goes on from here."
+    assert run.last_line == "seed_rl: stopped; the same command resumes it."
 
 
 def test_a_second_signal_ends_a_learner_at_once(house):

@@ -21,7 +21,7 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
 
     learner = house.learner("--save_checkpoint_secs=1")
     first = house.wait_for_metrics(lambda line: True, learner, after=len(stopped))
-    assert "Going on from " in learner.output
+    assert "Resuming from " in learner.output
     for name in ("env_frames", "agent_steps", "updates", "episodes", "seconds"):
         assert first[name] >= stopped[-1][name], name
     house.wait_for_metrics(
@@ -42,7 +42,7 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
 
     learner = house.learner(f"--total_environment_frames={killed[-1]['env_frames'] + 8000}")
     assert learner.end() == 0
-    assert "Going on from " in learner.output
+    assert "Resuming from " in learner.output
     assert learner.last_line.startswith("Training is complete: ")
     # What came after the last checkpoint is lost, and nothing else.
     assert stopped[-1]["env_frames"] <= house.metrics()[len(killed)]["env_frames"]

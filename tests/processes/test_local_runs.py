@@ -1,4 +1,4 @@
-"""Whole runs by the launcher: they learn, stop, go on, mend their actors, and leave nothing running."""
+"""Whole runs by the launcher: they learn, stop, resume, restart their actors, and leave nothing running."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
     assert run.end() == 0
     gone(house, processes)
     assert "Stopped with a checkpoint: " in run.output
-    assert run.last_line == "seed_rl: stopped; the same command goes on from here."
+    assert run.last_line == "seed_rl: stopped; the same command resumes it."
     assert "Traceback" not in run.output
     stopped = house.metrics()
 
@@ -65,7 +65,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
     processes = run.children()
     assert run.end() == 0
     gone(house, processes)
-    assert "Going on from " in run.output
+    assert "Resuming from " in run.output
     assert re.fullmatch(LAST_LINE, run.last_line), run.output
     assert house.metrics()[len(stopped)]["env_frames"] >= stopped[-1]["env_frames"]
     assert (house.logdir / "saved_model").is_dir()

@@ -8,6 +8,8 @@ import socket
 
 import pytest
 
+from seed_rl.runs.layout import RunDirectory
+
 pytestmark = pytest.mark.slow
 
 
@@ -20,6 +22,31 @@ def contents(directory):
         )
         for path in [directory, *directory.rglob("*")]
     }
+
+
+def is_named(run, path):
+    """Whether the layout has a name for a file, or for a folder that it is in."""
+    prefixes = [*run.checkpoints.prefixes(), *run.best_checkpoints.prefixes()]
+    files = {run.record, run.metrics, run.best_record, run.checkpoints.state, run.best_checkpoints.state}
+    files |= {run.actor_log(number) for number in range(100)}
+    files |= {run.evaluation(prefix) for prefix in prefixes}
+    folders = (run.events, run.saved_model)
+    return path in files or path.with_suffix("") in prefixes or any(map(path.is_relative_to, folders))
+
+
+def test_a_run_leaves_only_what_the_layout_names(house, finished_run):
+    shutil.copytree(finished_run.house.logdir, house.logdir)
+    run = RunDirectory(house.logdir)
+    evaluate = house.start("evaluate", f"--logdir={run.path}", "--episodes=4", "--overwrite")
+    assert evaluate.end() == 0, evaluate.output
+    left = [path for path in run.path.rglob("*") if path.is_file()]
+    assert [path for path in left if not is_named(run, path)] == []
+    newest = run.checkpoints.prefixes()[0]
+    for path in (run.record, run.metrics, run.best_record, run.actor_log(0), run.evaluation(newest)):
+        assert path in left
+    for folder in (run.events, run.evaluation_events, run.saved_model):
+        assert any(path.is_relative_to(folder) for path in left)
+    assert not is_named(run, run.path / "other.json")
 
 
 @pytest.mark.parametrize(
@@ -102,7 +129,7 @@ def test_a_run_directory_has_one_learner_at_a_time(house):
     seen = len(house.metrics())
     third = house.learner()
     house.wait_for_metrics(lambda line: line["updates"] > 0, third, after=seen)
-    assert "Going on from " in third.output
+    assert "Resuming from " in third.output
     assert all(actor.running for actor in actors)
     third.signal(signal.SIGTERM)
     third.end()

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent, UnrollConfig
-from seed_rl.environments.classic import GymConfig
-from seed_rl.experience.config import FifoConfig
-from seed_rl.inference.batcher import Batcher
+from seed_rl.algorithms.policy import Policy
+from seed_rl.environments.suites.classic import GymConfig
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
-from seed_rl.inference.server import InferenceServer
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentIdentity
 
@@ -68,14 +68,8 @@ def answer(name, step):
     return (name * 1000 + step + 1) % 10**8
 
 
-class Witness(Agent):
+class Witness(Policy):
     """Answers each observation with what says whose it was; its state is the last one seen."""
-
-    def __init__(self):
-        super().__init__(name="witness")
-        self.unroll, self.experience = UnrollConfig(LENGTH), FifoConfig()
-
-    learned_variables = ()
 
     def initial_state(self, batch_size):
         return tf.fill([batch_size, 2], -1)
@@ -84,16 +78,13 @@ class Witness(Agent):
         name, step = tf.unstack(tf.cast(env.observation, tf.int64), axis=-1)
         return AgentOutput(tf.cast(answer(name, step), tf.int32), {}), env.observation
 
-    def loss(self, sample):
-        raise NotImplementedError
-
 
 @pytest.fixture
 def unrolls(house):
     """What a server on the house's address has made of the actors so far."""
     found, errors = [], []
     batcher = Batcher(NUM_ENVS, 0.01)
-    core = InferenceCore(Witness(), SPEC, NUM_ENVS, found.extend, lambda: 0)
+    core = InferenceCore(Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: 0)
     identity = EnvironmentIdentity("gym", GAME.to_dict(), SPEC)
     server = InferenceServer(house.address, identity, NUM_ENVS, batcher, NUM_ENVS)
 

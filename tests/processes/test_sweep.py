@@ -53,7 +53,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     first.signal(signal.SIGINT)
     assert first.end() == 130, first.output
     gone(house, processes)
-    assert first.last_line == "seed_rl: stopped; the same command goes on from here."
+    assert first.last_line == "seed_rl: stopped; the same command resumes it."
     log = house.logdir.with_suffix(".log")
     complete = house.logdir.with_suffix(".json").exists()
     assert complete or "Stopped with a checkpoint: " in log.read_text()
@@ -63,7 +63,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     processes = second.children()
     assert second.end(seconds=200) == 0, second.output
     gone(house, processes)
-    assert complete or "Going on from " in log.read_text()
+    assert complete or "Resuming from " in log.read_text()
     assert "(2 of 2 runs done)" in second.output
     with open(house.path / "sweep" / "table.csv", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -96,7 +96,7 @@ def test_a_trial_of_the_shipped_catch_space_runs_and_is_done(house):
 
 
 def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house):
-    (house.path / "deepmind_lab.py").write_text("from tests.environments.dmlab_double import Lab\n")
+    (house.path / "deepmind_lab.py").write_text("from tests.environments.suites.dmlab_double import Lab\n")
     # 2 batches of 2 unrolls of 32 agent steps of 4 frames are 512 frames.
     small = ("--total_environment_frames=600", "--width=32", "--height=24")
     outcome, run = shipped_sweep(house, "dmlab_stability", *small)

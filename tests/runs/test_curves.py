@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.runs.curves import Curve, curve, final_value, read_periods, return_name
+from seed_rl.runs.curves import Curve, curve, final_return, final_value, read_periods, return_name
 
 
 def write(logdir, *lines):
@@ -81,3 +81,20 @@ def test_a_run_without_figures_is_refused_in_words(tmp_path, lines, words):
     with pytest.raises(ValueError, match=words) as caught:
         read_periods(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+def returns(count, name="mean_return"):
+    return [period(50 * (i + 1), **{name: float(i)}) for i in range(count)]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, 0.0), (9, 8.0), (19, 18.0), (20, 18.5), (30, 28.0)])
+def test_the_final_return_is_of_the_last_tenth_of_the_periods(count, expected):
+    assert final_return(returns(count)) == expected
+
+
+def test_evaluation_counts_more_and_periods_without_episodes_do_not():
+    evaluated = returns(20, "mean_evaluation_return")
+    mixed = [{**p, "mean_return": 100.0} for p in evaluated]
+    assert final_return(mixed) == 18.5
+    assert final_return([*returns(20), period(1001, mean_return=None)]) == 18.5
+    assert final_return([period(1000)]) is None

@@ -3,17 +3,17 @@ import json
 
 import pytest
 
-from seed_rl.agents import registry as agents
-from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.environments import registry as environments
-from seed_rl.environments.catch import CatchConfig
+from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.runs import record
 
 
 def identity(environment="catch", agent="vtrace", rows=10, **settings):
-    return record.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig(**settings))
+    return record.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig.of(**settings))
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_same_run_goes_on_and_what_does_not_shape_the_network_may_change(logdir)
 
 def made_of_defaults(logdir, environment="catch", agent="vtrace"):
     """Writes the record of a run whose settings are all at their defaults; returns its content."""
-    configs = environments.suite(environment).config_class(), agents.config_class(agent)()
+    configs = environments.suite(environment).config_class(), algorithms.config_class(agent)()
     settings = {"learner": LearnerConfig().to_dict(), "agent": configs[1].to_dict()}
     record.write(str(logdir), record.identity(environment, configs[0], agent, configs[1]), settings)
     return json.loads((logdir / "run.json").read_text())
@@ -105,10 +105,10 @@ def test_every_setting_of_an_environment_that_a_record_lacks_is_at_its_default(t
         assert run.identity == content["identity"]
 
 
-@pytest.mark.parametrize("agent", agents.names())
+@pytest.mark.parametrize("agent", algorithms.names())
 def test_every_setting_of_an_agent_and_its_network_that_a_record_lacks_is_at_its_default(tmp_path, agent):
     content = made_of_defaults(tmp_path, agent=agent)
-    default = agents.config_class(agent)()
+    default = algorithms.config_class(agent)()
     assert set(NetworkConfig().to_dict()) <= set(content["identity"]["agent"]["network"])
     check_each(tmp_path, content, "agent", "network")
     for name, value in default.to_dict().items():
@@ -202,22 +202,22 @@ def test_a_record_that_is_a_directory_is_refused(logdir):
 def test_a_record_is_read_back_into_configurations(tmp_path):
     settings = {
         "learner": {"num_envs": 8},
-        "agent": VTraceConfig(discounting=0.5, lstm_size=3).to_dict(),
+        "agent": VTraceConfig.of(discounting=0.5, lstm_size=3).to_dict(),
     }
     record.write(str(tmp_path), identity(rows=7, lstm_size=3), settings)
     run = record.read(str(tmp_path))
     assert run.environment_config() == CatchConfig(rows=7)
-    assert run.agent_config() == VTraceConfig(discounting=0.5, lstm_size=3)
+    assert run.agent_config() == VTraceConfig.of(discounting=0.5, lstm_size=3)
     assert (run.environment, run.game, run.agent) == ("catch", None, "vtrace")
     assert run.learner_settings == LearnerConfig(num_envs=8).to_dict()
     assert run.identity == identity(rows=7, lstm_size=3)
 
 
 def test_settings_that_came_later_have_their_defaults_and_unknown_ones_are_named(tmp_path):
-    agent = VTraceConfig(discounting=0.5).to_dict()
+    agent = VTraceConfig.of(discounting=0.5).to_dict()
     del agent["lambda_"]
     record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent})
-    assert record.read(str(tmp_path)).agent_config() == VTraceConfig(discounting=0.5)
+    assert record.read(str(tmp_path)).agent_config() == VTraceConfig.of(discounting=0.5)
     record.write(str(tmp_path), identity(), {"learner": {}, "agent": agent | {"old": 1, "older": 2}})
     with pytest.raises(ValueError, match="its settings old, older are unknown to this one"):
         record.read(str(tmp_path)).agent_config()

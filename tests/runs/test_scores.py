@@ -1,6 +1,6 @@
 import pytest
 
-from seed_rl.environments.atari import AtariConfig
+from seed_rl.environments.suites.atari import AtariConfig
 from seed_rl.runs.scores import human_normalized, published_scores
 
 

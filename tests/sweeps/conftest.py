@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl import plot, sweep
+from seed_rl import sweep
+from seed_rl.plotting import picture
+from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import trials
 from seed_rl.sweeps.trials import Run
 from tests.waiting import wait_until
@@ -42,7 +44,7 @@ def stop(*_):
     with open(logdir / "signals", "a") as signals:
         print("SIGTERM", file=signals, flush=True)
     figures(500)
-    print("seed_rl: stopped; the same command goes on from here.")
+    print("seed_rl: stopped; the same command resumes it.")
     sys.exit(0)
 
 if what == "fail":
@@ -75,11 +77,12 @@ class Sweeping:
         self.space = path / "space.yaml"
         self.space.write_text(SPACE)
         self.logdir = path / "sweep"
-        self.plotted: list[list[str]] = []
+        self.plotted: list[tuple[list[Path], PlotConfig]] = []
         (path / "fake_main.py").write_text(FAKE)
         monkeypatch.setenv("PYTHONPATH", str(path))
         monkeypatch.setattr(trials, "_PROGRAM", "fake_main")
-        monkeypatch.setattr(plot, "main", self.plotted.append)
+        monkeypatch.setattr(picture, "draw_runs", lambda *drawn: self.plotted.append(drawn))
+        monkeypatch.setattr(picture, "write", lambda drawn, output: None)
 
     def behave(self, **what):
         """What runs do, such as t1s2="fail"."""

@@ -6,24 +6,11 @@ from seed_rl.sweeps import outcome
 from seed_rl.sweeps.outcome import Outcome
 
 
-def periods(count, name="mean_return", total=1000):
-    return [{"env_frames": total * (i + 1) // count, "seconds": 1.0, name: float(i)} for i in range(count)]
-
-
-@pytest.mark.parametrize(("count", "expected"), [(1, 0.0), (9, 8.0), (19, 18.0), (20, 18.5), (30, 28.0)])
-def test_the_final_return_is_of_the_last_tenth_of_the_periods(count, expected):
-    assert outcome.final_return(periods(count)) == expected
-
-
-def test_evaluation_counts_more_and_periods_without_episodes_do_not():
-    evaluated = periods(20, "mean_evaluation_return")
-    mixed = [{**period, "mean_return": 100.0} for period in evaluated]
-    assert outcome.final_return(mixed) == 18.5
-    assert (
-        outcome.final_return([*periods(20), {"env_frames": 1001, "seconds": 1.0, "mean_return": None}])
-        == 18.5
-    )
-    assert outcome.final_return([{"env_frames": 1000, "seconds": 1.0}]) is None
+def periods(count, total=1000):
+    return [
+        {"env_frames": total * (i + 1) // count, "seconds": 1.0, "mean_return": float(i)}
+        for i in range(count)
+    ]
 
 
 def test_a_complete_run_has_its_figures(make_run):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
@@ -105,8 +105,9 @@ def test_every_run_is_of_the_intended_environment_network_and_frames(path, tmp_p
         assert learner.total_environment_frames == frames
         assert local.num_actors * local.env_batch_size == num_envs
         for config, expected in ((line.environment_config(), settings), (agent, network)):
-            assert {name: getattr(config, name) for name in expected} == expected
-        everything = {**vars(agent), **vars(learner), **vars(line.environment_config())}
+            found = config.to_dict()
+            assert {name: found[name] for name in expected} == expected
+        everything = {**agent.to_dict(), **learner.to_dict(), **line.environment_config().to_dict()}
         drawn = sweep.values(run.trial) | space.flags
         assert {name: everything[name] for name in drawn} == drawn
 

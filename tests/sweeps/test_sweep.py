@@ -10,8 +10,10 @@ from signal import getsignal
 
 import pytest
 
+from seed_rl import sweep
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.presets import configs_directory
+from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import runner as runners
 from seed_rl.sweeps.runner import Runner, Timing, describe_seconds
 from seed_rl.sweeps.space import read_space
@@ -57,15 +59,8 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
         "seconds": 10.04,
         "last_line": "",
     }
-    assert sweeping.plotted == [
-        [
-            "seed_rl.plot",
-            str(sweeping.logdir),
-            "--style=sorted",
-            f"--output={sweeping.logdir / 'sorted.png'}",
-            "--overwrite",
-        ]
-    ]
+    picture = PlotConfig(style="sorted", output=str(sweeping.logdir / "sorted.png"))
+    assert sweeping.plotted == [([sweeping.logdir], picture)]
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert lines[0].split() == list(rows[0])
@@ -134,7 +129,8 @@ def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capf
     sweeping.behave(t1s1="stop")
     assert sweeping("--trials=2") == 1
     assert sweeping.outcome(1, 1) is None and sweeping.outcome(2, 1)["exit_code"] == 0
-    assert "trial 1 of 2, seed 1 was stopped from outside; the same command goes on" in capfd.readouterr().err
+    stopped = "trial 1 of 2, seed 1 was stopped from outside; the same command resumes it"
+    assert stopped in capfd.readouterr().err
     sweeping.behave()
     assert sweeping("--trials=2") == 0
     assert (sweeping.starts(1, 1), sweeping.starts(2, 1)) == (2, 1)
@@ -173,7 +169,7 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
         assert sweeping.outcome(trial, 1) is None
     assert sweeping.starts(3, 1) == 0
     assert lines[-2].startswith("stopping; 2 runs may write a checkpoint")
-    assert lines[-1] == "stopped; the same command goes on from here."
+    assert lines[-1] == "stopped; the same command resumes it."
 
 
 def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
@@ -336,10 +332,11 @@ def test_bad_use_is_refused_before_anything_is_written(sweeping, args, words):
 
 
 def test_a_picture_that_cannot_be_drawn_is_one_line(sweeping, monkeypatch, capsys):
-    def no_matplotlib(argv):
-        raise UsageError("The package matplotlib is not installed.")
+    def no_matplotlib(module, extra):
+        if module == "matplotlib":
+            raise UsageError("The package matplotlib is not installed.")
 
-    monkeypatch.setattr("seed_rl.plot.main", no_matplotlib)
+    monkeypatch.setattr(sweep, "require_package", no_matplotlib)
     assert sweeping("--trials=1") == 0
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith("sorted.png: The package matplotlib is not installed.")

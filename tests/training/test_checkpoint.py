@@ -5,20 +5,23 @@ import resource
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.core.protobuf import trackable_object_graph_pb2
 
-from seed_rl.agents.vtrace import VTraceAgent
-from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.vtrace.algorithm import VTrace
+from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.training.checkpoint import (
     WRITE_ERRORS,
     Checkpointer,
     best_checkpoint,
     newest_checkpoint,
     read_best,
-    restore_agent,
+    restore_algorithm,
 )
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.training.slopes import Pair, sample
 
 # An image that goes through a CNN and a vector that goes through an MLP: every kind of layer, lists included.
 SPEC = EnvironmentSpec(
@@ -29,16 +32,16 @@ B, T = 2, 2
 
 
 class Run:
-    """Agent, trainer and checkpointer of one process."""
+    """Algorithm, trainer and checkpointer of one process."""
 
     def __init__(self, logdir, seed=0, keep=3, **settings):
         tf.keras.utils.set_random_seed(seed)
-        config = VTraceConfig(
+        config = VTraceConfig.of(
             **{"unroll_length": T, "torso": "resnet", "mlp_sizes": "6,5", "lstm_size": 7, **settings}
         )
-        self.agent = VTraceAgent(config, SPEC)
-        self.trainer = Trainer(self.agent, TrainerConfig(learning_rate=0.01))
-        self.checkpointer = Checkpointer(str(logdir), self.agent, self.trainer, keep, 1.0)
+        self.algorithm = VTrace(config, SPEC)
+        self.trainer = Trainer(self.algorithm, TrainerConfig(learning_rate=0.01))
+        self.checkpointer = Checkpointer(str(logdir), self.algorithm, self.trainer, keep, 1.0)
 
     def train(self, seed=0):
         rng = np.random.default_rng(seed)
@@ -55,13 +58,13 @@ class Run:
         actions = tf.constant(rng.integers(0, 4, (steps, B)), tf.int32)
         info = {"policy_parameters": random(steps, B, 4), "baseline": random(steps, B)}
         env = EnvOutput(random(steps, B), false, false, observation)
-        state = self.agent.initial_state(B)
+        state = self.algorithm.policy.initial_state(B)
         self.trainer.update(Sample(actions, env, AgentOutput(actions, info), state, tf.ones([B])), 0.0)
 
     def values(self):
         """Every variable there is, by what holds it; found without the checkpoint's own tracking."""
-        found = {f"agent {i}": v.numpy() for i, v in enumerate(self.agent.learned_variables)}
-        found |= {f"optimizer {i}": v.numpy() for i, v in enumerate(self.trainer.optimizer.variables)}
+        found = {f"algorithm {i}": v.numpy() for i, v in enumerate(self.algorithm.objectives[LOSS].variables)}
+        found |= {f"optimizer {i}": v.numpy() for i, v in enumerate(self.trainer.optimizers[LOSS].variables)}
         found |= {v.name: v.numpy() for v in self.checkpointer.progress.variables}
         return found | {"iteration": self.trainer.iteration.numpy()}
 
@@ -93,7 +96,7 @@ def files(directory):
 
 def test_every_variable_comes_back(trained):
     fresh = Run(trained.logdir, seed=99)
-    kernels = [name for name, value in trained.values().items() if "agent" in name and value.ndim > 1]
+    kernels = [name for name, value in trained.values().items() if "algorithm" in name and value.ndim > 1]
     before, want = fresh.values(), trained.values()
     assert all((before[name] != want[name]).any() for name in kernels)
     assert fresh.checkpointer.restore() == trained.path
@@ -144,7 +147,7 @@ def test_initialise_takes_the_network_only(trained, tmp_path, what):
     fresh.checkpointer.initialise_from(names[what])
     got, want = fresh.values(), trained.values()
     for name, value in want.items():
-        if name.startswith("agent"):
+        if name.startswith("algorithm"):
             np.testing.assert_array_equal(got[name], value, err_msg=name)
     assert fresh.trainer.updates == got["iteration"] == 0
     assert all(v.numpy() == 0 for v in fresh.checkpointer.progress.variables)
@@ -275,7 +278,7 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
     assert kept == [True, True, False, False]
     assert best_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "best" / "ckpt-2")
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-4")
-    assert read_best(tmp_path / "checkpoints")["mean_return"] == 3.0
+    assert read_best(tmp_path)["mean_return"] == 3.0
     resumed = Run(tmp_path)
     resumed.checkpointer.restore()
     assert not resumed.checkpointer.save_if_best(2.5)
@@ -304,16 +307,92 @@ def test_a_best_that_was_not_finite_is_replaced(tmp_path, record):
     assert run.checkpointer.save_if_best(1.0)
     assert not run.checkpointer.save_if_best(1.0)
     assert best_checkpoint(tmp_path).endswith("ckpt-2")
-    assert read_best(tmp_path / "checkpoints")["mean_return"] == 1.0
+    assert read_best(tmp_path)["mean_return"] == 1.0
 
 
-def test_an_agent_is_restored_alone(trained):
+def test_an_algorithm_is_restored_alone(trained):
     fresh = Run(trained.logdir, seed=99)
-    progress = restore_agent(fresh.agent, trained.path)
+    progress = restore_algorithm(fresh.algorithm, trained.path)
     assert progress.env_frames.numpy() == trained.checkpointer.progress.env_frames.numpy()
     got, want = fresh.values(), trained.values()
     for name, value in want.items():
-        if name.startswith("agent"):
+        if name.startswith("algorithm"):
             np.testing.assert_array_equal(got[name], value, err_msg=name)
     with pytest.raises(ValueError, match="is of another network"):
-        restore_agent(Run(trained.logdir, lstm_size=8).agent, trained.path)
+        restore_algorithm(Run(trained.logdir, lstm_size=8).algorithm, trained.path)
+
+
+def object_graph(path):
+    """A checkpoint's graph: the names of the edges from the root, and from what is called `agent` there."""
+    raw = tf.train.load_checkpoint(path).get_tensor("_CHECKPOINTABLE_OBJECT_GRAPH")
+    nodes = trackable_object_graph_pb2.TrackableObjectGraph.FromString(raw).nodes
+    root = {child.local_name: nodes[child.node_id] for child in nodes[0].children}
+    return set(root), {child.local_name for child in root["agent"].children}
+
+
+def test_files_have_the_names_of_earlier_versions(tmp_path):
+    """Objects are found by the names of the edges that lead to them, so these may never change."""
+    run = Run(tmp_path, normalize_rewards=True, normalize_observations=True, target_entropy=0.5)
+    run.train()  # Asks for the policy, which must not become part of the graph.
+    path = run.checkpointer.save()
+    of_root, of_agent = object_graph(path)
+    assert of_root == {"agent", "optimizer", "iteration", "progress", "save_counter"}
+    assert of_agent == {"_network", "_entropy_cost", "_reward_scale"}
+    names = {name.removesuffix("/.ATTRIBUTES/VARIABLE_VALUE") for name, _ in tf.train.list_variables(path)}
+    statistics = {"agent/_reward_scale/_statistics/mean", "agent/_network/trunk/_encoder/torso_1/_scale/mean"}
+    assert statistics | {"agent/_entropy_cost/_parameter", "iteration", "progress/env_frames"} <= names
+    assert "optimizer/_iterations" in names
+
+
+def make_pair(logdir):
+    pair = Pair()
+    trainer = Trainer(pair, TrainerConfig(learning_rate=0.1))
+    return pair, trainer, Checkpointer(str(logdir), pair, trainer, 3, 1.0)
+
+
+def values_of_pair(pair, trainer):
+    """All variables, each by the name of what holds it."""
+    found = {f"pair {i}": v.numpy() for i, v in enumerate(pair.variables)}
+    for name, optimizer in trainer.optimizers.items():
+        found |= {f"{name} {i}": v.numpy() for i, v in enumerate(optimizer.variables)}
+    return found
+
+
+def test_two_objectives_come_back_with_their_optimizers(tmp_path):
+    pair, trainer, checkpointer = make_pair(tmp_path)
+    for slope in (2.0, -1.0):
+        trainer.update(sample(slope), 0.25)
+    path = checkpointer.save()
+    of_root, _ = object_graph(path)
+    assert of_root == {
+        "agent",
+        "optimizer_actor",
+        "optimizer_critic",
+        "iteration",
+        "progress",
+        "save_counter",
+    }
+    resumed, resumed_trainer, resumed_checkpointer = make_pair(tmp_path)
+    before, want = values_of_pair(resumed, resumed_trainer), values_of_pair(pair, trainer)
+    assert {name.split()[0] for name in want if (before[name] != want[name]).any()} == {
+        "pair",
+        "actor",
+        "critic",
+    }
+    assert resumed_checkpointer.restore() == path
+    assert_same_values(values_of_pair(resumed, resumed_trainer), want)
+    assert resumed_trainer.updates == 2
+    for each in (trainer, resumed_trainer):
+        each.update(sample(3.0), 0.5)
+    assert_same_values(values_of_pair(resumed, resumed_trainer), values_of_pair(pair, trainer))
+
+    alone = Pair()  # As in evaluation, where nothing has built its optimizer.
+    restore_algorithm(alone, path)
+    np.testing.assert_array_equal(alone.critic, want["pair 1"])
+
+
+def test_a_checkpoint_of_one_objective_does_not_fit_two(trained, tmp_path):
+    pair, _, checkpointer = make_pair(tmp_path)
+    with pytest.raises(ValueError, match="is of another network"):
+        checkpointer.initialise_from(trained.path)
+    np.testing.assert_array_equal(pair.actor, [2.0, 1.0])

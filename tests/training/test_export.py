@@ -9,8 +9,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from seed_rl.agents.vtrace import VTraceAgent
-from seed_rl.agents.vtrace_config import VTraceConfig
+from seed_rl.algorithms.vtrace.algorithm import VTrace
+from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.training.export import export_policy
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 
@@ -44,9 +44,9 @@ print(json.dumps(found))
 """
 
 
-def agent(seed=0):
+def make_policy(seed):
     keras.utils.set_random_seed(seed)
-    return VTraceAgent(VTraceConfig(mlp_sizes="6,5", lstm_size=7), SPEC)
+    return VTrace(VTraceConfig.of(mlp_sizes="6,5", lstm_size=7), SPEC).policy
 
 
 def parameters(act):
@@ -55,13 +55,13 @@ def parameters(act):
     return act(tf.zeros([1], tf.int32), env)["policy_parameters"][0].numpy().tolist()
 
 
-def of_agent(agent):
-    return parameters(lambda a, env: agent.act(a, env, agent.initial_state(1), tf.range(1))[0].info)
+def of_policy(policy):
+    return parameters(lambda a, env: policy.act(a, env, policy.initial_state(1), tf.range(1))[0].info)
 
 
 def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_path):
     directory = tmp_path / "saved_model"
-    first, second = agent(1), agent(2)
+    first, second = make_policy(1), make_policy(2)
     export_policy(first, SPEC, str(directory))
     export_policy(second, SPEC, str(directory))
     assert os.listdir(tmp_path) == ["saved_model"]
@@ -71,10 +71,10 @@ def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_p
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert not found["imported"]
-    assert found["parameters"] == pytest.approx(of_agent(second), abs=1e-5)
-    assert found["parameters"] != pytest.approx(of_agent(first), abs=1e-3)
+    assert found["parameters"] == pytest.approx(of_policy(second), abs=1e-5)
+    assert found["parameters"] != pytest.approx(of_policy(first), abs=1e-3)
     assert found["state"] == [[64, 7], [64, 7]]
-    # Sampled, as Agent.act does: 64 equal observations get different actions.
+    # Sampled, as Policy.act does: 64 equal observations get different actions.
     assert len(found["action"]) == 64
     assert {0, 1, 2} >= set(found["action"]) != {found["action"][0]}
 
@@ -88,9 +88,9 @@ def test_directories_that_cannot_be_renamed_are_copied(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "rename", refuse)
     directory = tmp_path / "saved_model"
     for seed in (1, 2):
-        export_policy(agent(seed), SPEC, str(directory))
+        export_policy(make_policy(seed), SPEC, str(directory))
     assert os.listdir(tmp_path) == ["saved_model"]
     policy = tf.saved_model.load(str(directory))
     state = policy.initial_state(tf.constant(1))
     act = parameters(lambda a, env: policy.act(a, env, state, tf.range(1))[0].info)
-    assert act == pytest.approx(of_agent(agent(2)), abs=1e-5)
+    assert act == pytest.approx(of_policy(make_policy(2)), abs=1e-5)

@@ -28,12 +28,12 @@ def unroll(number):
 
 
 def test_each_unroll_is_judged_by_itself_however_many_come():
-    agent = Judge()
-    priorities = InitialPriorities(agent)
+    judge = Judge()
+    priorities = InitialPriorities(judge)
     for count in (1, 3, 2, 7, 5, 4):
         found = priorities([unroll(number) for number in range(count)])
         assert (found.shape, found.dtype) == ((count,), np.float32)
         # 0 - 1 + 2 - 3 = -2 whatever the start, and a tenth of the rewards.
         expected = [-2 + 0.1 * (6 + 4 * number) for number in range(count)]
         np.testing.assert_allclose(found, expected, rtol=1e-5)
-    assert agent.traced <= 2  # Not once for every number of unrolls.
+    assert judge.traced <= 2  # Not once for every number of unrolls.

@@ -33,10 +33,10 @@ def test_evaluation_has_a_return_of_its_own(capsys):
 
 def test_last_line_says_what_ended(capsys):
     display = ProgressDisplay(100_000, 0)
-    display.say("Going on from ckpt-3.")
+    display.say("Resuming from ckpt-3.")
     display.finish(FIGURES | {"mean_return": 0.25}, "Training is complete")
     assert shown(capsys) == [
-        "Going on from ckpt-3.",
+        "Resuming from ckpt-3.",
         "Training is complete: 25,000 frames in 2.0 minutes, 208 frames/s, mean return 0.25",
     ]
 

@@ -3,56 +3,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.agents.base import Agent, LossOutput, UnrollConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.algorithms.base import LOSS, Objective
+from seed_rl.algorithms.check import AlgorithmError
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
-from seed_rl.types import AgentOutput, EnvOutput, Sample
-
-B = 4
+from tests.training.slopes import B, Pair, Slope, sample
 
 
-class Slope(Agent):
-    """Loss of an unroll: the sum of its weights times the unroll's reward, so its gradient is the reward."""
-
-    def __init__(self):
-        super().__init__(name="slope")
-        self.unroll, self.experience = UnrollConfig(1), FifoConfig()
-        self.weights = tf.Variable([1.0, 1.0])
-        self.observed = tf.Variable(0.0, trainable=False)
-        self.seen = tf.Variable(0, dtype=tf.int64, trainable=False)
-
-    @property
-    def learned_variables(self):
-        return [self.weights]
-
-    def initial_state(self, batch_size):
-        return ()
-
-    def act(self, prev_action, env, state, env_ids):
-        raise NotImplementedError
-
-    def observe(self, sample):
-        self.observed.assign_add(tf.reduce_sum(sample.env.reward))
-
-    def loss(self, sample):
-        loss = tf.reduce_mean(sample.env.reward, axis=0) * tf.reduce_sum(self.weights)
-        return LossOutput(loss, tf.abs(loss), {"my_figure": tf.reduce_max(loss)})
-
-    def after_update(self, iteration):
-        self.seen.assign(iteration)
-
-
-def sample(slope, weight=None):
-    rewards = tf.fill([2, B], float(slope))
-    false = tf.zeros([2, B], tf.bool)
-    env = EnvOutput(rewards, false, false, rewards)
-    weight = tf.ones([B]) if weight is None else tf.constant(weight, tf.float32)
-    return Sample(rewards, env, AgentOutput(rewards, {}), (), weight)
-
-
-def trainer(agent=None, **settings):
-    return Trainer(agent or Slope(), TrainerConfig(learning_rate=0.1, **settings))
+def trainer(algorithm=None, **settings):
+    return Trainer(algorithm or Slope(), TrainerConfig(learning_rate=0.1, **settings))
 
 
 @pytest.mark.parametrize(("progress", "rate"), [(0, 0.1), (0.25, 0.075), (1, 0), (1.5, 0), (-1, 0.1)])
@@ -66,39 +25,39 @@ def test_constant_schedule(progress):
 
 
 def test_schedule_reaches_the_optimizer():
-    agent = Slope()
-    found = trainer(agent)
+    algorithm = Slope()
+    found = trainer(algorithm)
     output = found.update(sample(2.0), progress=0.5)
     assert output.metrics["learning_rate"].numpy() == pytest.approx(0.05)
-    np.testing.assert_allclose(agent.weights.numpy(), 1.0 - 0.05, rtol=1e-5)  # Adam's first step.
-    before = agent.weights.numpy()
+    np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.05, rtol=1e-5)  # Adam's first step.
+    before = algorithm.weights.numpy()
     found.update(sample(2.0), progress=1.0)
-    np.testing.assert_array_equal(agent.weights.numpy(), before)
+    np.testing.assert_array_equal(algorithm.weights.numpy(), before)
 
 
 def test_updates_are_counted_and_told():
-    agent = Slope()
-    found = trainer(agent)
+    algorithm = Slope()
+    found = trainer(algorithm)
     assert (found.updates, found.iteration.numpy()) == (0, 0)
     for _ in range(3):
         output = found.update(sample(1.0), 0.0)
-    assert (found.updates, found.iteration.numpy(), agent.seen.numpy()) == (3, 3, 3)
-    assert agent.observed.numpy() == 3 * 2 * B
+    assert (found.updates, found.iteration.numpy(), algorithm.seen.numpy()) == (3, 3, 3)
+    assert algorithm.observed.numpy() == 3 * 2 * B
     assert output.priority.shape == (B,)
-    assert {"my_figure", "loss", "gradient_norm", "learning_rate"} <= set(output.metrics)
+    assert set(output.metrics) == {"my_figure", "loss", "gradient_norm", "learning_rate"}
 
 
 @pytest.mark.parametrize(("clip_norm", "scale"), [(0.5, 0.1), (5.0, 1.0), (100.0, 1.0), (0.0, 1.0)])
 def test_gradients_are_clipped_by_their_global_norm(clip_norm, scale):
     """Gradient (3, 4)-like: both are 5 / sqrt(2); plain gradient descent shows what arrives."""
-    agent = Slope()
-    found = trainer(agent, clip_norm=clip_norm)
-    found.optimizer = keras.optimizers.SGD(1.0)
-    found.optimizer.build(agent.learned_variables)
+    algorithm = Slope()
+    found = trainer(algorithm, clip_norm=clip_norm)
+    found.optimizers[LOSS] = keras.optimizers.SGD(1.0)
+    found.optimizers[LOSS].build(algorithm.objectives[LOSS].variables)
     slope = 5.0 / np.sqrt(2.0)
     output = found.update(sample(slope), 0.0)
     assert output.metrics["gradient_norm"].numpy() == pytest.approx(5.0, rel=1e-5)  # Before clipping.
-    np.testing.assert_allclose(agent.weights.numpy(), 1.0 - 0.1 * slope * scale, rtol=1e-4)
+    np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.1 * slope * scale, rtol=1e-4)
 
 
 def test_loss_is_the_weighted_mean():
@@ -108,15 +67,107 @@ def test_loss_is_the_weighted_mean():
 
 @pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
 def test_descends(optimizer):
-    agent = Slope()
-    found = trainer(agent, optimizer=optimizer)
+    algorithm = Slope()
+    found = trainer(algorithm, optimizer=optimizer)
     for _ in range(5):
         found.update(sample(1.0), 0.0)
-    assert (agent.weights.numpy() < 0.9).all()
+    assert (algorithm.weights.numpy() < 0.9).all()
 
 
 def test_optimizers_have_their_settings():
-    adam = trainer(adam_beta_1=0.5, adam_epsilon=0.125).optimizer
+    adam = trainer(adam_beta_1=0.5, adam_epsilon=0.125).optimizers[LOSS]
     assert (adam.beta_1, adam.epsilon) == (0.5, 0.125)
-    rmsprop = trainer(optimizer="rmsprop", rmsprop_decay=0.75, adam_epsilon=0.125).optimizer
+    rmsprop = trainer(optimizer="rmsprop", rmsprop_decay=0.75, adam_epsilon=0.125).optimizers[LOSS]
     assert (rmsprop.rho, rmsprop.epsilon) == (0.75, 0.125)
+
+
+def clipped(gradient, norm):
+    return gradient * min(1.0, norm / np.linalg.norm(gradient))
+
+
+def slow_pair(slopes, rates, config):
+    """What `Pair` has after updates with these slopes and learning rates of the run: (actor, critic)."""
+    actor, critic = np.array([2.0, 1.0]), np.array([1.0, -3.0])
+    first, second, velocity = np.zeros(2), np.zeros(2), np.zeros(2)
+    for count, (slope, rate) in enumerate(zip(slopes, rates, strict=True), 1):
+        # Both gradients are those before the update; each objective is clipped by a norm of its own.
+        actor_gradient, critic_gradient = np.full(2, slope), slope * actor
+        if config.clip_norm:
+            actor_gradient = clipped(actor_gradient, config.clip_norm)
+            critic_gradient = clipped(critic_gradient, config.clip_norm)
+        first = config.adam_beta_1 * first + (1 - config.adam_beta_1) * actor_gradient
+        second = 0.999 * second + 0.001 * actor_gradient**2
+        step = rate * np.sqrt(1 - 0.999**count) / (1 - config.adam_beta_1**count)
+        actor = actor - step * first / (np.sqrt(second) + config.adam_epsilon)
+        velocity = 0.75 * velocity - 0.5 * critic_gradient
+        critic = critic + velocity
+    return actor, critic
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, 0.5, 4.0])
+def test_each_objective_moves_its_own_variables_by_its_own_optimizer(clip_norm):
+    pair = Pair()
+    found = trainer(pair, clip_norm=clip_norm, adam_beta_1=0.5, adam_epsilon=0.01)
+    slopes, progress = [2.0, -1.0, 3.0], [0.0, 0.25, 0.5]
+    for slope, share in zip(slopes, progress, strict=True):
+        output = found.update(sample(slope), share)
+    assert output.metrics["learning_rate"].numpy() == pytest.approx(0.05)
+    actor, critic = slow_pair(slopes, [0.1, 0.075, 0.05], found._config)
+    np.testing.assert_allclose(pair.actor, actor, rtol=1e-5)
+    np.testing.assert_allclose(pair.critic, critic, rtol=1e-5)
+    # Of the two, only the one that the trainer made follows the run's schedule.
+    assert found.optimizers["actor"].learning_rate.numpy() == pytest.approx(0.05)
+    assert found.optimizers["critic"].learning_rate.numpy() == 0.5
+    np.testing.assert_array_equal(pair.weights, [1.0, 1.0])  # In no objective.
+    assert (found.updates, pair.seen.numpy(), pair.observed.numpy()) == (3, 3, sum(slopes) * 2 * B)
+
+
+def test_metrics_of_two_objectives():
+    weight = [0.0, 1.0, 1.0, 4.0]
+    output = trainer(Pair(), clip_norm=0.5).update(sample(2.0, weight), 0.0)
+    metrics = {name: float(value) for name, value in output.metrics.items()}
+    slope = 2.0 * 6 / 4  # The weighted mean of what the losses are multiples of.
+    actor_norm, critic_norm = slope * np.sqrt(2), slope * np.sqrt(2.0**2 + 1.0**2)  # Before clipping.
+    assert metrics == pytest.approx(
+        {
+            "actor_loss": slope * 3.0,
+            "critic_loss": slope * (2.0 * 1.0 - 1.0 * 3.0),
+            "loss": slope * 2.0,
+            "actor_gradient_norm": actor_norm,
+            "critic_gradient_norm": critic_norm,
+            "gradient_norm": np.hypot(actor_norm, critic_norm),
+            "learning_rate": 0.1,
+            "my_figure": 2.0,
+        },
+        rel=1e-5,
+    )
+    assert output.priority is None
+
+
+def test_an_optimizer_of_its_own_is_left_alone_where_there_is_one_objective():
+    class Own(Slope):
+        optimizer = keras.optimizers.SGD(0.25)
+
+        @property
+        def objectives(self):
+            return {LOSS: Objective([self.weights], self.optimizer)}
+
+    algorithm = Own()
+    found = trainer(algorithm)
+    found.update(sample(2.0), progress=1.0)  # The run's own learning rate is 0 by now.
+    assert found.optimizers == {LOSS: algorithm.optimizer}
+    np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.25 * 2.0)
+
+
+def test_losses_of_the_wrong_shape_are_refused_before_anything_moves():
+    class Unreduced(Slope):
+        def losses(self, sample):
+            output = super().losses(sample)
+            return output._replace(by_objective={LOSS: sample.env.reward * tf.reduce_sum(self.weights)})
+
+    algorithm = Unreduced()
+    found = trainer(algorithm)
+    with pytest.raises(AlgorithmError, match=r"^Unreduced\.losses must return 'loss' of shape \[B\] = \[4\]"):
+        found.update(sample(1.0), 0.0)
+    np.testing.assert_array_equal(algorithm.weights, [1.0, 1.0])
+    assert (found.updates, found.iteration.numpy()) == (0, 0)

@@ -9,8 +9,8 @@ import grpc
 import pytest
 import trustme
 
-from seed_rl.inference.batcher import Batcher
-from seed_rl.inference.server import InferenceServer
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub

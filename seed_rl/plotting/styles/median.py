@@ -12,7 +12,7 @@ from seed_rl.plotting.lines import median_line
 from seed_rl.plotting.words import frames_unit
 
 _HEIGHT = 4.0
-_NOTE = "Bands: 95% confidence intervals, runs of each game drawn apart (stratified bootstrap)"
+_NOTE = "Bands: 95% confidence intervals, runs of each game drawn separately (stratified bootstrap)"
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:

@@ -1,1 +1,0 @@
-"""Algorithms: the Agent protocol, the registry, and one file an algorithm."""

@@ -1,0 +1,193 @@
+"""What R2D2 learns from: recurrent Q-learning from prioritized replay (Kapturowski et al., 2019)."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.algorithms.r2d2.policy import R2D2Policy
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.dueling import DuelingNetwork
+from seed_rl.ops.exploration import training_epsilons
+from seed_rl.ops.masked import masked_mean
+from seed_rl.ops.n_step import n_step_targets
+from seed_rl.ops.rescaling import rescale, undo_rescale
+from seed_rl.ops.rewards import clip_reward
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Nest, Sample
+
+
+def make(config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int) -> "R2D2":
+    """R2D2 for an environment; how much it explores in each of them depends on `num_envs`."""
+    return R2D2(config, env_spec, num_envs)
+
+
+class R2D2(Algorithm):
+    """Learns from replay by double Q-learning with n-step targets.
+
+    The online network acts and learns. The target network has the weights that the online one had at the last
+    multiple of `update_target_every_n_step` updates.
+    """
+
+    def __init__(self, config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int):
+        """Makes all variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment, or all environments only evaluate.
+        """
+        super().__init__(name="r2d2_agent")  # Checkpoints know it by this name.
+        num_actions = _num_actions(env_spec.action)
+        if config.num_eval_envs >= num_envs:
+            raise ValueError(
+                f"--num_eval_envs={config.num_eval_envs} leaves none of the {num_envs} environments to train "
+                "on; set it lower."
+            )
+        self.unroll = UnrollConfig(config.unroll_length, config.burn_in)
+        self.experience = config.replay.experience()
+        self.num_eval_envs = config.num_eval_envs
+        self._config = config
+        self._action_dtype = env_spec.action.dtype
+        # One for each environment that trains, by id, then the one of all others.
+        self._epsilons = np.append(
+            training_epsilons(num_envs - config.num_eval_envs), np.float32(config.eval_epsilon)
+        )
+        network = config.net
+        self._online, self._target = (
+            DuelingNetwork(network, env_spec, num_actions, network.head_size, network.start_at_zero)
+            for _ in range(2)
+        )
+        self._update_target()
+
+    @property
+    def policy(self) -> R2D2Policy:
+        """Acts with the online network."""
+        return R2D2Policy(self._online, self._epsilons, self._action_dtype)
+
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        """One, of the online network's variables."""
+        return {LOSS: Objective(self._online.trainable_variables)}
+
+    def observe(self, sample: Sample) -> None:
+        """Keeps the running statistics of observations, the same for both networks."""
+        self._online.trunk.observe(sample.env)
+        pairs = zip(self._online.non_trainable_variables, self._target.non_trainable_variables, strict=True)
+        for online, target in pairs:
+            target.assign(online)
+
+    def losses(self, sample: Sample) -> Losses:
+        """Squared temporal differences of unrolls `[burn_in + T + 1, B, ...]`.
+
+        Both networks start from the stored state and see the burn-in before the steps that count
+        (Kapturowski et al., section 3).
+        """
+        q_values = self._q_values(self._online, sample)
+        target_q_values = self._q_values(self._target, sample)
+        action, env = self._without_burn_in((sample.agent.action, sample.env._replace(observation=())))
+        differences = temporal_differences(self._config, q_values, target_q_values, action, env)
+        # A sum over time: the clip norm of 80 and Adam's epsilon of 1e-3 (SEED RL, Table 8) belong to a sum.
+        loss = 0.5 * tf.reduce_sum(tf.square(differences.errors), 0)
+        priority = priorities(differences, self._config.eta)
+
+        best = undo_rescale(tf.reduce_max(q_values[:-1], -1), self._config.value_function_rescaling_epsilon)
+        metrics = {
+            "td_error": masked_mean(tf.abs(differences.errors), differences.valid),
+            "q_value": masked_mean(differences.q_values, differences.valid),
+            "q_max": masked_mean(best, differences.valid),
+            "target": masked_mean(differences.targets, differences.valid),
+            "priority": tf.reduce_mean(priority),
+            "importance_weight": tf.reduce_mean(sample.weight),
+        }
+        return Losses({LOSS: loss}, priority, metrics)
+
+    def _q_values(self, network: DuelingNetwork, sample: Sample) -> tf.Tensor:
+        """What a network says, after its burn-in, at the steps that count: `[T + 1, B, A]`."""
+        steps, state = (sample.prev_action, sample.env), sample.initial_state
+        if burn_in := self._config.burn_in:
+            prev_action, env = tf.nest.map_structure(lambda x: x[:burn_in], steps)
+            _, state = network.unroll(prev_action, env, state)
+            state = tf.nest.map_structure(tf.stop_gradient, state)
+        prev_action, env = self._without_burn_in(steps)
+        return network.unroll(prev_action, env, state)[0]
+
+    def _without_burn_in(self, steps: Nest) -> Nest:
+        """From arrays `[S, ...]` to `[T + 1, ...]`."""
+        return tf.nest.map_structure(lambda x: x[self._config.burn_in :], steps)
+
+    def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
+        """The priority by the Q-values that acted, which stand for both networks'; see the protocol."""
+        env, agent = self._without_burn_in((env, agent))
+        q_values = agent.info["q_values"]
+        differences = temporal_differences(self._config, q_values, q_values, agent.action, env)
+        return priorities(differences, self._config.eta)
+
+    def after_update(self, iteration: tf.Tensor) -> None:
+        """Copies the weights to the target network when it is time."""
+        due = tf.equal(iteration % self._config.update_target_every_n_step, 0)
+        tf.cond(due, self._update_target, lambda: tf.constant(False))
+
+    def _update_target(self) -> tf.Tensor:
+        for online, target in zip(self._online.variables, self._target.variables, strict=True):
+            target.assign(online)
+        return tf.constant(True)
+
+
+class TemporalDifferences(NamedTuple):
+    """What `temporal_differences` returns, float32 `[T, B]` where nothing else is said.
+
+    Attributes:
+      errors: target minus Q-value, on the rescaled scale; 0 where the transition is not experience.
+      valid: bool, whether it is.
+      q_values: of the actions taken, on the rescaled scale.
+      targets: in units of reward.
+    """
+
+    errors: tf.Tensor
+    valid: tf.Tensor
+    q_values: tf.Tensor
+    targets: tf.Tensor
+
+
+def temporal_differences(
+    config: R2D2Config, q_values: tf.Tensor, target_q_values: tf.Tensor, action: tf.Tensor, env: EnvOutput
+) -> TemporalDifferences:
+    """Errors of n-step double Q-learning with rescaled values (Kapturowski et al., section 2.3).
+
+    `h(r_t + ... + gamma^{n-1} r_{t+n-1} + gamma^n h^-1(Q_target(x_{t+n}, a*))) - Q(x_t, a_t)`, where a* is
+    the action that `q_values` hold best at step t + n. A gradient flows through `Q(x_t, a_t)` alone.
+
+    Args:
+      config: n, gamma, the scale's epsilon and the limit of rewards.
+      q_values: `[T + 1, B, A]` the online network's.
+      target_q_values: `[T + 1, B, A]` the target network's.
+      action: integers `[T + 1, B]`, what was done.
+      env: `[T + 1, B]`; the observation plays no part.
+    """
+    epsilon = config.value_function_rescaling_epsilon
+    best = tf.argmax(q_values, -1)
+    targets = n_step_targets(
+        rewards=clip_reward(env.reward[1:], config.max_abs_reward),
+        discounts=tf.where(env.done[1:], 0.0, config.discounting),
+        values=undo_rescale(tf.gather(target_q_values, best, batch_dims=2), epsilon),
+        cut=env.truncated[:-1],
+        n=config.n_steps,
+    )
+    taken = tf.gather(q_values[:-1], action[:-1], batch_dims=2)
+    valid = tf.logical_not(env.truncated[:-1])
+    errors = tf.where(valid, tf.stop_gradient(rescale(targets, epsilon)) - taken, 0.0)
+    return TemporalDifferences(errors, valid, taken, targets)
+
+
+def priorities(differences: TemporalDifferences, eta: float) -> tf.Tensor:
+    """`eta max |delta| + (1 - eta) mean |delta|` over an unroll's transitions (section 2.3): `[B]`."""
+    sizes = tf.abs(differences.errors)
+    return eta * tf.reduce_max(sizes, 0) + (1.0 - eta) * masked_mean(sizes, differences.valid, axis=0)
+
+
+def _num_actions(spec: ArraySpec) -> int:
+    if not spec.is_discrete or spec.shape != ():
+        raise ValueError(
+            f"R2D2 needs one discrete action, and the environment's is {spec}; choose another --agent."
+        )
+    return spec.num_values[0]

@@ -1,0 +1,98 @@
+"""Algorithms by name. To add one, write its package and add a line to the table here. Imports no TensorFlow.
+
+A package of somebody else's adds one with an entry point in the group `seed_rl.algorithms`, which has the
+algorithm's name and is an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA"`.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from seed_rl.loading import entry_points, load_named
+from seed_rl.options import Options
+from seed_rl.types import EnvironmentSpec
+
+if TYPE_CHECKING:
+    from seed_rl.algorithms.base import Algorithm
+
+
+class AlgorithmError(ValueError):
+    """An algorithm does not keep to the protocol; the message is a sentence for its author."""
+
+
+class AlgorithmEntry(NamedTuple):
+    """Where an algorithm lives, as `module:attribute`.
+
+    config_class: a frozen `Options` dataclass whose fields become flags; its module imports no TensorFlow.
+    make: a function of (config, env_spec, num_envs) that returns an `Algorithm`.
+    """
+
+    config_class: str
+    make: str
+
+
+_ALGORITHMS = {
+    "r2d2": AlgorithmEntry(
+        "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
+    ),
+    "vtrace": AlgorithmEntry(
+        "seed_rl.algorithms.vtrace.config:VTraceConfig", "seed_rl.algorithms.vtrace.algorithm:make"
+    ),
+}
+
+_ENTRY_POINTS = "seed_rl.algorithms"
+
+
+def names() -> list[str]:
+    """The valid names, sorted."""
+    return sorted({*_ALGORITHMS, *entry_points(_ENTRY_POINTS)})
+
+
+def config_class(name: str) -> type[Options]:
+    """The settings of an algorithm; does not import TensorFlow.
+
+    Raises:
+      ValueError: there is no such algorithm (the sentence lists the valid names), or a package's is none.
+    """
+    found = load_named("agent", name, _entry(name).config_class)
+    if not (isinstance(found, type) and issubclass(found, Options)):
+        raise ValueError(f"--agent={name} has settings that are no seed_rl.options.Options: {found!r}.")
+    return found
+
+
+def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
+    """An algorithm with fresh weights; imports TensorFlow.
+
+    Args:
+      name: one of `names()`.
+      config: an instance of `config_class(name)`.
+      env_spec: what is played.
+      num_envs: environments that ask for actions; their ids are 0 to num_envs - 1.
+
+    Raises:
+      ValueError: there is no such algorithm, its settings do not fit the environment, or it does not keep to
+        the protocol.
+    """
+    from seed_rl.algorithms.check import check_algorithm
+
+    made = load_named("agent", name, _entry(name).make)
+    try:
+        return check_algorithm(made(config, env_spec, num_envs))
+    except TypeError as error:
+        if "abstract" not in str(error):
+            raise
+        raise AlgorithmError(f"--agent={name} is incomplete: {error}.") from error
+
+
+def _entry(name: str) -> AlgorithmEntry:
+    """Our own come before those of other packages."""
+    if name in _ALGORITHMS:
+        return _ALGORITHMS[name]
+    installed = entry_points(_ENTRY_POINTS)
+    if name not in installed:
+        raise ValueError(f"--agent={name} is not valid; choose one of: {', '.join(names())}.")
+    found = load_named("agent", name, installed[name])
+    if not isinstance(found, AlgorithmEntry):
+        raise ValueError(
+            f"--agent={name} is {installed[name]}, which is no seed_rl.algorithms.registry.AlgorithmEntry; "
+            "its package must name one in its entry point."
+        )
+    return found

@@ -1,0 +1,66 @@
+"""Settings of V-trace. Imports no TensorFlow."""
+
+import dataclasses
+
+from seed_rl.experience.config import FifoOptions
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.options import Options, option, part
+
+
+@dataclasses.dataclass(frozen=True)
+class VTraceConfig(Options):
+    """V-trace (Espeholt et al., "IMPALA", 2018)."""
+
+    net: NetworkConfig = part(NetworkConfig)
+    queue: FifoOptions = part(FifoOptions)
+    unroll_length: int = option(20, "T: transitions in an unroll, in agent steps.", at_least=1)
+    discounting: float = option(0.99, "Discount (gamma) per agent step.", at_least=0, at_most=1)
+    lambda_: float = option(1.0, "V-trace's lambda.", at_least=0, at_most=1)
+    clip_rho_threshold: float | None = option(
+        1.0, "rho-bar: clips the importance weights of temporal differences; None: not clipped.", above=0
+    )
+    clip_pg_rho_threshold: float | None = option(
+        1.0, "Clips the importance weights of the policy gradient; None: not clipped.", above=0
+    )
+    clip_c_threshold: float | None = option(
+        1.0, "c-bar: clips the importance weights that carry errors back in time; None: not clipped.", above=0
+    )
+    normalize_advantages: bool = option(
+        False,
+        "Whether the policy gradient's advantages are brought to mean 0 and standard deviation 1 in each "
+        "batch, as PPO does; the paper does not.",
+    )
+    baseline_cost: float = option(0.5, "Weight of the baseline's loss, half the squared error.", at_least=0)
+    entropy_cost: float = option(
+        0.00025, "Weight of the entropy bonus; the start value if --target_entropy is set.", at_least=0
+    )
+    target_entropy: float | None = option(
+        None, "Entropy in nats that --entropy_cost is adjusted to reach; None: the cost is fixed."
+    )
+    entropy_cost_adjustment_speed: float = option(
+        10.0, "How fast the entropy cost is adjusted: it is exp(speed * a learned parameter).", above=0
+    )
+    kl_cost: float = option(
+        0.0, "Weight of KL(old|new), from the behaviour policy to the learned one, in the loss.", at_least=0
+    )
+    reward_clipping: str = option(
+        "max_abs",
+        "What the loss does to rewards: max_abs limits them to --max_abs_reward; soft_asymmetric squeezes "
+        "them into (-1.5, 5), losses weighing less (IMPALA's choice for DMLab-30).",
+        choices=("max_abs", "soft_asymmetric"),
+    )
+    normalize_rewards: bool = option(
+        False,
+        "Whether the loss divides rewards by the running standard deviation of their discounted sums, before "
+        "they are clipped. The paper does not.",
+    )
+    max_abs_reward: float = option(
+        0.0, "Highest absolute reward in the loss; 0: not clipped. The paper has 1 on Atari.", at_least=0
+    )
+
+    def validate(self) -> None:
+        """Checks between fields."""
+        if self.target_entropy is not None and not self.entropy_cost > 0:
+            raise ValueError("--entropy_cost must be greater than 0 where --target_entropy is set.")
+        if self.reward_clipping == "soft_asymmetric" and self.max_abs_reward:
+            raise ValueError("--max_abs_reward must be 0 where --reward_clipping=soft_asymmetric.")

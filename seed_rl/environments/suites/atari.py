@@ -1,0 +1,236 @@
+"""Atari 2600 games through ale-py, processed as in Table 9 of the SEED RL paper.
+
+Each observation is a single frame: stacking happens on the learner. The emulator is driven directly, so that
+only the frames that an observation is made of are converted to grayscale.
+
+ale-py's own vector environment is no replacement: it resizes by area and not bilinearly, starts with 0 to 29
+no-ops, and is as fast on one thread (tests/environments/test_atari_vector.py compares frame by frame).
+"""
+
+import dataclasses
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.nearest import nearest
+from seed_rl.options import option
+
+_NOOP = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class AtariConfig(EnvironmentConfig):
+    """Settings of Atari; the defaults are those of Table 9."""
+
+    num_action_repeats: int = option(
+        4, "Environment frames per agent step: each action is applied this many times (paper: 4).", at_least=1
+    )
+    game: str = option("Pong", "Name of the game, such as Pong or SpaceInvaders.")
+    full_action_space: bool = option(
+        True,
+        "Use all actions that the emulator takes for the game (18 as in the paper; Skiing: 9) instead "
+        "of only those that do something.",
+    )
+    sticky_action_probability: float = option(
+        0.0,
+        "Probability, per environment frame, that the emulator repeats the action before (paper: 0).",
+        at_least=0,
+        at_most=1,
+    )
+    terminal_on_life_loss: bool = option(
+        False, "The agent's episode terminates when a life is lost; the reported one does not (paper: off)."
+    )
+    max_random_noops: int = option(
+        30,
+        "An episode starts with 1 to this many no-op environment frames, at random; 0: none (paper: 30).",
+        at_least=0,
+    )
+    max_episode_frames: int | None = option(
+        108_000,
+        "Time limit of an episode, in environment frames, no-ops included; a longer episode is truncated "
+        "(paper: 108,000, which is 30 minutes).",
+        at_least=1,
+    )
+    screen_size: int = option(84, "Height and width of observations, in pixels (paper: 84).", at_least=1)
+
+    def for_evaluation(self) -> "AtariConfig":
+        """The protocol of the paper: whole games, after 1 to 30 no-ops, of at most 108,000 frames."""
+        return dataclasses.replace(
+            self, terminal_on_life_loss=False, max_random_noops=30, max_episode_frames=108_000
+        )
+
+    def validate(self) -> None:
+        """Checks that the no-ops leave something to play."""
+        if self.max_episode_frames is not None and self.max_episode_frames <= self.max_random_noops:
+            raise ValueError(
+                f"--max_episode_frames={self.max_episode_frames} must be greater than "
+                f"--max_random_noops={self.max_random_noops}."
+            )
+
+
+class Atari(gymnasium.Env):
+    """One game. Observations are uint8 `[screen_size, screen_size]` and belong to the caller.
+
+    * Pooling: an observation is the pixel-wise maximum of the last two environment frames, whatever the
+      action repeat; with a repeat of 1 these are the frame of this agent step and that of the step before.
+      Where the episode starts, or ends in mid-repeat, it is the one newest frame.
+    * Life loss (if `terminal_on_life_loss`): the step terminates with `info["episode_continues"]`, and the
+      `reset` after it returns the same frame and lets the game continue. No frame is played, so no reward or
+      game end can get lost in between. After a game over or the time limit it starts a new game.
+    """
+
+    def __init__(self, config: AtariConfig, seed: int):
+        """Loads the game.
+
+        Raises:
+          ValueError: ale-py has no such game.
+          ImportError: ale-py or OpenCV is not installed.
+        """
+        ale_py, cv2 = _engine()
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60}
+        self.render_mode = "rgb_array"
+        cv2.setNumThreads(1)  # actors share the cores: each keeps to its own thread
+        self._cv2 = cv2
+        self._config = config
+        self._rom = _rom(config.game)
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+        self._ale = ale_py.ALEInterface()
+        self._ale.setFloat("repeat_action_probability", config.sticky_action_probability)
+        super().reset(seed=seed)
+        self._load()
+        actions = (
+            self._ale.getLegalActionSet() if config.full_action_space else self._ale.getMinimalActionSet()
+        )
+        self._actions = [action.value for action in actions]
+        self.action_space = spaces.Discrete(len(actions))
+        self.observation_space = spaces.Box(0, 255, (config.screen_size,) * 2, np.uint8)
+        screen = self._ale.getScreenDims()
+        # The last two environment frames, grayscale; `_newest` says which one is newer.
+        self._frames = [np.zeros(screen, np.uint8), np.zeros(screen, np.uint8)]
+        self._newest = 0
+        self._pooled = np.zeros(screen, np.uint8)
+        self._episode_frames = 0
+        self._lives = 0
+        self._life_lost = False
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
+        """Starts a game with random no-ops, or continues after the loss of a life. A seed starts a game."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._load()
+        elif self._life_lost:
+            self._life_lost = False
+            return self._observation(), {}
+        self._life_lost = False
+        self._ale.reset_game()
+        self._episode_frames = 0
+        self._capture()
+        self._play_noops()
+        self._lives = self._ale.lives()
+        return self._observation(), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """One agent step: up to `num_action_repeats` environment frames, fewer where the episode ends."""
+        config = self._config
+        emulator_action = self._actions[action]
+        frames = config.num_action_repeats
+        if config.max_episode_frames is not None:
+            frames = max(1, min(frames, config.max_episode_frames - self._episode_frames))
+        reward, game_over, life_lost = 0, False, False
+        for remaining in range(frames - 1, -1, -1):
+            reward += self._ale.act(emulator_action)
+            self._episode_frames += 1
+            game_over = self._ale.game_over()
+            life_lost = config.terminal_on_life_loss and self._loses_life()
+            if game_over or life_lost:
+                self._capture(pool=remaining == 0)
+                break
+            if remaining < 2:
+                self._capture(pool=True)
+        timed_out = (
+            config.max_episode_frames is not None and self._episode_frames >= config.max_episode_frames
+        )
+        self._life_lost = life_lost and not game_over and not timed_out
+        info = {"episode_continues": True} if self._life_lost else {}
+        return self._observation(), float(reward), game_over or life_lost, timed_out, info
+
+    def render(self) -> np.ndarray:
+        """The screen as the player sees it, uint8 `[210, 160, 3]` in most games."""
+        return self._ale.getScreenRGB()
+
+    def _load(self) -> None:
+        """(Re)starts the emulator with a seed from `np_random`."""
+        self._ale.setInt("random_seed", int(self.np_random.integers(2**31)))
+        self._ale.loadROM(self._rom)
+
+    def _play_noops(self) -> None:
+        if self._config.max_random_noops == 0:
+            return
+        for _ in range(int(self.np_random.integers(1, self._config.max_random_noops, endpoint=True))):
+            self._ale.act(_NOOP)
+            self._episode_frames += 1
+            if self._ale.game_over():
+                self._ale.reset_game()
+                self._episode_frames = 0
+        self._capture()
+
+    def _loses_life(self) -> bool:
+        """True if a life was lost in the last frame and others are left."""
+        lives, self._lives = self._lives, self._ale.lives()
+        return 0 < self._lives < lives
+
+    def _capture(self, pool: bool = False) -> None:
+        """Fetches the newest frame; unless `pool`, it also replaces the one before it."""
+        self._newest = 1 - self._newest
+        self._ale.getScreenGrayscale(self._frames[self._newest])
+        if not pool:
+            self._frames[1 - self._newest][:] = self._frames[self._newest]
+
+    def _observation(self) -> np.ndarray:
+        np.maximum(self._frames[0], self._frames[1], out=self._pooled)
+        size = (self._config.screen_size,) * 2
+        return self._cv2.resize(self._pooled, size, interpolation=self._cv2.INTER_LINEAR)
+
+
+def _engine() -> tuple[ModuleType, ModuleType]:
+    try:
+        import ale_py
+        import cv2
+    except ImportError as error:
+        raise ImportError(
+            f"Atari needs ale-py and OpenCV ({error.name} is missing): pip install seed_rl[atari]."
+        ) from error
+    return ale_py, cv2
+
+
+def _rom(game: str) -> str:
+    """Path of a game's ROM; 'MsPacman' and 'ms_pacman' are the same game."""
+    from ale_py import ALEInterface, registration, roms
+
+    ids = {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
+    rom_id = ids.get(game.replace("_", "").lower())
+    if rom_id is None:
+        close = nearest(game.replace("_", ""), map(registration.rom_id_to_name, ids.values()))
+        hint = f"; the nearest are: {', '.join(close)}" if close else ""
+        raise ValueError(f"--game={game} is not an Atari game that ale-py has{hint}.")
+    path = roms.get_rom_path(rom_id)
+    if path is None or not ALEInterface.isSupportedROM(path):  # loading it would end the process
+        raise ValueError(
+            f"--game={game} is not supported: ale-py ships it, but cannot play it with one player."
+        )
+    return str(path)
+
+
+def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One Atari environment. It can always be rendered, so the mode does not matter."""
+    del render_mode
+    return Atari(config, seed)
+
+
+SUITE = Suite(AtariConfig, make)

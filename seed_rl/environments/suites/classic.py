@@ -1,0 +1,89 @@
+"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of the old gym go through an adapter.
+
+With `--game=module:Id-v0` the module, which registers the id, is imported first.
+"""
+
+import dataclasses
+import importlib
+
+import gymnasium
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.nearest import nearest
+from seed_rl.environments.suites import old_gym
+from seed_rl.environments.suites.repeats import repeat_actions
+from seed_rl.environments.suites.staggered import StaggeredStart
+from seed_rl.options import option
+
+
+@dataclasses.dataclass(frozen=True)
+class GymConfig(EnvironmentConfig):
+    """Settings of Gymnasium environments."""
+
+    game: str = option(
+        "CartPole-v1", "Gymnasium id, such as CartPole-v1, or module:id to import a module first."
+    )
+    max_episode_frames: int | None = option(
+        None,
+        "Time limit of an episode, in environment frames; a longer episode is truncated. Default: the "
+        "environment's own limit.",
+        at_least=1,
+    )
+    staggered_start: bool = option(
+        False,
+        "Whether the first episode of each environment is cut at random and not counted, so that "
+        "environments whose episodes all end at the time limit do not play the same part of them at once.",
+    )
+
+    def for_evaluation(self) -> "GymConfig":
+        """The same, but for whole episodes from the first on."""
+        return dataclasses.replace(self, staggered_start=False)
+
+
+def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One environment, as its authors registered it.
+
+    Raises:
+      ValueError: Gymnasium does not know the id, or an environment without a time limit cannot be staggered.
+      ImportError: the module before the ':', or a package that the environment needs, is not installed.
+    """
+    render = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
+    module, _, env_id = config.game.rpartition(":")
+    try:
+        if module:
+            importlib.import_module(module)
+        if env_id not in gymnasium.registry and old_gym.knows(env_id):
+            env = old_gym.make(env_id, config.max_episode_frames, **render)
+        else:
+            _check_id(config.game, env_id)
+            env = gymnasium.make(
+                env_id, max_episode_steps=config.max_episode_frames, disable_env_checker=True, **render
+            )
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
+    env.reset(seed=seed)
+    if config.staggered_start:
+        env = StaggeredStart(env, _time_limit(env, config), seed)
+    return repeat_actions(env, config)
+
+
+def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
+    limit = config.max_episode_frames or (env.spec.max_episode_steps if env.spec else None)
+    if limit is None or limit < 2:
+        raise ValueError(
+            f"--staggered_start needs a time limit of 2 or more environment frames, and --game={config.game} "
+            f"has {limit or 'none'}; set --max_episode_frames."
+        )
+    return limit
+
+
+def _check_id(game: str, env_id: str) -> None:
+    try:
+        gymnasium.spec(env_id)
+    except gymnasium.error.Error as error:
+        close = nearest(env_id, gymnasium.registry)
+        hint = f"; the nearest are: {', '.join(close)}" if close else ""
+        raise ValueError(f"--game={game} is not a Gymnasium id{hint}.") from error
+
+
+SUITE = Suite(GymConfig, make)

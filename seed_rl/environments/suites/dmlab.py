@@ -1,0 +1,219 @@
+"""DeepMind Lab: the 30 levels of DMLab-30, with the frames and actions of the IMPALA paper.
+
+The engine is built from its sources (docs/dmlab.md). Rewards, frames and episode ends are the engine's own;
+the adapter chooses the level and its seed, and turns 9 actions into what the engine takes.
+"""
+
+import dataclasses
+from types import ModuleType
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.suites import dmlab_levels
+from seed_rl.environments.suites.level_cache import open_level_cache
+from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE, hash_words
+from seed_rl.options import option
+
+# What the engine mixes into every seed in DMLab-30's evaluation, so that its levels were not trained on.
+EVALUATION_MIXER_SEED = 0x600D5EED
+
+# The 9 actions of Espeholt et al., "IMPALA", 2018, each as the engine takes it, applied in every frame:
+# (look right in pixels, look up in pixels, strafe right, move forward, fire, jump, crouch).
+ACTIONS = (
+    (0, 0, 0, 1, 0, 0, 0),  # forward
+    (0, 0, 0, -1, 0, 0, 0),  # backward
+    (0, 0, -1, 0, 0, 0, 0),  # strafe left
+    (0, 0, 1, 0, 0, 0, 0),  # strafe right
+    (-20, 0, 0, 0, 0, 0, 0),  # look left
+    (20, 0, 0, 0, 0, 0, 0),  # look right
+    (-20, 0, 0, 1, 0, 0, 0),  # look left, forward
+    (20, 0, 0, 1, 0, 0, 0),  # look right, forward
+    (0, 0, 0, 0, 1, 0, 0),  # fire
+)
+
+_FPS = 60
+_FRAME = "RGB_INTERLEAVED"
+_INSTRUCTION = "INSTR"
+
+
+@dataclasses.dataclass(frozen=True)
+class DmlabConfig(EnvironmentConfig):
+    """Settings of DeepMind Lab; the defaults are those of the paper's section 4.1."""
+
+    num_action_repeats: int = option(
+        4, "Environment frames per agent step: each action is applied this many times (paper: 4).", at_least=1
+    )
+    game: str = option(
+        "explore_goal_locations_small",
+        "Name of a DMLab-30 level, such as rooms_watermaze; contributed/dmlab30/ before it may be left out.",
+    )
+    width: int = option(96, "Width of frames, in pixels; a multiple of 4 (paper: 96).", at_least=4)
+    height: int = option(72, "Height of frames, in pixels; a multiple of 4 (paper: 72).", at_least=4)
+    instruction: bool = option(
+        False,
+        "Whether the level's instruction is part of the observation, as the numbers of its first 16 words; "
+        "the language_ levels need it.",
+    )
+    hold_out_levels: bool = option(
+        False,
+        "Whether to play what DMLab-30 holds out for the final test: the _test variant of a level that has "
+        "one. Evaluation turns it on.",
+    )
+    mixer_seed: int = option(
+        0,
+        "Number that the engine mixes into the seeds of levels: another number, other levels. Training: 0; "
+        "evaluation sets 0x600D5EED, as DMLab-30 prescribes.",
+        at_least=0,
+        at_most=2**31 - 1,
+    )
+    level_cache: str | None = option(
+        None,
+        "Directory, or URL such as gs://bucket/levels, where actors share compiled levels (paper: in use).",
+    )
+    renderer: str = option(
+        "software",
+        "What draws the frames: the processor, or a graphics card.",
+        choices=("software", "hardware"),
+    )
+    dataset_path: str | None = option(
+        None, "Directory of the pictures that two psychlab_ levels show; see docs/dmlab.md."
+    )
+
+    def for_evaluation(self) -> "DmlabConfig":
+        """DMLab-30's protocol: the level's test variant, and levels that no training has seen."""
+        return dataclasses.replace(self, hold_out_levels=True, mixer_seed=EVALUATION_MIXER_SEED)
+
+    def validate(self) -> None:
+        """Checks the level's name and the size of frames."""
+        dmlab_levels.train_level(self.game)
+        for name, size in (("width", self.width), ("height", self.height)):
+            if size % 4:
+                raise ValueError(
+                    f"--{name}={size} is not valid; the engine draws multiples of 4 only, such as "
+                    f"{size - size % 4 + 4}."
+                )
+
+    @property
+    def level(self) -> str:
+        """The level that is played, as the engine calls it."""
+        choose = dmlab_levels.test_level if self.hold_out_levels else dmlab_levels.train_level
+        return dmlab_levels.engine_name(choose(self.game))
+
+    @property
+    def engine_settings(self) -> dict[str, str]:
+        """What the engine is given; it takes text only."""
+        settings = {
+            "width": str(self.width),
+            "height": str(self.height),
+            "fps": str(_FPS),
+            "mixerSeed": str(self.mixer_seed),
+            "logLevel": "WARN",
+        }
+        if self.hold_out_levels:
+            settings["allowHoldOutLevels"] = "true"
+        if self.dataset_path is not None:
+            settings["datasetPath"] = self.dataset_path
+        return settings
+
+
+class Dmlab(gymnasium.Env):
+    """One level. Observations are frames, uint8 `[height, width, 3]`.
+
+    With `instruction` they are dicts of that `frame` and the `instruction`, int32 `[16]`: see `hash_words`.
+
+    * Episode ends: the engine says that an episode is over, not why. Most levels last a fixed time, and the
+      paper's agents learned with every end as a termination, so every end is `terminated` here.
+    * The last observation: the engine gives none once an episode is over. That step returns the observation
+      of the step before it once more, and says so with `info["observation_is_repeated"]`.
+    * Seeds: each episode is played with a seed from `np_random` and a number that counts episodes. A `reset`
+      with a seed starts both again, so that the same seed gives the same episodes.
+    """
+
+    def __init__(self, config: DmlabConfig, seed: int):
+        """Starts the engine.
+
+        Raises:
+          ValueError: the level cache's directory cannot be made.
+          ImportError: deepmind_lab, or a package for the level cache's URL, is not installed.
+        """
+        engine = _engine()
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": _FPS}
+        self.render_mode = "rgb_array"
+        self._num_action_repeats = config.num_action_repeats
+        self._has_instruction = config.instruction
+        self._actions = [np.array(action, np.intc) for action in ACTIONS]
+        self.action_space = spaces.Discrete(len(ACTIONS))
+        frames = spaces.Box(0, 255, (config.height, config.width, 3), np.uint8)
+        words = spaces.MultiDiscrete(np.full(NUM_WORDS, VOCABULARY_SIZE), dtype=np.int32)
+        self.observation_space = (
+            spaces.Dict({"frame": frames, "instruction": words}) if config.instruction else frames
+        )
+        cache = None if config.level_cache is None else open_level_cache(config.level_cache)
+        self._lab = engine.Lab(
+            config.level,
+            [_FRAME, _INSTRUCTION] if config.instruction else [_FRAME],
+            config=config.engine_settings,
+            renderer=config.renderer,
+            level_cache=cache,
+        )
+        self._episode = 0
+        self._last: dict[str, Any] = {_FRAME: np.zeros(frames.shape, np.uint8), _INSTRUCTION: ""}
+        super().reset(seed=seed)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Starts an episode, on a level that the engine makes from its seed."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._episode = 0
+        self._lab.reset(episode=self._episode, seed=int(self.np_random.integers(2**31)))
+        self._episode += 1
+        self._last = self._lab.observations()
+        return self._observation(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """One agent step: `num_action_repeats` environment frames, fewer where the episode ends."""
+        reward = self._lab.step(self._actions[action], num_steps=self._num_action_repeats)
+        if not self._lab.is_running():
+            return self._observation(), float(reward), True, False, {"observation_is_repeated": True}
+        self._last = self._lab.observations()
+        return self._observation(), float(reward), False, False, {}
+
+    def render(self) -> np.ndarray:
+        """The last frame, uint8 `[height, width, 3]`; black before the first `reset`."""
+        return self._last[_FRAME].copy()
+
+    def close(self) -> None:
+        """Ends the engine; a second call does nothing."""
+        self._lab.close()
+
+    def _observation(self) -> Any:
+        """The last one that the engine gave, in arrays that belong to the caller."""
+        frame = self._last[_FRAME].copy()
+        if not self._has_instruction:
+            return frame
+        return {"frame": frame, "instruction": hash_words(self._last[_INSTRUCTION])}
+
+
+def _engine() -> ModuleType:
+    try:
+        import deepmind_lab
+    except ImportError as error:
+        raise ImportError(
+            f"DeepMind Lab cannot be imported ({error}); docs/dmlab.md says how to build and install it."
+        ) from error
+    return deepmind_lab
+
+
+def make(config: DmlabConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One level of DeepMind Lab. It can always be rendered, so the mode does not matter."""
+    del render_mode
+    return Dmlab(config, seed)
+
+
+SUITE = Suite(DmlabConfig, make)

@@ -1,0 +1,44 @@
+"""How experience is cut into unrolls. Imports no TensorFlow."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class UnrollConfig:
+    """How experience is cut; all numbers are in agent steps.
+
+    A stored unroll is `burn_in + length + 1` steps long. With the usual period, consecutive unrolls overlap
+    by `burn_in + 1` steps.
+
+    Attributes:
+      length: T, transitions that are trained on.
+      burn_in: steps before them that only bring the recurrent state up to date.
+      period: steps from the beginning of an unroll to that of the next; None: `length`. With 1, every step
+        begins an unroll, so that an unroll of length n is an n-step transition.
+      stagger: whether environment i leaves out its first `i * period / num_envs` steps once, so that the
+        unrolls of all environments do not end at the same moment.
+
+    Raises:
+      ValueError: a number is too low.
+    """
+
+    length: int
+    burn_in: int = 0
+    period: int | None = None
+    stagger: bool = True
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.burn_in < 0 or self.every < 1:
+            raise ValueError(
+                f"{self} is not valid; length and period are at least 1, and burn_in is at least 0."
+            )
+
+    @property
+    def stored_steps(self) -> int:
+        """S: agent steps in a stored unroll."""
+        return self.burn_in + self.length + 1
+
+    @property
+    def every(self) -> int:
+        """The period as a number."""
+        return self.length if self.period is None else self.period

@@ -1,0 +1,120 @@
+"""The names of all files and folders in a run directory; docs/run_directory.md says what each one is for.
+
+Nothing else in seed_rl spells them out. This module imports the standard library only, and writes nothing.
+"""
+
+import dataclasses
+from pathlib import Path
+
+# How the prefix of a checkpoint begins, and the ending of the one of its files that TensorFlow writes last.
+CHECKPOINT_NAME = "ckpt"
+CHECKPOINT_INDEX = ".index"
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckpointDirectory:
+    """A directory of checkpoints, each of which is several files with a common prefix, ckpt-UPDATES.
+
+    Attributes:
+      path: the directory, which may not exist.
+    """
+
+    path: Path
+
+    @property
+    def state(self) -> Path:
+        """TensorFlow's list of the checkpoints that it rotates."""
+        return self.path / "checkpoint"
+
+    def prefix(self, updates: int) -> Path:
+        """The path that the names of a checkpoint's files begin with."""
+        return self.path / f"{CHECKPOINT_NAME}-{updates}"
+
+    def prefixes(self) -> list[Path]:
+        """The prefixes of the checkpoints that have an index, that of the most updates first."""
+        names = (path.name for path in self.path.glob(f"{CHECKPOINT_NAME}-*{CHECKPOINT_INDEX}"))
+        numbers = (name.removeprefix(f"{CHECKPOINT_NAME}-").removesuffix(CHECKPOINT_INDEX) for name in names)
+        return [self.prefix(n) for n in sorted(map(int, filter(str.isdecimal, numbers)), reverse=True)]
+
+
+@dataclasses.dataclass(frozen=True)
+class RunDirectory:
+    """The directory of one run, the value of --logdir.
+
+    Attributes:
+      path: the directory, which may not exist.
+    """
+
+    path: Path
+
+    @property
+    def record(self) -> Path:
+        """All settings and versions (JSON); a directory with this file is a run's."""
+        return self.path / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        """Locked by the learner that trains: its process and host (text)."""
+        return self.path / "learner.lock"
+
+    @property
+    def metrics(self) -> Path:
+        """The figures of every period, a JSON object a line."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def events(self) -> Path:
+        """Folder of TensorBoard's events."""
+        return self.path / "tensorboard"
+
+    @property
+    def evaluation_events(self) -> Path:
+        """Folder of TensorBoard's events of evaluations."""
+        return self.events / "evaluation"
+
+    @property
+    def checkpoints(self) -> CheckpointDirectory:
+        """The last checkpoints, and those that are kept for good."""
+        return CheckpointDirectory(self.path / "checkpoints")
+
+    @property
+    def best_checkpoints(self) -> CheckpointDirectory:
+        """The checkpoint of the highest mean return."""
+        return CheckpointDirectory(self.checkpoints.path / "best")
+
+    @property
+    def best_record(self) -> Path:
+        """What the best checkpoint reached (JSON)."""
+        return self.best_checkpoints.path / "best.json"
+
+    @property
+    def replay(self) -> Path:
+        """What replay held at the last checkpoint."""
+        return self.checkpoints.path / "replay.bin"
+
+    @property
+    def saved_model(self) -> Path:
+        """Folder of the policy at the end of training, a SavedModel."""
+        return self.path / "saved_model"
+
+    @property
+    def evaluations(self) -> Path:
+        """Folder of the results of evaluations."""
+        return self.path / "evaluations"
+
+    @property
+    def wandb(self) -> Path:
+        """Folder that the package wandb makes for its own files."""
+        return self.path / "wandb"
+
+    def evaluation(self, checkpoint: str | Path) -> Path:
+        """The results of evaluating a checkpoint (JSON).
+
+        Args:
+          checkpoint: its path prefix; only the last part counts.
+        """
+        return self.evaluations / f"{Path(checkpoint).name}.json"
+
+    def actor_log(self, number: int) -> Path:
+        """What an actor of a launcher has said (text); actors are counted from 0."""
+        return self.path / f"actor_{number}.log"

@@ -1,0 +1,153 @@
+"""Collects requests of different sizes into batches. Knows neither gRPC nor TensorFlow.
+
+Clients announce themselves (`connect`), hand in one request at a time (`submit`) and get it back answered
+when the consumer calls `finish`. A batch is handed to the consumer as soon as it is full, or every connected
+client is waiting, or its oldest request has waited for the time-out. A client that a time-out has waited for
+in vain is not waited for again until it is back, so a frozen client costs the others one time-out.
+"""
+
+import collections
+import enum
+import math
+import threading
+import time
+from typing import Generic, TypeVar
+
+RequestT = TypeVar("RequestT")
+
+
+class _State(enum.Enum):
+    AWAY = enum.auto()  # It works on its own; its next request is to be waited for.
+    STALLED = enum.auto()  # Away for longer than a time-out: not waited for.
+    WAITING = enum.auto()  # Its request is pending or in a batch.
+
+
+class Batcher(Generic[RequestT]):
+    """A thread-safe batcher; requests are opaque."""
+
+    def __init__(self, max_batch_size: int, timeout_secs: float):
+        """Prepares a batcher.
+
+        Args:
+          max_batch_size: most environments in a batch.
+          timeout_secs: longest that a request waits for company.
+        """
+        self._max_batch_size = max_batch_size
+        self._timeout_secs = timeout_secs
+        self._states: dict[int, _State] = {}
+        self._away = 0  # Number of clients whose state is AWAY.
+        self._pending: collections.deque[tuple[int, RequestT, int, float]] = collections.deque()
+        self._pending_size = 0
+        self._next_client = 0
+        self._closed = False
+        self._changed = threading.Condition()
+
+    def connect(self) -> int:
+        """Registers a client and returns its id."""
+        with self._changed:
+            client = self._next_client
+            self._next_client += 1
+            self._states[client] = _State.AWAY
+            self._away += 1
+            return client
+
+    def disconnect(self, client: int) -> None:
+        """Forgets a client and its pending request; a batch that it is part of continues without it."""
+        with self._changed:
+            self._set_state(client, None)
+            kept = [entry for entry in self._pending if entry[0] != client]
+            if len(kept) != len(self._pending):
+                self._pending = collections.deque(kept)
+                self._pending_size = sum(size for _, _, size, _ in kept)
+            self._changed.notify_all()
+
+    def is_connected(self, client: int) -> bool:
+        """Whether a client has not been disconnected since."""
+        with self._changed:
+            return client in self._states
+
+    def submit(self, client: int, request: RequestT, size: int) -> None:
+        """Hands in the request of a connected client.
+
+        Args:
+          client: from `connect`.
+          request: given to the consumer as it is.
+          size: number of environments in it.
+
+        Raises:
+          ValueError: the request is larger than a batch.
+          RuntimeError: the client is not connected or already waits for an answer.
+        """
+        if size > self._max_batch_size:
+            raise ValueError(f"A request of {size} environments exceeds the batch of {self._max_batch_size}.")
+        with self._changed:
+            if self._states.get(client, _State.WAITING) is _State.WAITING:
+                raise RuntimeError(f"Client {client} is not connected or already waits for an answer.")
+            self._set_state(client, _State.WAITING)
+            self._pending.append((client, request, size, time.monotonic()))
+            self._pending_size += size
+            if len(self._pending) == 1 or self._ready():
+                self._changed.notify()
+
+    def next_batch(self, timeout_secs: float | None = None) -> list[tuple[int, RequestT]] | None:
+        """Waits for a batch: (client, request) pairs in order of arrival; None once closed.
+
+        With a time-out of its own, an empty list when there was none in time.
+        """
+        deadline = math.inf if timeout_secs is None else time.monotonic() + timeout_secs
+        with self._changed:
+            while not self._closed:
+                if self._pending and self._ready():
+                    return self._take()
+                now = time.monotonic()
+                wait = deadline - now
+                if wait <= 0:
+                    return []
+                if self._pending:
+                    due = self._pending[0][3] + self._timeout_secs - now
+                    if due <= 0:
+                        self._stall()
+                        return self._take()
+                    wait = min(wait, due)
+                self._changed.wait(None if wait == math.inf else wait)
+            return None
+
+    def finish(self, clients: list[int]) -> None:
+        """Says that the requests of these clients are answered: they are away from now on."""
+        with self._changed:
+            for client in clients:
+                if client in self._states:
+                    self._set_state(client, _State.AWAY)
+
+    def close(self) -> None:
+        """Ends every `next_batch`, now and later."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _ready(self) -> bool:
+        return self._away == 0 or self._pending_size >= self._max_batch_size
+
+    def _take(self) -> list[tuple[int, RequestT]]:
+        batch: list[tuple[int, RequestT]] = []
+        room = self._max_batch_size
+        while self._pending and self._pending[0][2] <= room:
+            client, request, size, _ = self._pending.popleft()
+            batch.append((client, request))
+            room -= size
+        self._pending_size -= self._max_batch_size - room
+        if self._pending:
+            self._changed.notify()  # Another consumer may have a batch as well.
+        return batch
+
+    def _stall(self) -> None:
+        for client, state in self._states.items():
+            if state is _State.AWAY:
+                self._states[client] = _State.STALLED
+        self._away = 0
+
+    def _set_state(self, client: int, state: _State | None) -> None:
+        before = self._states.pop(client, None)
+        self._away += (state is _State.AWAY) - (before is _State.AWAY)
+        if state is not None:
+            self._states[client] = state

@@ -1,0 +1,289 @@
+"""The gRPC service: who may connect, and the conversation with each environment group. No TensorFlow.
+
+Runs on one asyncio event loop. A stream costs no thread, so hundreds of actors can be connected.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.episodes import episode_problem
+from seed_rl.serving.request import Answer, BadStep, Request
+from seed_rl.serving.silence import Hellos, Limits, SilenceError
+from seed_rl.serving.slots import Lease, SlotRefusedError, Slots
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.frames import Frame, actions_frame, step_frame
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import (
+    PROTOCOL_VERSION,
+    SERVICE,
+    EnvironmentIdentity,
+    differences,
+    max_message_bytes,
+)
+
+
+class _Refused(Exception):
+    """Ends a stream with a status and a sentence."""
+
+    def __init__(self, code: grpc.StatusCode, sentence: str):
+        super().__init__(sentence)
+        self.code = code
+
+
+class InferenceService:
+    """Describe, LeaseTask and Act, as protos/inference.proto says."""
+
+    def __init__(
+        self,
+        identity: EnvironmentIdentity,
+        num_envs: int,
+        max_envs_per_message: int,
+        batcher: Batcher[Request],
+        on_lease: Callable[[Lease], None],
+        on_episodes: Callable[[list[pb.Episode]], None],
+        num_eval_envs: int = 0,
+        limits: Limits = Limits(),  # noqa: B008 (immutable)
+    ):
+        """Prepares the service.
+
+        Args:
+          identity: the environments that actors must have.
+          num_envs: environments of the run.
+          max_envs_per_message: largest environment group.
+          batcher: where steps go.
+          on_lease: called (on the event loop) for each accepted stream.
+          on_episodes: called with the episodes that actors report.
+          num_eval_envs: the last of the environments, which only evaluate.
+          limits: what peers may cost that say nothing.
+        """
+        self._takeover_secs = limits.takeover_secs
+        self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
+        self._codec = StepCodec(identity.spec)
+        self._batcher = batcher
+        self._on_lease, self._on_episodes = on_lease, on_episodes
+        self._slots = Slots(num_envs, num_eval_envs)
+        self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
+        self._slot_freed = asyncio.Event()  # Set, and replaced, each time that a stream ends.
+        self._ended: str | None = None  # "": training is complete; else why the learner stops.
+        # What each stream waits for, or waited for last, by lease key; None when training has ended.
+        self._answers: dict[int, asyncio.Future[Answer | None]] = {}
+        self._description = pb.Description(
+            protocol_version=PROTOCOL_VERSION,
+            num_envs=num_envs,
+            num_action_repeats=identity.spec.num_action_repeats,
+            max_environments_per_message=max_envs_per_message,
+            max_message_bytes=max_message_bytes(self._codec.record_bytes, max_envs_per_message),
+        )
+        identity.describe_into(self._description)
+        self._action_bytes = ActionCodec(identity.spec.action).action_bytes
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """What a gRPC server calls. Messages of Act come and go as bytes, see `seed_rl.wire.frames`."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Describe": grpc.unary_unary_rpc_method_handler(
+                    self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
+                ),
+                "LeaseTask": grpc.unary_unary_rpc_method_handler(
+                    self._lease_task, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
+                ),
+                "Act": grpc.stream_stream_rpc_method_handler(self._act),
+            },
+        )
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Largest message that the server must accept."""
+        return self._description.max_message_bytes
+
+    async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
+        """What the learner expects."""
+        return self._description
+
+    async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
+        """A task for an actor that takes any."""
+        try:
+            task, must_restart = self._slots.reserve(
+                request.run_id, request.num_envs, request.task, time.monotonic()
+            )
+        except SlotRefusedError as error:
+            codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
+            await context.abort(codes[error.out_of_range], str(error))
+        return pb.TaskLease(task=task, must_restart=must_restart)
+
+    async def _act(self, request_iterator: Any, context: Any) -> None:
+        """The conversation with one environment group."""
+        lease: Lease | None = None
+        client: int | None = None
+        try:
+            lease = await self._introduce(await self._hellos.first(context.read()))
+            await context.send_initial_metadata(())  # The hello is accepted.
+            client = self._batcher.connect()
+            self._on_lease(lease)
+            await self._converse(context, lease, client)
+        except (_Refused, SilenceError) as refusal:
+            await context.abort(refusal.code, str(refusal))
+        except asyncio.CancelledError:
+            if lease is None or lease.key in self._streams:
+                raise  # The client has gone.
+            self._leave(lease, client)  # First: whoever takes over waits for it.
+            await context.abort(grpc.StatusCode.ABORTED, "A newer stream of this actor has taken over.")
+        finally:
+            self._leave(lease, client)
+
+    def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
+        """Answers requests; must run on the event loop."""
+        for request, answer in answers:
+            waiting = self._answers.get(request.lease.key)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(answer)
+
+    def end(self, reason: str) -> None:
+        """Ends all conversations; must run on the event loop.
+
+        Args:
+          reason: empty when training is complete (actors exit); otherwise why the learner stops for now.
+        """
+        self._ended = reason
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_result(None)
+
+    async def wait_until_left(self, timeout_secs: float) -> None:
+        """Waits for every stream to end by itself, so that its actor is told why."""
+        if self._streams:
+            await asyncio.wait(self._streams.values(), timeout=timeout_secs)
+
+    async def _converse(self, context: Any, lease: Lease, client: int) -> None:
+        is_first = True
+        loop = asyncio.get_running_loop()
+        steps = step_frame(lease.num_envs * self._codec.record_bytes)
+        actions_prefix = actions_frame(lease.num_envs * self._action_bytes).prefix
+        while True:
+            message = await context.read()
+            if message is grpc.aio.EOF:
+                return
+            records, episodes = self._read(message, steps, lease)
+            if is_first and lease.is_restart:
+                self._require_reset(records)
+            if self._ended is None:
+                waiting = self._answers[lease.key] = loop.create_future()
+                self._batcher.submit(client, Request(lease, records, time.monotonic()), lease.num_envs)
+                answer = await waiting
+                if isinstance(answer, BadStep):
+                    raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+                if episodes:
+                    self._on_episodes(episodes)
+                if answer is not None:
+                    await context.write(actions_prefix + answer)
+                    is_first = False
+                    continue
+            if self._ended:
+                raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
+            return
+
+    def _read(
+        self, message: bytes, steps: Frame, lease: Lease
+    ) -> tuple[bytes | memoryview, list[pb.Episode]]:
+        """The records of a step, and the episodes that ended with it."""
+        plain = steps.payload(message)
+        if plain is not None:
+            return plain, []
+        step = _parsed(message, "step", "After the hello every message must be a step.").step
+        records = step.records
+        try:
+            self._codec.check_size(records, lease.num_envs)
+        except ValueError as error:
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
+        episodes = list(step.episodes)
+        if problem := episode_problem(episodes, lease):
+            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
+        return records, episodes
+
+    def _require_reset(self, records: bytes | memoryview) -> None:
+        """Refuses a new process that is in mid-episode; one that outlived an earlier learner may be."""
+        if not np.frombuffer(records, self._codec.record)["done"].all():
+            raise _Refused(
+                grpc.StatusCode.INVALID_ARGUMENT, "The first step of a new actor must be a reset: set done."
+            )
+
+    async def _introduce(self, message: Any) -> Lease:
+        """Checks a hello and leases the environments that it asks for."""
+        first = b"" if message is grpc.aio.EOF else message
+        hello = _parsed(first, "hello", "The first message of a stream must be a hello.").hello
+        precondition = grpc.StatusCode.FAILED_PRECONDITION
+        if hello.protocol_version != PROTOCOL_VERSION:
+            raise _Refused(
+                precondition,
+                f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
+                f"{hello.protocol_version}: install the same seed_rl on both.",
+            )
+        found = differences(self._description, hello)
+        if found:
+            raise _Refused(
+                precondition,
+                f"The actor's environment does not fit the learner's ({'; '.join(found)}; 'here' is the "
+                "learner): start both with the same flags.",
+            )
+        largest = self._description.max_environments_per_message
+        if hello.num_envs > largest:
+            raise _Refused(
+                precondition,
+                f"A group of {hello.num_envs} environments exceeds the learner's --inference_batch_size="
+                f"{largest}; raise that, or --num_env_groups of the actor.",
+            )
+        return await self._claim(hello)
+
+    async def _claim(self, hello: pb.Hello) -> Lease:
+        """Leases environments. A stream of the same process gives way; another gets a moment to go."""
+        deadline = time.monotonic() + self._takeover_secs
+        while holders := self._slots.holders(hello.first_env, hello.num_envs):
+            for holder in holders:
+                if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
+                    stream.cancel()
+            patience = deadline - time.monotonic()
+            if patience <= 0:
+                break
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._slot_freed.wait(), patience)
+        try:
+            lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
+        except SlotRefusedError as error:
+            codes = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.OUT_OF_RANGE)
+            raise _Refused(codes[error.out_of_range], str(error)) from None
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams[lease.key] = task
+        return lease
+
+    def _leave(self, lease: Lease | None, client: int | None) -> None:
+        """Forgets a stream; doing it twice does nothing. Awaits nothing: its task may be cancelled."""
+        if client is not None:
+            self._batcher.disconnect(client)
+        if lease is None:
+            return
+        self._slots.release(lease)
+        self._answers.pop(lease.key, None)
+        self._streams.pop(lease.key, None)
+        freed, self._slot_freed = self._slot_freed, asyncio.Event()
+        freed.set()
+
+
+def _parsed(message: bytes, kind: str, otherwise: str) -> pb.ActRequest:
+    """A message of this kind; `otherwise` is said to one of another kind."""
+    try:
+        request = pb.ActRequest.FromString(message)
+    except DecodeError:
+        request, otherwise = pb.ActRequest(), "The message is no ActRequest of protos/inference.proto."
+    if request.WhichOneof("kind") != kind:
+        raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
+    return request

@@ -1,0 +1,172 @@
+"""Signals that ask a process to stop: SIGINT and SIGTERM in every main, and SIGHUP in launchers."""
+
+import contextlib
+import math
+import os
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import FrameType
+
+# Signals closer together count as one: a closing terminal sends several, `timeout` sends its signal twice.
+SAME_SIGNAL_SECS = 0.5
+
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupts:
+    """Makes SIGINT and SIGTERM raise KeyboardInterrupt in the main thread, however the process was started.
+
+    A shell without a terminal ignores SIGINT in what it starts with `&`, and a parent may have blocked it;
+    children inherit both, and Python alone would not notice the signal.
+
+    Attributes:
+      signum: the signal behind the KeyboardInterrupt: SIGTERM once it has come, else SIGINT.
+    """
+
+    def __init__(self) -> None:
+        """Installs the handlers for the rest of the process's life; needs the main thread."""
+        self.signum: int = signal.SIGINT
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, self._terminate)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        os.register_at_fork(after_in_child=_restore_in_child)
+
+    def _terminate(self, signum: int, frame: FrameType | None) -> None:
+        """Does what SIGINT does at this moment: asyncio replaces its handler for a while."""
+        self.signum = signum
+        handler = signal.getsignal(signal.SIGINT)
+        if callable(handler):
+            handler(signum, frame)
+
+
+def _restore_in_child() -> None:
+    """In a forked child SIGTERM ends it, and does not reach the parent's `LastResort`."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class LastResort:
+    """Ends the process at a second SIGINT or SIGTERM, or when it has not ended in time after the first.
+
+    A thread reads the signals from a pipe that the C handler writes to, so it also works while the main
+    thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL.
+
+    It is a context manager. A first signal leaves it armed until the process ends.
+    """
+
+    def __init__(self, second: str, late: str = "", grace_secs: float | None = None):
+        """Prepares; needs the main thread.
+
+        Args:
+          second: the sentence for a second signal.
+          late: the sentence for a process that has not ended in time.
+          grace_secs: the time that it has after the first signal; None: for ever.
+        """
+        self._second, self._late, self._grace_secs = second, late, grace_secs
+        self._first: tuple[int, float] | None = None  # The first signal, and when it came.
+
+    def __enter__(self) -> None:
+        """Starts watching."""
+        # Standard error may be diverted when the sentence has to be shown.
+        self._stderr = os.dup(2)
+        reader, self._writer = os.pipe()
+        os.set_blocking(self._writer, False)
+        self._fd_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        threading.Thread(target=self._watch, args=(reader,), name="last-resort", daemon=True).start()
+
+    def __exit__(self, *_: object) -> None:
+        """Ends the watch, unless there was a signal."""
+        if self._first is None:
+            signal.set_wakeup_fd(self._fd_before)
+            os.close(self._writer)
+
+    def _watch(self, reader: int) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(reader, selectors.EVENT_READ)
+            while selector.select(self._seconds_left()):
+                numbers = os.read(reader, 64)
+                if not numbers:
+                    os.close(reader)
+                    os.close(self._stderr)
+                    return
+                for number in numbers:
+                    if number in (signal.SIGINT, signal.SIGTERM):
+                        self._on_signal(number)
+        self._end(self._late)
+
+    def _on_signal(self, number: int) -> None:
+        now = time.monotonic()
+        if self._first is None:
+            self._first = (number, now)
+        elif now - self._first[1] >= SAME_SIGNAL_SECS:
+            self._end(self._second)
+
+    def _seconds_left(self) -> float | None:
+        if self._first is None or self._grace_secs is None:
+            return None
+        return max(0.0, self._first[1] + self._grace_secs - time.monotonic())
+
+    def _end(self, sentence: str) -> None:
+        assert self._first is not None
+        with contextlib.suppress(OSError):
+            os.write(self._stderr, f"seed_rl: {sentence}\n".encode())
+        os._exit(128 + self._first[0])
+
+
+@contextlib.contextmanager
+def stop_requests(second: str) -> Iterator[threading.Event]:
+    """Within it the first SIGINT or SIGTERM sets the event, and a second one ends the process at once.
+
+    Needs the main thread.
+
+    Args:
+      second: the sentence for a second signal.
+    """
+    requested = threading.Event()
+    handled = (signal.SIGINT, signal.SIGTERM)
+    with LastResort(second):
+        before = [signal.signal(signum, lambda *_: requested.set()) for signum in handled]
+        try:
+            yield requested
+        finally:
+            if not requested.is_set():
+                for signum, handler in zip(handled, before, strict=True):
+                    signal.signal(signum, handler)
+
+
+class StopSignals:
+    """Counts SIGINT, SIGTERM and SIGHUP; needs the main thread.
+
+    Attributes:
+      count: so far; signals that come close together count as one, since a closing terminal sends several.
+    """
+
+    def __init__(self, same_signal_secs: float = SAME_SIGNAL_SECS):
+        """Counts nothing yet; signals less than `same_signal_secs` apart will count as one."""
+        self.count = 0
+        self._same_signal_secs = same_signal_secs
+
+    @contextlib.contextmanager
+    def caught(self) -> Iterator[None]:
+        """Within it signals are counted and do nothing else."""
+        latest = -math.inf
+
+        def count(signum: int, frame: FrameType | None) -> None:
+            nonlocal latest
+            now = time.monotonic()
+            if now - latest >= self._same_signal_secs:
+                self.count += 1
+            latest = now
+
+        # What runs under nohup outlives its terminal.
+        signals = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
+        before = {signum: signal.signal(signum, count) for signum in signals}
+        try:
+            yield
+        finally:
+            for signum, handler in before.items():
+                signal.signal(signum, handler)

@@ -1,0 +1,66 @@
+"""Small games played by an algorithm in one process: no server, no queue, no replay."""
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+
+B = 16
+CATCH = EnvironmentSpec(ArraySpec((10, 5), "float32"), ArraySpec((), "int32", (0,), (2,)))
+RECALL = EnvironmentSpec(ArraySpec((3,), "float32"), ArraySpec((), "int32", (0,), (1,)))
+
+
+class Games:
+    """B games with rewards only at their ends; counts the returns of finished episodes."""
+
+    def __init__(self, make, first_seed=0):
+        self._games = [make(first_seed + i) for i in range(B)]
+        self.returns = []
+
+    def reset(self):
+        observations = [game.reset()[0] for game in self._games]
+        return self._output(np.zeros(B), np.ones(B, bool), observations)
+
+    def step(self, actions):
+        rewards, dones, observations = [], [], []
+        for game, action in zip(self._games, actions.numpy(), strict=True):
+            observation, reward, done, _, _ = game.step(action)
+            if done:
+                self.returns.append(reward)
+                observation, _ = game.reset()
+            rewards.append(reward)
+            dones.append(done)
+            observations.append(observation)
+        return self._output(rewards, dones, observations)
+
+    def _output(self, reward, done, observation):
+        arrays = np.array(reward, np.float32), np.array(done), np.zeros(B, bool), np.stack(observation)
+        return EnvOutput(*map(tf.constant, arrays))
+
+
+def steps(algorithm, games, act):
+    """For ever: the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
+    act = tf.function(act)
+    prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
+    while True:
+        output, next_state = act(prev_action, env, state, tf.range(B))
+        yield state, (prev_action, env, output)
+        prev_action, env, state = output.action, games.step(output.action), next_state
+
+
+def unrolls(algorithm, games):
+    """For ever: B unrolls as the algorithm wants them cut, played with the weights that it has by then."""
+    rows = []
+    for row in steps(algorithm, games, algorithm.policy.act):
+        rows.append(row)
+        if len(rows) == algorithm.unroll.stored_steps:
+            arrays = tf.nest.map_structure(lambda *xs: tf.stack(xs), *(step for _, step in rows))
+            yield Sample(*arrays, rows[0][0], tf.ones([B]))
+            rows = rows[algorithm.unroll.length :]
+
+
+def greedy_return(algorithm, games, num_episodes):
+    """Mean return of so many episodes (and those that end with the last of them) without exploration."""
+    for _ in steps(algorithm, games, algorithm.policy.act_greedy):
+        if len(games.returns) >= num_episodes:
+            return np.mean(games.returns)

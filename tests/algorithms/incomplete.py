@@ -1,0 +1,66 @@
+"""The smallest algorithm that is complete, for tests to take something away from."""
+
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.policy import Policy
+from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.options import Options
+from seed_rl.types import AgentOutput
+
+
+class Still(Policy):
+    """Does nothing, which is action 0."""
+
+    def initial_state(self, batch_size):
+        return ()
+
+    def act(self, prev_action, env, state, env_ids):
+        return AgentOutput(tf.zeros_like(prev_action), {}), state
+
+
+class Complete(Algorithm):
+    """Has everything that the protocol asks for."""
+
+    def __init__(self):
+        super().__init__(name="complete")
+        self.unroll, self.experience = UnrollConfig(2), FifoConfig()
+        self.weight = tf.Variable(1.0)
+
+    @property
+    def policy(self):
+        return Still()
+
+    @property
+    def objectives(self):
+        return {LOSS: Objective([self.weight])}
+
+    def losses(self, sample):
+        return Losses({LOSS: self.weight * tf.reduce_sum(sample.env.reward, axis=0)}, None, {})
+
+
+class WithoutLosses(Complete):
+    """Says not what it minimises."""
+
+    losses = Algorithm.losses
+
+
+class Settings(Options):
+    """No options."""
+
+
+def make_complete(config, env_spec, num_envs):
+    return Complete()
+
+
+def make_without_losses(config, env_spec, num_envs):
+    return WithoutLosses()
+
+
+def make_nothing(config, env_spec, num_envs):
+    return None
+
+
+def make_with_an_error(config, env_spec, num_envs):
+    raise TypeError("a mistake of its own")

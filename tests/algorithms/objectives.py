@@ -1,0 +1,13 @@
+"""What algorithms with a single objective minimise, and by which variables."""
+
+from seed_rl.algorithms.base import LOSS
+
+
+def loss_of(algorithm, sample):
+    """The loss of each unroll, `[B]`."""
+    return algorithm.losses(sample).by_objective[LOSS]
+
+
+def variables_of(algorithm):
+    """What the loss is differentiated by."""
+    return algorithm.objectives[LOSS].variables

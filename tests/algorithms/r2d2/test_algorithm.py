@@ -1,0 +1,412 @@
+"""R2D2 by itself: its loss and priorities, what the stored state belongs to, targets, exploration."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.r2d2.algorithm import R2D2
+from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.algorithms.objectives import loss_of, variables_of
+
+T, BURN_IN, B, A = 7, 3, 4, 4
+ACTION = ArraySpec((), "int32", (0,), (A - 1,))
+FRAME = ArraySpec((10, 9), "uint8")
+VECTOR = ArraySpec((6,), "float32")
+
+
+def make(observation=FRAME, num_envs=B, action=ACTION, **options):
+    """An algorithm with weights that make values depend on all inputs, and another target network."""
+    keras.utils.set_random_seed(0)
+    options = {
+        "unroll_length": T,
+        "burn_in": BURN_IN,
+        "n_steps": 3,
+        "lstm_size": 8,
+        "frame_stack": 4 if observation is FRAME else 1,
+        "mlp_sizes": "16",
+        "head_size": 8,
+    } | options
+    algorithm = R2D2(R2D2Config.of(**options), EnvironmentSpec(observation, action), num_envs)
+    for i, variable in enumerate(
+        [*algorithm._online.trainable_variables, *algorithm._target.trainable_variables]
+    ):
+        noise = tf.random.stateless_normal(variable.shape, [1, i])
+        variable.assign(noise * (3 / variable.shape[0] ** 0.5 if len(variable.shape) > 1 else 0.1))
+    return algorithm
+
+
+def random_env(rng, num_steps, observation=FRAME, ends=0.25):
+    """[num_steps, B, ...] with terminations and truncations anywhere; rewards far above 1."""
+    shape = (num_steps, B)
+    done = rng.random(shape) < ends
+    truncated = np.zeros(shape, bool)
+    truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((num_steps - 1, B)) < 0.5)
+    reward = np.where(np.roll(truncated, 1, 0), 0, 3 * rng.normal(size=shape)).astype(np.float32)
+    if observation is FRAME:
+        frames = rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8)
+    else:
+        frames = rng.normal(size=(*shape, *observation.shape)).astype(np.float32)
+    return EnvOutput(reward, done, truncated, frames)
+
+
+def play(algorithm, env, state):
+    """The sample that acting step by step leaves behind, and the states before each step."""
+    prev_action, rows, states = tf.zeros([B], tf.int32), [], []
+    for t in range(len(env.reward)):
+        states.append(state)
+        step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)
+        output, state = algorithm.policy.act(prev_action, step, state, tf.range(B))
+        rows.append((prev_action, step, output))
+        prev_action = output.action
+    prev_actions, envs, outputs = tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows)
+    return Sample(prev_actions, envs, outputs, states[0], tf.ones([B])), states
+
+
+def random_sample(algorithm, seed=0, observation=FRAME):
+    """An unroll that begins in the middle of episodes."""
+    rng = np.random.default_rng(seed)
+    num_before, num_steps = 5, algorithm.unroll.stored_steps
+    env = random_env(rng, num_before + num_steps, observation)
+    sample, states = play(algorithm, env, algorithm.policy.initial_state(B))
+    steps = tf.nest.map_structure(lambda x: x[num_before:], (sample.prev_action, sample.env, sample.agent))
+    return Sample(*steps, states[num_before], tf.ones([B]))
+
+
+def q_values(network, sample, burn_in):
+    """What a network says, over all stored steps at once; the burn-in's are then left out."""
+    return network.unroll(sample.prev_action, sample.env, sample.initial_state)[0].numpy()[burn_in:]
+
+
+def without_burn_in(nest, burn_in):
+    return tf.nest.map_structure(lambda x: x.numpy()[burn_in:], nest)
+
+
+def slow_errors(config, q, target_q, action, env):
+    """Temporal differences [T, B] like the equations, one transition after the other."""
+    epsilon = config.value_function_rescaling_epsilon
+
+    def h(x):
+        return np.sign(x) * (np.sqrt(abs(x) + 1) - 1) + epsilon * x
+
+    def h_inverse(x):
+        root = np.sqrt(1 + 4 * epsilon * (abs(x) + 1 + epsilon))
+        return np.sign(x) * (((root - 1) / (2 * epsilon)) ** 2 - 1)
+
+    def clip(reward):
+        limit = config.max_abs_reward
+        return min(max(reward, -limit), limit) if limit else reward
+
+    q, target_q = q.astype(np.float64), target_q.astype(np.float64)
+    errors = np.zeros((T, B))
+    for b in range(B):
+        for t in range(T):
+            if env.truncated[t, b]:
+                continue
+            total, discount, step = 0.0, 1.0, t
+            while step < min(t + config.n_steps, T) and not env.truncated[step, b]:
+                total += discount * clip(env.reward[step + 1, b])
+                discount *= 0.0 if env.done[step + 1, b] else config.discounting
+                step += 1
+            bootstrap = target_q[step, b, q[step, b].argmax()]
+            errors[t, b] = h(total + discount * h_inverse(bootstrap)) - q[t, b, action[t, b]]
+    return errors
+
+
+def slow_priorities(config, errors, truncated):
+    sizes = [abs(errors[~truncated[:-1, b], b]) for b in range(B)]
+    return [config.eta * x.max() + (1 - config.eta) * x.mean() for x in sizes]
+
+
+SETTINGS = [
+    {"n_steps": 1},
+    {"n_steps": 3},
+    {"n_steps": 5},
+    {"burn_in": 0},
+    {"lstm_size": 0},
+    {"max_abs_reward": 1.0, "eta": 0.3, "discounting": 0.9, "value_function_rescaling_epsilon": 0.1},
+]
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_loss_and_priorities_against_numpy(options):
+    algorithm = make(**options)
+    config = algorithm._config
+    sample = random_sample(algorithm)
+    action, env = without_burn_in((sample.agent.action, sample.env), config.burn_in)
+    assert env.truncated[:-1].any() and (env.done[1:-1] & ~env.truncated[:-2]).any()
+    q = [q_values(network, sample, config.burn_in) for network in (algorithm._online, algorithm._target)]
+    assert (q[0].argmax(-1) != q[1].argmax(-1)).any() and len(set(q[0].argmax(-1).flat)) > 1
+    errors = slow_errors(config, *q, action, env)
+    output = algorithm.losses(sample)
+    np.testing.assert_allclose(output.by_objective[LOSS], 0.5 * (errors**2).sum(0), rtol=1e-3)
+    np.testing.assert_allclose(output.priority, slow_priorities(config, errors, env.truncated), rtol=1e-3)
+    valid = ~env.truncated[:-1]
+    np.testing.assert_allclose(output.metrics["td_error"], abs(errors[valid]).mean(), rtol=1e-3)
+    taken = np.take_along_axis(q[0][:-1], action[:-1, :, None], -1)[..., 0]
+    np.testing.assert_allclose(output.metrics["q_value"], taken[valid].mean(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_initial_priorities_against_numpy(options):
+    algorithm = make(**options)
+    sample = random_sample(algorithm)
+    action, env = without_burn_in((sample.agent.action, sample.env), algorithm._config.burn_in)
+    q = sample.agent.info["q_values"].numpy()[algorithm._config.burn_in :]
+    expected = slow_priorities(
+        algorithm._config, slow_errors(algorithm._config, q, q, action, env), env.truncated
+    )
+    arguments = (sample.env._replace(observation=()), sample.agent)
+    signature = tf.nest.map_structure(
+        lambda x: tf.TensorSpec([x.shape[0], None, *x.shape[2:]], x.dtype), arguments
+    )
+    found = tf.function(algorithm.initial_priority, input_signature=signature, autograph=False)(*arguments)
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_the_stored_state_is_that_of_the_first_step_and_not_that_after_the_burn_in():
+    """A regression: the original stored the state of the step after the burn-in, and then burnt it in."""
+    algorithm = make()
+    algorithm._update_target()
+    rng = np.random.default_rng(0)
+    _, states = play(algorithm, random_env(rng, 5), algorithm.policy.initial_state(B))
+    env = random_env(rng, algorithm.unroll.stored_steps, ends=0.0)
+    sample, states = play(algorithm, env, states[-1])
+    acted = sample.agent.info["q_values"][BURN_IN:]
+    np.testing.assert_allclose(algorithm._q_values(algorithm._online, sample), acted, atol=1e-4)
+    # So the loss's priorities are those that acting gave, as long as no weight has changed.
+    first = algorithm.initial_priority(sample.env._replace(observation=()), sample.agent)
+    np.testing.assert_allclose(algorithm.losses(sample).priority, first, rtol=1e-3)
+
+    later = sample._replace(initial_state=states[BURN_IN])
+    assert np.abs(algorithm._q_values(algorithm._online, later) - acted).max(axis=(0, 2)).min() > 0.01
+    assert np.abs(algorithm.losses(later).priority / first - 1).max() > 0.01
+
+
+def test_every_online_variable_learns_and_the_target_does_not():
+    algorithm = make()
+    sample = random_sample(algorithm)
+    target = algorithm._target.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(loss_of(algorithm, sample))
+    gradients, target_gradients = tape.gradient(loss, (variables_of(algorithm), target))
+    for variable, gradient in zip(variables_of(algorithm), gradients, strict=True):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() > 0, variable.path
+    assert target_gradients == [None] * len(target)
+    assert not {id(v) for v in target} & {id(v) for v in variables_of(algorithm)}
+
+
+def test_no_gradient_goes_through_the_burn_in():
+    algorithm = make(VECTOR)
+    sample = random_sample(algorithm, observation=VECTOR)
+    sample = sample._replace(env=sample.env._replace(done=tf.zeros_like(sample.env.done)))
+    watched = (sample.env.observation, sample.initial_state)
+    with tf.GradientTape() as tape:
+        tape.watch(watched)
+        loss = tf.reduce_sum(loss_of(algorithm, sample))
+    observation, state = tape.gradient(loss, watched)
+    assert (observation.numpy()[:BURN_IN] == 0).all()
+    assert (np.abs(observation.numpy()[BURN_IN:-1]).max(axis=(1, 2)) > 0).all()
+    assert tf.nest.flatten(state) == [None, None]
+
+
+def test_gradients_are_those_of_targets_that_stand_still():
+    """The bias of the value stream moves every Q-value by the same: its gradient is minus the errors' sum."""
+    algorithm = make(lstm_size=0, frame_stack=1, burn_in=0)
+    sample = random_sample(algorithm)
+    bias = algorithm._online._value.bias
+    action, env = without_burn_in((sample.agent.action, sample.env), 0)
+    q = [q_values(network, sample, 0) for network in (algorithm._online, algorithm._target)]
+    errors = slow_errors(algorithm._config, *q, action, env)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(loss_of(algorithm, sample))
+    np.testing.assert_allclose(tape.gradient(loss, [bias])[0], [-errors.sum()], rtol=1e-3)
+
+
+def test_the_step_that_a_truncation_cuts_off_is_not_experience():
+    algorithm = make(lstm_size=0, frame_stack=1, use_last_action_and_reward=False)
+    sample = random_sample(algorithm)
+    truncated = sample.env.truncated.numpy()
+    changed = sample.agent.action.numpy() + truncated
+    action = np.where(truncated, changed % A, changed).astype(np.int32)
+    reward = sample.env.reward.numpy()
+    reward[1:] += 100 * truncated[:-1]
+    other = sample._replace(
+        agent=sample.agent._replace(action=tf.constant(action)), env=sample.env._replace(reward=reward)
+    )
+    one, two = algorithm.losses(sample), algorithm.losses(other)
+    assert truncated[BURN_IN:-1].any()
+    np.testing.assert_allclose(one.by_objective[LOSS], two.by_objective[LOSS], rtol=1e-5)
+    np.testing.assert_allclose(one.priority, two.priority, rtol=1e-5)
+
+
+def test_an_unroll_without_experience_has_no_loss_no_priority_and_no_gradient():
+    algorithm = make()
+    sample = random_sample(algorithm)
+    sample = sample._replace(env=sample.env._replace(truncated=tf.ones_like(sample.env.truncated)))
+    with tf.GradientTape() as tape:
+        output = algorithm.losses(sample)
+        total = tf.reduce_sum(output.by_objective[LOSS])
+    np.testing.assert_array_equal(output.by_objective[LOSS], np.zeros(B))
+    np.testing.assert_array_equal(output.priority, np.zeros(B))
+    assert all((g.numpy() == 0).all() for g in tape.gradient(total, variables_of(algorithm)))
+
+
+def test_the_loss_needs_nothing_that_replay_does_not_keep():
+    algorithm = make()
+    sample = random_sample(algorithm)
+    assert algorithm.experience.stored_info == ()
+    stored = sample._replace(agent=sample.agent._replace(info={}))
+    np.testing.assert_array_equal(loss_of(algorithm, sample), loss_of(algorithm, stored))
+
+
+def equal(xs, ys):
+    return all(np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
+
+
+def test_the_target_starts_equal():
+    spec = EnvironmentSpec(FRAME, ACTION)
+    algorithm = R2D2(R2D2Config.of(unroll_length=T, burn_in=BURN_IN, lstm_size=8), spec, B)
+    assert equal(algorithm._online.variables, algorithm._target.variables)
+
+
+def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then():
+    algorithm = make(update_target_every_n_step=3)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, clip_norm=80.0))
+    sample = random_sample(algorithm)
+    for update in range(1, 8):
+        before = [v.numpy() for v in algorithm._target.trainable_variables]
+        output = trainer.update(sample, 0.0)
+        after = algorithm._target.trainable_variables
+        assert not equal(before, algorithm._online.trainable_variables)
+        assert equal(after, algorithm._online.trainable_variables) == (update % 3 == 0)
+        assert equal(after, before) == (update % 3 != 0)
+    assert output.priority.shape == (B,)
+    assert all(np.isfinite(value).all() for value in output.metrics.values())
+
+
+def test_both_networks_see_observations_by_the_same_statistics():
+    algorithm = make(normalize_observations=True)
+    sample = random_sample(algorithm)
+    weights = [v.numpy() for v in algorithm._target.trainable_variables]
+    before = algorithm._q_values(algorithm._target, sample).numpy()
+    tf.function(algorithm.observe, autograph=False)(sample)
+    online, target = algorithm._online.non_trainable_variables, algorithm._target.non_trainable_variables
+    assert len(online) == 3
+    assert equal(online, target)
+    assert float(target[0]) == algorithm.unroll.stored_steps * B
+    assert equal(weights, algorithm._target.trainable_variables)
+    assert np.abs(algorithm._q_values(algorithm._target, sample) - before).max() > 0.01
+
+
+def rows_like_the_first(num_rows):
+    env = tf.nest.map_structure(
+        lambda x: tf.repeat(tf.constant(x[0, :1]), num_rows, 0), random_env(np.random.default_rng(0), 1)
+    )
+    return tf.zeros([num_rows], tf.int32), env
+
+
+def test_each_environment_explores_by_its_own_epsilon():
+    algorithm = make(num_envs=5, num_eval_envs=2, eval_epsilon=1.0)
+    assert algorithm.num_eval_envs == 2
+    rows = 20_000
+    ids = tf.repeat(tf.range(5), rows)
+    output, _ = algorithm.policy.act(
+        *rows_like_the_first(5 * rows), algorithm.policy.initial_state(5 * rows), ids
+    )
+    best = output.info["q_values"].numpy()[0].argmax()
+    strayed = (output.action.numpy().reshape(5, rows) != best).mean(1)
+    epsilons = np.array([0.4, 0.4**4.5, 0.4**8, 1.0, 1.0])
+    # Four standard deviations of what is counted here.
+    np.testing.assert_allclose(strayed, epsilons * (A - 1) / A, atol=0.013)
+    assert strayed[2] < 0.002
+
+
+def test_environments_that_evaluate_do_not_explore_by_default():
+    algorithm = make(num_envs=2, num_eval_envs=1, eval_epsilon=0.0)
+    arguments = (*rows_like_the_first(2_000), algorithm.policy.initial_state(2_000))
+    # An id above all others is one that an exported policy may be asked with.
+    for env_id in (1, 7):
+        output, _ = algorithm.policy.act(*arguments, tf.fill([2_000], env_id))
+        np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
+
+
+def test_greedy_actions_are_the_best():
+    algorithm = make(action=ArraySpec((), "int64", (0,), (A - 1,)))
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0), 1))
+    output, _ = algorithm.policy.act_greedy(
+        tf.zeros([B], tf.int64), env, algorithm.policy.initial_state(B), tf.range(B)
+    )
+    assert output.action.dtype == tf.int64
+    np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
+
+
+def test_act_with_an_unknown_batch_size():
+    algorithm = make()
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0), 1))
+    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
+    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
+    act = tf.function(algorithm.policy.act, input_signature=signature, autograph=False)
+    output, state = act(*arguments)
+    assert output.action.shape == (B,) and output.action.dtype == tf.int32
+    assert output.info["q_values"].shape == (B, A) and output.info["q_values"].dtype == tf.float32
+    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
+    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
+    np.testing.assert_allclose(act(*rows)[0].info["q_values"], output.info["q_values"][:1], atol=1e-5)
+
+
+def test_a_checkpoint_holds_both_networks(tmp_path):
+    algorithm, other = make(normalize_observations=True), make(normalize_observations=True)
+    variables = [*algorithm._online.variables, *algorithm._target.variables]
+    for variable in variables:
+        variable.assign(tf.cast(tf.random.normal(variable.shape), variable.dtype))
+    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
+    restored = [*other._online.variables, *other._target.variables]
+    assert not equal(variables, restored)
+    tf.train.Checkpoint(agent=other).restore(path).assert_consumed()
+    assert equal(variables, restored)
+
+
+def test_where_experience_goes():
+    algorithm = make(
+        replay_buffer_size=50,
+        replay_buffer_min_size=5,
+        replay_ratio=2.0,
+        replay_max_bytes=1000,
+        replay_compression="none",
+        checkpoint_replay=True,
+    )
+    assert algorithm.unroll.stored_steps == BURN_IN + T + 1
+    assert (algorithm.experience.capacity, algorithm.experience.min_size) == (50, 5)
+    assert (algorithm.experience.replay_ratio, algorithm.experience.max_bytes) == (2.0, 1000)
+    assert (algorithm.experience.priority_exponent, algorithm.experience.importance_sampling_exponent) == (
+        0.9,
+        0.6,
+    )
+    assert (algorithm.experience.compression, algorithm.experience.checkpoint) == ("none", True)
+
+
+@pytest.mark.parametrize(
+    "action",
+    [
+        ArraySpec((2,), "float32"),
+        ArraySpec((), "float32", (0.0,), (1.0,)),
+        ArraySpec((1,), "int32", (0,), (3,)),
+    ],
+    ids=str,
+)
+def test_other_actions_are_refused(action):
+    with pytest.raises(ValueError, match="needs one discrete action, and the environment's is"):
+        make(action=action)
+
+
+@pytest.mark.parametrize("num_eval_envs", [4, 5])
+def test_some_environment_must_train(num_eval_envs):
+    with pytest.raises(ValueError, match=f"--num_eval_envs={num_eval_envs} leaves none of the 4 environ"):
+        make(num_envs=4, num_eval_envs=num_eval_envs)

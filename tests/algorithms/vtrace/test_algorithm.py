@@ -1,0 +1,317 @@
+"""V-trace by itself: what it stores lines up with what its loss computes."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.vtrace.algorithm import VTrace
+from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.algorithms.objectives import loss_of, variables_of
+
+T, B = 7, 3
+DISCRETE = ArraySpec((), "int32", (0,), (3,))
+MULTI_DISCRETE = ArraySpec((2,), "int32", (0, 0), (2, 1))
+BOX = ArraySpec((2,), "float32", (-2.0, -1.0), (2.0, 3.0))
+UNBOUNDED = ArraySpec((2,), "float32")
+ACTIONS = [DISCRETE, MULTI_DISCRETE, BOX, UNBOUNDED]
+FRAME = ArraySpec((10, 9), "uint8")
+
+
+def make(action=DISCRETE, **options):
+    keras.utils.set_random_seed(0)
+    options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
+    return VTrace(VTraceConfig.of(**options), EnvironmentSpec(FRAME, action))
+
+
+def random_env(rng, truncations=False):
+    """[T + 1, B, ...] of an environment, with episode ends inside."""
+    shape = (T + 1, B)
+    done = rng.random(shape) < 0.25
+    done[3, 0] = True
+    truncated = np.zeros(shape, bool)
+    if truncations:
+        truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((T, B)) < 0.7)
+        truncated[2, 0], done[2, 0] = True, False
+    reward = np.where(np.roll(truncated, 1, 0), 0, rng.normal(size=shape)).astype(np.float32)
+    observation = rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8)
+    return EnvOutput(reward, done, truncated, observation)
+
+
+@functools.lru_cache(maxsize=1)
+def traced_act(algorithm):
+    """One trace for all that a test plays."""
+    return tf.function(algorithm.policy.act)
+
+
+def play(algorithm, action_spec, env, state):
+    """The sample that acting step by step leaves behind, from `state` on."""
+    act = traced_act(algorithm)
+    prev_action, rows, current = tf.constant(action_spec.zeros(B)), [], state
+    for t in range(T + 1):
+        step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)
+        output, current = act(prev_action, step, current, tf.range(B))
+        rows.append((prev_action, step, output))
+        prev_action = output.action
+    prev_actions, envs, outputs = tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows)
+    return Sample(prev_actions, envs, outputs, state, tf.ones([B])), current
+
+
+def mid_episode_state(algorithm, action_spec, seed=7):
+    return play(
+        algorithm, action_spec, random_env(np.random.default_rng(seed)), algorithm.policy.initial_state(B)
+    )[1]
+
+
+def shake(algorithm):
+    """Weights that make the policy depend on all of its inputs, far from uniform; the same in each run."""
+    tf.random.set_seed(0)
+    for variable in variables_of(algorithm):
+        noise = tf.random.stateless_normal(variable.shape, [1, 2])
+        variable.assign(noise * 4 / variable.shape[0] ** 0.5)
+
+
+def gradients(algorithm, sample):
+    with tf.GradientTape() as tape:
+        loss = loss_of(algorithm, sample)
+        total = tf.reduce_mean(loss)
+    return loss, tape.gradient(total, variables_of(algorithm))
+
+
+@pytest.mark.parametrize("action_spec", ACTIONS, ids=str)
+@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 4), (8, 1), (0, 1)])
+def test_the_loss_sees_the_policy_that_acted(action_spec, lstm_size, frame_stack):
+    """KL(old|new) is 0 on unchanged weights; the next test shows that a slip by a step makes it positive."""
+    algorithm = make(action_spec, lstm_size=lstm_size, frame_stack=frame_stack)
+    shake(algorithm)
+    state = mid_episode_state(algorithm, action_spec)
+    sample, _ = play(algorithm, action_spec, random_env(np.random.default_rng(0)), state)
+    by_objective, priority, metrics = algorithm.losses(sample)
+    assert by_objective[LOSS].shape == (B,)
+    assert priority is None
+    assert float(metrics["kl_old_new"]) == pytest.approx(0, abs=1e-5)
+    assert float(metrics["clipped_rho"]) == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("wrong", ["state", "prev_action", "observation", "reward", "done"])
+def test_a_slip_shows_in_the_kl(wrong):
+    algorithm = make()
+    shake(algorithm)
+    sample, _ = play(
+        algorithm, DISCRETE, random_env(np.random.default_rng(0)), mid_episode_state(algorithm, DISCRETE)
+    )
+    if wrong == "state":
+        sample = sample._replace(initial_state=algorithm.policy.initial_state(B))
+    elif wrong == "prev_action":
+        sample = sample._replace(prev_action=tf.roll(sample.prev_action, 1, 0))
+    else:
+        array = getattr(sample.env, wrong)
+        sample = sample._replace(env=sample.env._replace(**{wrong: tf.roll(array, 1, 0)}))
+    assert float(algorithm.losses(sample).metrics["kl_old_new"]) > 2e-4
+
+
+@pytest.mark.parametrize("action_spec", ACTIONS, ids=str)
+def test_every_variable_learns(action_spec):
+    algorithm = make(action_spec, target_entropy=0.5, kl_cost=0.1)
+    sample, _ = play(
+        algorithm, action_spec, random_env(np.random.default_rng(0), True), algorithm.policy.initial_state(B)
+    )
+    loss, grads = gradients(algorithm, sample)
+    assert np.isfinite(loss.numpy()).all()
+    for variable, gradient in zip(variables_of(algorithm), grads, strict=True):
+        assert np.isfinite(gradient.numpy()).all()
+        assert np.abs(gradient.numpy()).sum() > 0, variable.path
+
+
+def test_the_step_that_a_truncation_cuts_off_is_not_experience():
+    algorithm = make(lstm_size=0, frame_stack=1)
+    env = random_env(np.random.default_rng(0))
+    done, truncated = np.zeros((T + 1, B), bool), np.zeros((T + 1, B), bool)
+    done[3], truncated[2] = True, True
+    env = env._replace(done=done, truncated=truncated)
+    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
+    # Neither the action at the truncated step, nor the reward of the reset, means anything to the loss.
+    action = sample.agent.action.numpy()
+    action[2] = (action[2] + 1) % 4
+    reward = sample.env.reward.numpy()
+    reward[3] += 100.0
+    other = sample._replace(
+        agent=sample.agent._replace(action=tf.constant(action)),
+        env=sample.env._replace(reward=tf.constant(reward)),
+    )
+    (loss, grads), (other_loss, other_grads) = gradients(algorithm, sample), gradients(algorithm, other)
+    np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
+    for gradient, other_gradient in zip(grads, other_grads, strict=True):
+        np.testing.assert_allclose(gradient, other_gradient, atol=1e-6)
+    # While the reward that came with the last observation does.
+    reward[2] += 100.0
+    changed = sample._replace(env=sample.env._replace(reward=tf.constant(reward)))
+    assert np.abs(loss_of(algorithm, changed) - loss).min() > 1
+
+
+def test_an_unroll_without_experience_has_no_gradient():
+    algorithm = make()
+    env = random_env(np.random.default_rng(0))._replace(truncated=np.ones((T + 1, B), bool))
+    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
+    loss, grads = gradients(algorithm, sample)
+    np.testing.assert_array_equal(loss, np.zeros(B))
+    assert all((gradient.numpy() == 0).all() for gradient in grads)
+
+
+def test_loss_against_numpy():
+    algorithm = make(lstm_size=0, baseline_cost=0.7, entropy_cost=0.3, kl_cost=0.2, max_abs_reward=0.5)
+    sample, _ = play(
+        algorithm, DISCRETE, random_env(np.random.default_rng(0)), algorithm.policy.initial_state(B)
+    )
+    # Behaviour and learned policy differ, but all importance weights are clipped to 1.
+    behaviour = np.random.default_rng(1).normal(size=(T + 1, B, 4)).astype(np.float32)
+    output, _ = algorithm._network.unroll(sample.prev_action, sample.env, sample.initial_state)
+    new = log_softmax(output.policy_parameters.numpy())[:-1]
+    action = behaviour.argmin(-1).astype(np.int32)
+    sample = sample._replace(agent=AgentOutput(action, {"policy_parameters": tf.constant(behaviour)}))
+    old = log_softmax(behaviour)[:-1]
+    pick = lambda x: np.take_along_axis(x, action[:-1, :, None], -1)[..., 0]  # noqa: E731
+    assert (pick(new) > pick(old)).all()
+
+    values = output.baseline.numpy()
+    rewards = np.clip(sample.env.reward.numpy()[1:], -0.5, 0.5)
+    discounts = 0.99 * (1 - sample.env.done.numpy()[1:])
+    returns = np.concatenate([np.zeros((T, B)), values[-1:]])
+    for t in reversed(range(T)):
+        returns[t] = rewards[t] + discounts[t] * returns[t + 1]
+    errors = returns[:-1] - values[:-1]
+    entropy = -(np.exp(new) * new).sum(-1)
+    kl = (np.exp(old) * (old - new)).sum(-1)
+    expected = -pick(new) * errors + 0.7 * 0.5 * errors**2 - 0.3 * entropy + 0.2 * kl
+    np.testing.assert_allclose(loss_of(algorithm, sample), expected.mean(0), rtol=1e-4)
+
+
+def log_softmax(x):
+    return x - np.log(np.exp(x).sum(-1, keepdims=True))
+
+
+def test_soft_asymmetric_rewards_reach_the_targets():
+    algorithms = [
+        make(reward_clipping=mode, use_last_action_and_reward=False)
+        for mode in ("soft_asymmetric", "max_abs")
+    ]
+    for variable, source in zip(variables_of(algorithms[1]), variables_of(algorithms[0]), strict=True):
+        variable.assign(source)
+    sample, _ = play(
+        algorithms[0], DISCRETE, random_env(np.random.default_rng(0)), algorithms[0].policy.initial_state(B)
+    )
+    reward = sample.env.reward
+    squeezed = 5 * tf.tanh(reward / 5) * tf.where(reward < 0, 0.3, 1.0)
+    same = sample._replace(env=sample.env._replace(reward=squeezed))
+    np.testing.assert_allclose(loss_of(algorithms[0], sample), loss_of(algorithms[1], same), rtol=1e-4)
+    assert np.abs(loss_of(algorithms[0], sample) - loss_of(algorithms[1], sample)).max() > 1e-3
+
+
+def test_act_with_an_unknown_batch_size():
+    algorithm = make()
+
+    def dynamic(x):
+        return tf.TensorSpec([None, *x.shape[1:]], x.dtype)
+
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
+    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
+    act = tf.function(algorithm.policy.act).get_concrete_function(*tf.nest.map_structure(dynamic, arguments))
+    output, state = act(*arguments)
+    assert output.action.shape == (B,)
+    assert output.info["policy_parameters"].shape == (B, 4)
+    assert output.info["baseline"].shape == (B,)
+    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
+    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
+    np.testing.assert_allclose(act(*rows)[0].info["baseline"], output.info["baseline"][:1], atol=1e-6)
+
+
+@pytest.mark.parametrize("action_spec", ACTIONS, ids=str)
+def test_greedy_actions_are_the_mode(action_spec):
+    algorithm = make(action_spec)
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
+    arguments = (tf.constant(action_spec.zeros(B)), env, algorithm.policy.initial_state(B), tf.range(B))
+    output, _ = algorithm.policy.act_greedy(*arguments)
+    again, _ = algorithm.policy.act_greedy(*arguments)
+    np.testing.assert_array_equal(output.action, again.action)
+    assert output.action.shape == (B, *action_spec.shape)
+    assert output.action.dtype.name == action_spec.dtype
+
+
+def test_sampled_actions_vary():
+    algorithm = make()
+    env = tf.nest.map_structure(lambda x: tf.repeat(x[:1, 0], 200, 0), random_env(np.random.default_rng(0)))
+    output, _ = algorithm.policy.act(
+        tf.zeros([200], tf.int32), env, algorithm.policy.initial_state(200), tf.range(200)
+    )
+    assert set(output.action.numpy()) == {0, 1, 2, 3}
+
+
+def test_observed_statistics_scale_what_the_policy_sees():
+    algorithm, rng = make(normalize_observations=True), np.random.default_rng(0)
+    shake(algorithm)
+    state = algorithm.policy.initial_state(B)
+    sample, _ = play(algorithm, DISCRETE, random_env(rng), state)
+    algorithm.observe(sample)
+    moved = algorithm.losses(sample).metrics["kl_old_new"]
+    assert moved > 0.01
+    sample, _ = play(algorithm, DISCRETE, random_env(rng), state)
+    np.testing.assert_allclose(algorithm.losses(sample).metrics["kl_old_new"], 0, atol=1e-5)
+
+
+@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 1)])
+def test_with_normalized_rewards_the_size_of_rewards_does_not_matter(lstm_size, frame_stack):
+    losses = []
+    for size in (1.0, 1000.0):
+        options = {"use_last_action_and_reward": False, "lstm_size": lstm_size, "frame_stack": frame_stack}
+        algorithm, rng = make(normalize_rewards=True, **options), np.random.default_rng(0)
+        shake(algorithm)
+        env = random_env(rng)
+        tf.random.set_seed(1)
+        sample, _ = play(
+            algorithm, DISCRETE, env._replace(reward=size * env.reward), algorithm.policy.initial_state(B)
+        )
+        algorithm.observe(sample)
+        losses.append(loss_of(algorithm, sample).numpy())
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
+
+
+@pytest.mark.parametrize("lstm_size,target_entropy", [(8, None), (0, 1.0)])
+def test_a_checkpoint_holds_every_learned_variable(tmp_path, lstm_size, target_entropy):
+    options = {"lstm_size": lstm_size, "target_entropy": target_entropy}
+    algorithm, other = make(**options), make(**options)
+    for variable in variables_of(algorithm):
+        variable.assign(tf.random.normal(variable.shape))
+    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
+    status = tf.train.Checkpoint(agent=other).restore(path)
+    status.assert_consumed()
+    # Kernel and bias of the hidden layer and of two heads; two kernels and a bias; one parameter.
+    expected = 6 + (3 if lstm_size else 0) + (1 if target_entropy else 0)
+    assert len(variables_of(algorithm)) == expected
+    for variable, restored in zip(variables_of(algorithm), variables_of(other), strict=True):
+        np.testing.assert_array_equal(variable, restored)
+
+
+@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 1)])
+def test_the_policy_is_exported_as_a_saved_model(tmp_path, lstm_size, frame_stack):
+    algorithm = make(lstm_size=lstm_size, frame_stack=frame_stack)
+    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
+    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
+    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
+    module = tf.Module()
+    module.policy = algorithm.policy
+    module.act = tf.function(module.policy.act_greedy, input_signature=signature)
+    expected = tf.nest.flatten(module.act(*arguments))
+    tf.saved_model.save(module, str(tmp_path))
+    loaded = tf.saved_model.load(str(tmp_path))
+    for x, y in zip(expected, tf.nest.flatten(loaded.act(*arguments)), strict=True):
+        np.testing.assert_allclose(x, y, atol=1e-6)
+
+
+def test_how_experience_is_cut():
+    algorithm = make(queue_capacity=5)
+    assert algorithm.unroll.stored_steps == T + 1
+    assert algorithm.experience.capacity == 5

@@ -1,0 +1,64 @@
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.algorithms.vtrace.reward_scale import RewardScale
+from seed_rl.types import EnvOutput
+
+T, B, DISCOUNTING = 6, 3, 0.9
+
+
+def unrolls(count, seed=0):
+    """`count` unrolls `[T + 1, B]` one after the other; each begins with the last step of the one before."""
+    rng = np.random.default_rng(seed)
+    length = count * T + 1
+    reward = rng.normal(3.0, 5.0, (length, B)).astype(np.float32)
+    done = rng.random((length, B)) < 0.2
+    done[0], reward[0] = True, 0.0
+    env = EnvOutput(reward, done, np.zeros_like(done), ())
+    return env, [
+        tf.nest.map_structure(lambda x, i=i: tf.constant(x[i * T : (i + 1) * T + 1]), env)
+        for i in range(count)
+    ]
+
+
+def sums_of(env):
+    """What the statistics must be made of: for each step but the first, the episode's discounted rewards."""
+    sums = np.zeros_like(env.reward, dtype=np.float64)
+    for b in range(B):
+        total = 0.0
+        for t in range(len(env.reward)):
+            total = total * DISCOUNTING + env.reward[t, b]
+            sums[t, b] = total
+            if env.done[t, b]:
+                total = 0.0
+    return sums[1:]
+
+
+def test_statistics_are_those_of_the_whole_stream_though_it_comes_in_unrolls():
+    scale = RewardScale(DISCOUNTING)
+    env, parts = unrolls(4)
+    state = scale.initial_state(B)
+    for part in parts:
+        scale.observe(part, state)
+        for t in range(T):
+            state = scale.next_state(tf.nest.map_structure(lambda x, t=t: x[t], part), state)
+    rewards = tf.constant([[1.0, -2.0]])
+    np.testing.assert_allclose(scale.scale(rewards), rewards / sums_of(env).std(), rtol=1e-4)
+
+
+def test_rewards_stay_as_they_are_before_the_first_statistics_and_where_all_are_alike():
+    scale = RewardScale(DISCOUNTING)
+    assert scale.scale(tf.constant([5.0])) == 5.0
+    _, (part,) = unrolls(1)
+    scale.observe(part._replace(reward=tf.zeros([T + 1, B])), scale.initial_state(B))
+    assert scale.scale(tf.constant([5.0])) == 5.0
+
+
+def test_statistics_are_in_checkpoints(tmp_path):
+    scale, other = RewardScale(DISCOUNTING), RewardScale(DISCOUNTING)
+    _, (part,) = unrolls(1)
+    scale.observe(part, scale.initial_state(B))
+    tf.train.Checkpoint(scale=other).restore(
+        tf.train.Checkpoint(scale=scale).save(str(tmp_path / "checkpoint"))
+    ).assert_consumed()
+    assert other.scale(tf.constant(2.0)) == scale.scale(tf.constant(2.0)) != 2.0

@@ -1,0 +1,134 @@
+"""Atari with the real emulator; `test_atari_scripted` has what happens when."""
+
+import numpy as np
+import pytest
+
+ale_py = pytest.importorskip("ale_py")
+cv2 = pytest.importorskip("cv2")
+
+from ale_py import roms  # noqa: E402
+
+from seed_rl.actor.statistics import EpisodeStatistics  # noqa: E402
+from seed_rl.environments.batched import make_batched  # noqa: E402
+from seed_rl.environments.suites.atari import SUITE, AtariConfig, make  # noqa: E402
+from tests.environments.contract import EnvironmentContract, SettingsContract  # noqa: E402
+
+FIRE = 1
+
+
+class TestPong(EnvironmentContract):
+    suite = SUITE
+    config = AtariConfig(game="Pong")
+    agent_steps = 50
+    episodes_end = False
+
+
+class TestBreakoutWithLives(SettingsContract):
+    suite = SUITE
+    config = AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False)
+    agent_steps = 200
+
+
+class TestShortStickySeaquest(SettingsContract):
+    suite = SUITE
+    config = AtariConfig(
+        game="Seaquest",
+        num_action_repeats=3,
+        sticky_action_probability=0.25,
+        max_episode_frames=100,
+        screen_size=48,
+    )
+    agent_steps = 60
+
+
+def _emulator(game):
+    ale = ale_py.ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    ale.loadROM(roms.get_rom_path(game))
+    ale.reset_game()
+    return ale
+
+
+@pytest.mark.parametrize("num_action_repeats", [1, 2, 3, 4, 7])
+def test_observations_are_the_maximum_of_the_last_two_frames(num_action_repeats):
+    """With a repeat of 1 the original's pooling returned the reset frame for ever."""
+    config = AtariConfig(game="SpaceInvaders", num_action_repeats=num_action_repeats, max_random_noops=0)
+    env = make(config, seed=0)
+    ale = _emulator("space_invaders")
+    frames = [ale.getScreenGrayscale()] * 2
+    observation, _ = env.reset()
+    observations = []
+    for action in [*np.random.default_rng(0).integers(18, size=60).tolist(), None]:
+        pooled = np.maximum(*frames[-2:])
+        np.testing.assert_array_equal(
+            observation, cv2.resize(pooled, (84, 84), interpolation=cv2.INTER_LINEAR)
+        )
+        observations.append(observation)
+        if action is not None:
+            rewards = []
+            for _ in range(num_action_repeats):
+                rewards.append(ale.act(action))
+                frames.append(ale.getScreenGrayscale())
+            observation, reward, terminated, truncated, _ = env.step(action)
+            assert (reward, terminated, truncated) == (sum(rewards), False, False)
+    assert any((observation != observations[0]).any() for observation in observations)
+
+
+def test_action_sets():
+    assert make(AtariConfig(game="Pong"), 0).action_space.n == 18
+    env = make(AtariConfig(game="Pong", full_action_space=False), 0)
+    assert env.action_space.n == 6
+
+
+def test_minimal_actions_are_the_games_own():
+    """Action 2 of Breakout's four moves right; of all 18 it would move up."""
+    options = {"game": "Breakout", "max_random_noops": 0}
+    minimal, full = make(AtariConfig(full_action_space=False, **options), 0), make(AtariConfig(**options), 0)
+    minimal.reset(), full.reset()
+    for index, action in ((1, FIRE), (2, int(ale_py.Action.RIGHT.value)), (3, int(ale_py.Action.LEFT.value))):
+        for _ in range(5):
+            np.testing.assert_array_equal(minimal.step(index)[0], full.step(action)[0])
+
+
+def test_a_lost_life_ends_the_agents_episode_but_not_the_reported_one():
+    config = AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False)
+    batch = make_batched(SUITE, config, [0])
+    statistics = EpisodeStatistics(1)
+    batch.reset()
+    ends, agent_steps, rewards, episodes = 0, 0, 0.0, []
+    rng = np.random.default_rng(0)
+    while not episodes and agent_steps < 2000:
+        agent_steps += 1
+        output, infos = batch.step(rng.integers(4, size=1, dtype=np.int32))
+        ends += int(output.done[0])
+        rewards += float(output.reward[0])
+        episodes = statistics.update(output, infos)
+    assert ends == 5  # Breakout has five lives
+    assert rewards > 0
+    assert episodes == [(0, rewards, agent_steps)]
+
+
+@pytest.mark.parametrize("game", ["SpaceInvaders", "space_invaders", "spaceinvaders"])
+def test_names_of_games(game):
+    assert make(AtariConfig(game=game), 0).observation_space.shape == (84, 84)
+
+
+def test_unknown_games_name_the_nearest():
+    with pytest.raises(
+        ValueError, match=r"^--game=SpaceInvader is not .*the nearest are: SpaceInvaders.*\.$"
+    ):
+        make(AtariConfig(game="SpaceInvader"), 0)
+    with pytest.raises(ValueError, match=r"^--game=PongNoFrameskip-v4 is not an Atari game"):
+        make(AtariConfig(game="PongNoFrameskip-v4"), 0)
+
+
+def test_games_that_would_end_the_process_are_refused():
+    with pytest.raises(ValueError, match=r"^--game=Combat is not supported: .*one player\.$"):
+        make(AtariConfig(game="Combat"), 0)
+
+
+def test_a_time_limit_within_the_noops_is_refused():
+    with pytest.raises(
+        ValueError, match="--max_episode_frames=30 must be greater than --max_random_noops=30"
+    ):
+        AtariConfig(max_episode_frames=30)

@@ -1,0 +1,134 @@
+"""Gymnasium environments by id."""
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.suites.classic import SUITE, GymConfig, make
+from tests.environments.contract import EnvironmentContract, SettingsContract
+
+
+class DictEnv(gymnasium.Env):
+    """Terminates at environment frame 5; the reward of frame n is n."""
+
+    action_space = spaces.MultiDiscrete([2, 3], start=[0, 4])
+    observation_space = spaces.Dict(
+        noise=spaces.Box(-np.inf, np.inf, (2,), np.float64), frame=spaces.Discrete(6)
+    )
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.frame = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        assert self.action_space.contains(action)
+        self.frame += 1
+        return self._observe(), float(self.frame), self.frame == 5, False, {}
+
+    def _observe(self):
+        return {"noise": self.np_random.normal(size=2), "frame": self.frame}
+
+
+@pytest.fixture(autouse=True)
+def dict_env():
+    gymnasium.register("SeedRlDict-v0", entry_point=DictEnv, max_episode_steps=4)
+    gymnasium.register("SeedRlDictUnlimited-v0", entry_point=DictEnv)
+    yield
+    for name in ("SeedRlDict-v0", "SeedRlDictUnlimited-v0"):
+        del gymnasium.registry[name]
+
+
+class TestCartPole(EnvironmentContract):
+    suite = SUITE
+    config = GymConfig(game="CartPole-v1")
+
+
+class TestPendulum(SettingsContract):
+    suite = SUITE
+    config = GymConfig(game="Pendulum-v1", num_action_repeats=2)
+
+
+class TestDict(SettingsContract):
+    suite = SUITE
+    config = GymConfig(game="SeedRlDictUnlimited-v0")
+
+
+class TestTextGame(SettingsContract):
+    """Tuple of Discrete observations."""
+
+    suite = SUITE
+    config = GymConfig(game="Blackjack-v1")
+
+
+def _episode(**options):
+    """[(frame, reward, terminated, truncated)] of one episode of DictEnv."""
+    env = make(GymConfig(**options), seed=0)
+    env.reset()
+    rows = []
+    while not rows or not any(rows[-1][2:]):
+        observation, reward, terminated, truncated, _ = env.step(np.array([0, 4]))
+        rows.append((observation["frame"], reward, terminated, truncated))
+    return rows
+
+
+def test_repeats_sum_rewards_and_stop_at_termination():
+    assert _episode(game="SeedRlDictUnlimited-v0", num_action_repeats=3) == [
+        (3, 1 + 2 + 3, False, False),
+        (5, 4 + 5, True, False),
+    ]
+
+
+def test_the_environments_own_limit_counts_environment_frames():
+    assert _episode(game="SeedRlDict-v0", num_action_repeats=3) == [
+        (3, 1 + 2 + 3, False, False),
+        (4, 4, False, True),
+    ]
+
+
+def test_max_episode_frames_counts_environment_frames():
+    assert _episode(game="SeedRlDict-v0", num_action_repeats=2, max_episode_frames=3) == [
+        (2, 1 + 2, False, False),
+        (3, 3, False, True),
+    ]
+
+
+def test_a_truncated_cartpole_goes_on_with_a_new_episode():
+    batch = make_batched(SUITE, GymConfig(game="CartPole-v1", max_episode_frames=5), [0])
+    batch.reset()
+    flags = []
+    for _ in range(7):
+        output, _ = batch.step(np.zeros(1, np.int32))
+        flags.append((bool(output.done[0]), bool(output.truncated[0])))
+    assert flags == [(False, False)] * 4 + [(False, True), (True, False), (False, False)]
+
+
+@pytest.mark.parametrize(
+    ("game", "sentence"),
+    [
+        ("cartpol-v1", r"^--game=cartpol-v1 is not a Gymnasium id; the nearest are: CartPole-v\d, .*\.$"),
+        ("CartPole-v77", r"^--game=CartPole-v77 is not a Gymnasium id; the nearest are: CartPole-v\d"),
+        ("!", r"^--game=! is not a Gymnasium id\.$"),
+        ("gymnasium:CartPol-v1", r"^--game=gymnasium:CartPol-v1 is not .* CartPole-v\d"),
+    ],
+)
+def test_unknown_ids_are_refused(game, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(GymConfig(game=game), seed=0)
+
+
+def test_a_module_before_the_id_is_imported():
+    assert make(GymConfig(game="gymnasium:CartPole-v1"), seed=0).spec.id == "CartPole-v1"
+    with pytest.raises(ImportError, match=r"--game=no_such_module:Thing-v0 needs .*'no_such_module'"):
+        make(GymConfig(game="no_such_module:Thing-v0"), seed=0)
+
+
+def test_a_missing_engine_is_named(monkeypatch):
+    def missing(**_):
+        raise gymnasium.error.DependencyNotInstalled("run `pip install engine`")
+
+    monkeypatch.setattr(gymnasium.registry["SeedRlDict-v0"], "entry_point", missing)
+    with pytest.raises(ImportError, match=r"--game=SeedRlDict-v0 needs .*pip install engine"):
+        make(GymConfig(game="SeedRlDict-v0"), seed=0)

@@ -1,0 +1,353 @@
+"""DeepMind Lab: on a double of its engine, and in one test on the real one where it is installed."""
+
+import dataclasses
+import sys
+
+import numpy as np
+import pytest
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.suites.dmlab import ACTIONS, SUITE, DmlabConfig, make
+from seed_rl.flags.command_line import parse
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.presets import configs_directory
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.trials import make_sweep
+from seed_rl.types import Sample, flatten_spec
+from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.suites import dmlab_double
+
+LANGUAGE = "language_select_described_object"
+PAPER_LEVELS = (
+    "explore_goal_locations_small",
+    "lasertag_three_opponents_small",
+    "rooms_keys_doors_puzzle",
+    "rooms_watermaze",
+)
+FORWARD, FIRE = 0, 8
+
+
+@pytest.fixture
+def engine():
+    """The double in the place of the module deepmind_lab."""
+    with dmlab_double.installed() as module:
+        yield module
+
+
+@pytest.mark.usefixtures("engine")
+class TestContract(EnvironmentContract):
+    suite = SUITE
+    config = DmlabConfig()
+
+
+@pytest.mark.usefixtures("engine")
+class TestContractWithInstruction(SettingsContract):
+    suite = SUITE
+    config = DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=1, width=24, height=16)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 98}, r"^--width=98 is not valid; the engine draws multiples of 4 only, such as 100\.$"),
+        ({"height": 71}, r"^--height=71 is not valid; .*such as 72\.$"),
+        ({"height": 0}, r"^--height=0 is too low; it must be at least 4\.$"),
+        ({"num_action_repeats": 0}, r"^--num_action_repeats=0 is too low"),
+        ({"mixer_seed": 2**31}, r"^--mixer_seed=2147483648 is too high"),
+        ({"renderer": "gpu"}, r"^--renderer=gpu is not valid; choose one of: software, hardware\.$"),
+    ],
+)
+def test_bad_settings_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        DmlabConfig(**options)
+
+
+def test_the_engine_gets_text_only(engine):
+    make(DmlabConfig(dataset_path="/data/pictures", renderer="hardware"), 0)
+    (lab,) = engine.labs
+    assert lab.config == {
+        "width": "96",
+        "height": "72",
+        "fps": "60",
+        "mixerSeed": "0",
+        "logLevel": "WARN",
+        "datasetPath": "/data/pictures",
+    }
+    assert lab.renderer == "hardware"
+
+
+def test_evaluation_is_by_the_protocol_of_dmlab30(engine):
+    training = DmlabConfig(game="rooms_collect_good_objects", level_cache=None, num_action_repeats=2)
+    config = training.for_evaluation()
+    make(config, 0)
+    (lab,) = engine.labs
+    assert lab.level.endswith("_test")
+    assert lab.config["allowHoldOutLevels"] == "true"
+    assert lab.config["mixerSeed"] == str(0x600D5EED) == "1611489005"
+    assert config == dataclasses.replace(training, hold_out_levels=True, mixer_seed=0x600D5EED)
+    assert config.for_evaluation() == config
+
+
+def test_evaluation_plays_other_levels_than_training(engine):
+    config = DmlabConfig()
+    frames = [make(c, 0).reset(seed=1)[0] for c in (config, config, config.for_evaluation())]
+    np.testing.assert_array_equal(frames[0], frames[1])
+    assert (frames[0] != frames[2]).any()
+
+
+def test_spaces():
+    with dmlab_double.installed():
+        env = make(DmlabConfig(), 0)
+        spec = environment_spec(env, DmlabConfig())
+        assert (spec.observation.shape, spec.observation.dtype) == ((72, 96, 3), "uint8")
+        assert spec.action.num_values == (9,)
+        config = DmlabConfig(instruction=True, width=120, height=88)
+        spec = environment_spec(make(config, 0), config)
+        assert [(name, leaf.shape, leaf.dtype) for name, leaf in flatten_spec(spec.observation)] == [
+            ("frame", (88, 120, 3), "uint8"),
+            ("instruction", (16,), "int32"),
+        ]
+        # Bounded, so that networks take the numbers for words and not for sizes.
+        assert set(spec.observation["instruction"].num_values) == {1000}
+
+
+def test_actions_are_the_nine_of_impala(engine):
+    """Written out here by the names of the engine's own action spec."""
+    look, strafe, move = "LOOK_LEFT_RIGHT_PIXELS_PER_FRAME", "STRAFE_LEFT_RIGHT", "MOVE_BACK_FORWARD"
+    expected = [
+        {move: 1},
+        {move: -1},
+        {strafe: -1},
+        {strafe: 1},
+        {look: -20},
+        {look: 20},
+        {look: -20, move: 1},
+        {look: 20, move: 1},
+        {"FIRE": 1},
+    ]
+    env = make(DmlabConfig(num_action_repeats=3), 0)
+    env.reset(seed=0)
+    (lab,) = engine.labs
+    names = [spec["name"] for spec in lab.action_spec()]
+    for action in range(env.action_space.n):
+        env.step(action)
+    played = [{name: v for name, v in zip(names, taken, strict=True) if v} for taken, _ in lab.steps]
+    assert played == expected
+    assert {num_steps for _, num_steps in lab.steps} == {3}
+    assert len(set(ACTIONS)) == 9
+
+
+def test_rewards_are_summed_over_the_repeated_frames_and_not_changed(engine):
+    env = make(DmlabConfig(num_action_repeats=8), 0)
+    env.reset(seed=0)
+    assert [env.step(action)[1] for action in (FORWARD, FIRE, 1)] == [2.0, -8.0, 0.0]
+
+
+def test_an_episodes_end_terminates_and_repeats_the_last_observation(engine):
+    env = make(DmlabConfig(num_action_repeats=7), 0)
+    observation, info = env.reset(seed=3)
+    assert info == {}
+    agent_steps = 0
+    while True:
+        before = observation
+        observation, reward, terminated, truncated, info = env.step(FORWARD)
+        agent_steps += 1
+        assert not truncated
+        if terminated:
+            break
+        assert info == {}
+        assert (observation != before).any()
+        assert reward == 7 / 4
+    np.testing.assert_array_equal(observation, before)
+    assert observation is not before
+    assert info == {"observation_is_repeated": True}
+    assert 0 < reward <= 7 / 4
+    assert 60 <= agent_steps * 7 < 157
+    np.testing.assert_array_equal(env.render(), before)
+    with pytest.raises(RuntimeError, match="advance"):
+        env.step(FORWARD)
+    observation, _ = env.reset()
+    assert (observation != before).any()
+
+
+def test_observations_belong_to_the_caller(engine):
+    env = make(DmlabConfig(), 0)
+    observation, _ = env.reset(seed=0)
+    expected = env.render().copy()
+    observation[:] = 0
+    env.render()[:] = 0
+    np.testing.assert_array_equal(env.render(), expected)
+
+
+def test_render_is_the_last_frame(engine):
+    env = make(DmlabConfig(instruction=True), 0, render_mode="rgb_array")
+    assert env.metadata == {"render_modes": ["rgb_array"], "render_fps": 60}
+    assert env.render_mode == "rgb_array"
+    assert not env.render().any()
+    observation, _ = env.reset()
+    np.testing.assert_array_equal(env.render(), observation["frame"])
+    observation, *_ = env.step(FORWARD)
+    np.testing.assert_array_equal(env.render(), observation["frame"])
+    assert env.render().shape == (72, 96, 3)
+
+
+def test_every_episode_has_a_seed_of_its_own_and_a_seeded_reset_starts_again(engine):
+    env = make(DmlabConfig(), 11)
+    (lab,) = engine.labs
+    for _ in range(3):
+        env.reset()
+    env.reset(seed=5)
+    env.reset()
+    env.reset(seed=5)
+    env.reset()
+    assert [episode for episode, _ in lab.resets] == [0, 1, 2, 0, 1, 0, 1]
+    seeds = [seed for _, seed in lab.resets]
+    assert len(set(seeds[:5])) == 5
+    assert seeds[3:5] == seeds[5:7]
+    make(DmlabConfig(), 11).reset()
+    assert engine.labs[1].resets == [(0, seeds[0])]
+    assert all(type(seed) is int and 0 <= seed < 2**31 for seed in seeds)
+
+
+def test_instructions(engine):
+    env = make(DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=40), 0)
+    observation, _ = env.reset(seed=0)
+    red = observation["instruction"]
+    assert red.dtype == np.int32
+    assert (red > 0).tolist() == [True] * 7 + [False] * 9
+    blue = env.step(FORWARD)[0]["instruction"]
+    assert (red != blue).tolist() == [index == 2 for index in range(16)]
+    empty = make(DmlabConfig(instruction=True), 0).reset()[0]["instruction"]
+    assert not empty.any()
+
+
+def test_actors_share_a_level_cache(engine, tmp_path):
+    config = DmlabConfig(level_cache=str(tmp_path / "cache"))
+    batch = make_batched(SUITE, config, [0, 1])
+    for seed in range(40):
+        batch.reset([seed, 100 + seed])
+    compiled = [key for lab in engine.labs for key in lab.compiled]
+    assert len(compiled) == len(set(compiled)) == dmlab_double.NUM_MAPS
+    make(config, 7).reset()
+    assert engine.labs[-1].compiled == []
+    make(DmlabConfig(), 7).reset()
+    assert len(engine.labs[-1].compiled) == 1
+    make(config.for_evaluation(), 7).reset()
+    assert len(engine.labs[-1].compiled) == 1
+
+
+def test_a_missing_engine_is_one_sentence_at_make_and_not_before(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "deepmind_lab", None)
+    cache = tmp_path / "cache"
+    with pytest.raises(
+        ImportError, match=r"^DeepMind Lab cannot be imported \(.*deepmind_lab.*\); docs/dmlab.md .*\.$"
+    ):
+        make(DmlabConfig(level_cache=str(cache)), 0)
+    assert not cache.exists()
+
+
+def test_a_bad_cache_does_not_start_the_engine(engine, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="--level_cache="):
+        make(DmlabConfig(level_cache=str(tmp_path / "file")), 0)
+    assert engine.labs == []
+
+
+@pytest.fixture
+def preset():
+    """The paper's preset as learner_main would parse it, with flags after it."""
+
+    def parsed(*flags):
+        path = configs_directory() / "dmlab_vtrace.flags"
+        elsewhere = (ActorConfig, LocalConfig)
+        return parse(["test", f"--flagfile={path}", *flags], "", [LearnerConfig], elsewhere=elsewhere)
+
+    return parsed
+
+
+def test_the_preset_has_the_settings_of_the_paper(preset):
+    line = preset()
+    environment, agent = line.environment_config(), line.agent_config()
+    learner = line.read(LearnerConfig, num_envs=1, server_address="", logdir="")
+    assert environment == DmlabConfig()  # the defaults are the paper's, too
+    space = read_space(configs_directory() / "sweeps" / "dmlab_stability.yaml")
+    settings = {**agent.to_dict(), **learner.to_dict(), **environment.to_dict()}
+    assert {name: settings[name] for name in space.flags} == space.flags
+    for name, distribution in space.parameters.items():
+        if distribution.kind == "choice":
+            assert settings[name] in distribution.values
+        else:
+            assert distribution.values[0] <= settings[name] <= distribution.values[1]
+    assert (agent.net.torso, agent.net.lstm_size, agent.net.frame_stack) == ("resnet", 256, 1)
+    assert learner.batch_size == 32
+
+
+@pytest.mark.parametrize("game", PAPER_LEVELS)
+def test_the_papers_sweep_takes_the_papers_levels(game, tmp_path):
+    space = read_space(configs_directory() / "sweeps" / "dmlab_stability.yaml")
+    sweep = make_sweep(space, tmp_path / "new", 24, 1, 1, [f"--game={game}", "--torso=resnet"])
+    assert len(sweep.runs) == 24
+
+
+def test_the_presets_agent_is_trained_on_what_the_engine_shows(engine, preset):
+    """One update on an unroll of 2 transitions, of small frames: weights change and stay finite."""
+    import tensorflow as tf
+
+    from seed_rl.algorithms import registry
+    from seed_rl.algorithms.base import LOSS
+    from seed_rl.training.trainer import Trainer
+
+    level = (f"--game={LANGUAGE}", "--instruction=true", "--width=32", "--height=24")
+    line = preset("--unroll_length=2", "--batch_size=1", *level)
+    batch = make_batched(SUITE, line.environment_config(), [0])
+    algorithm = registry.make("vtrace", line.agent_config(), batch.spec, 1)
+    policy, variables = algorithm.policy, algorithm.objectives[LOSS].variables
+    trainer = Trainer(algorithm, line.read(LearnerConfig, num_envs=1, server_address="", logdir=""))
+    first_state = state = policy.initial_state(1)
+    action, env, rows = tf.zeros([1], tf.int32), batch.reset(), []
+    for _ in range(3):
+        step = tf.nest.map_structure(lambda array: tf.constant(array.copy()), env)
+        output, state = policy.act(action, step, state, tf.range(1))
+        rows.append((action, step, output))
+        action = output.action
+        env, _ = batch.step(action.numpy())
+    sample = Sample(*tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows), first_state, tf.ones([1]))
+    before = [variable.numpy() for variable in variables]
+    trainer.update(sample, progress=0.0)
+    after = [variable.numpy() for variable in variables]
+    assert all(np.isfinite(array).all() for array in after)
+    changed = [(old != new).any() for old, new in zip(before, after, strict=True)]
+    assert sum(changed) > len(changed) / 2
+
+
+@pytest.mark.dmlab
+def test_the_real_engine():
+    """Skipped without it. What the double says is true of this build; docs/dmlab.md says how to run it."""
+    deepmind_lab = pytest.importorskip("deepmind_lab", reason="needs the engine deepmind_lab")
+    config = DmlabConfig(game=LANGUAGE, instruction=True)
+    env = make(config, 0)
+    lab = deepmind_lab.Lab(config.level, ["RGB_INTERLEAVED"], config=config.engine_settings)
+    spec = [(entry["name"], entry["min"], entry["max"]) for entry in lab.action_spec()]
+    assert spec == list(dmlab_double.ACTION_SPEC)
+    lab.close()
+    trajectories = []
+    for _ in range(2):
+        frames = [env.reset(seed=3)[0]]
+        for action in range(env.action_space.n):
+            observation, reward, terminated, truncated, _ = env.step(action)
+            assert env.observation_space.contains(observation)
+            assert isinstance(reward, float)
+            assert not terminated and not truncated
+            frames.append(observation)
+        assert frames[0]["instruction"].any()
+        trajectories.append(frames)
+    np.testing.assert_equal(*trajectories)
+    while not terminated:
+        observation, _, terminated, _, info = env.step(FORWARD)
+    assert info == {"observation_is_repeated": True}
+    assert env.reset()[0]["frame"].any()
+    env.close()
+    make(DmlabConfig(game="rooms_collect_good_objects").for_evaluation(), 0).reset()

@@ -1,0 +1,76 @@
+"""Google Research Football, on the real engine."""
+
+import gymnasium
+import numpy as np
+import pytest
+
+from seed_rl.environments.suites.football import SUITE, FootballConfig
+from tests.environments.contract import EnvironmentContract, SettingsContract
+
+gfootball = pytest.importorskip("gfootball")
+pytestmark = pytest.mark.football
+
+EMPTY_GOAL = FootballConfig(game="academy_empty_goal_close")
+RIGHT, SHOT = 5, 12
+
+
+class TestEmptyGoal(EnvironmentContract):
+    suite, config, agent_steps = SUITE, EMPTY_GOAL, 120
+
+
+class TestLargeMatchWithCheckpoints(SettingsContract):
+    suite, agent_steps, episodes_end = SUITE, 20, False
+    config = FootballConfig(map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2)
+
+
+@pytest.mark.parametrize(
+    ("map_size", "shape"), [("96x72", (72, 96, 4)), ("120x90", (90, 120, 4)), ("144x108", (108, 144, 4))]
+)
+def test_planes_show_both_teams_the_ball_and_the_player(map_size, shape):
+    env = SUITE.make(FootballConfig(map_size=map_size), 0)
+    assert env.observation_space == gymnasium.spaces.Box(0, 1, shape, np.bool_)
+    assert env.action_space.n == 19
+    planes, _ = env.reset()
+    left, right, ball, active = planes.sum((0, 1))
+    assert 1 < left <= 11  # players who stand in one point count once
+    assert 1 < right <= 11
+    assert ball == active == 1
+    assert (planes[..., 0] & planes[..., 3]).sum() == 1
+    assert env.render().shape == (shape[0] * 6, shape[1] * 6, 3)
+    env.close()
+
+
+@pytest.mark.parametrize("rewards", ["scoring", "scoring,checkpoints"])
+def test_a_goal_is_one_raw_reward_whatever_the_training_reward(rewards):
+    env = SUITE.make(FootballConfig(game="academy_empty_goal_close", rewards=rewards), 0)
+    planes, _ = env.reset()
+    total = raw = 0.0
+    terminated = False
+    while not terminated:
+        ball_column = np.argwhere(planes[..., 2])[0][1]
+        planes, reward, terminated, truncated, info = env.step(SHOT if ball_column > 88 else RIGHT)
+        assert not truncated
+        total, raw = total + reward, raw + info["raw_reward"]
+    env.close()
+    assert raw == 1
+    assert total == pytest.approx(1.0 if rewards == "scoring" else 2.0)
+
+
+def test_matches_of_one_environment_differ():
+    env = SUITE.make(FootballConfig(), 0)
+    first, second = ([env.reset()[0], *(env.step(RIGHT)[0] for _ in range(30))] for _ in range(2))
+    assert not np.array_equal(first, second)
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("game", "sentence"),
+    [
+        ("academy_empty_goal_clos", "the nearest are: academy_empty_goal_close"),
+        ("zzz", "choose one of: 11_vs_11_competition, .*academy_corner"),
+        ("tests", "is not a scenario"),
+    ],
+)
+def test_unknown_scenarios_are_refused(game, sentence):
+    with pytest.raises(ValueError, match=f"--game={game} .*{sentence}"):
+        SUITE.make(FootballConfig(game=game), 0)

@@ -1,0 +1,22 @@
+"""MiniGrid as any other Gymnasium package: `--environment=gym --game=minigrid:MiniGrid-DoorKey-5x5-v0`."""
+
+import numpy as np
+import pytest
+
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.suites.classic import SUITE, GymConfig
+from seed_rl.environments.words import hash_words
+from tests.environments.contract import SettingsContract
+
+pytest.importorskip("minigrid")
+
+
+class TestDoorKey(SettingsContract):
+    suite, config = SUITE, GymConfig(game="minigrid:MiniGrid-DoorKey-5x5-v0", max_episode_frames=50)
+
+
+def test_the_mission_goes_as_words():
+    batch = make_batched(SUITE, GymConfig(game="minigrid:MiniGrid-Empty-5x5-v0"), [0])
+    mission = batch.reset().observation["mission"]
+    np.testing.assert_array_equal(mission, [hash_words("get to the green goal square")])
+    batch.close()

@@ -1,0 +1,107 @@
+"""What stands between inference threads and a slow experience."""
+
+import threading
+
+import pytest
+
+from seed_rl.experience import intake as intake_module
+from seed_rl.experience.base import ClosedError
+from seed_rl.experience.intake import Intake
+from tests.waiting import wait_until
+
+DEADLINE_SECS = 60.0
+
+
+class SlowExperience:
+    """Files unrolls only while its gate is open."""
+
+    def __init__(self):
+        self.filed, self.gate = [], threading.Event()
+
+    def insert(self, unrolls):
+        assert self.gate.wait(DEADLINE_SECS)
+        self.filed.append(unrolls)
+
+
+def start(function, *args):
+    """A thread; its `error` is what it raised."""
+
+    def run():
+        try:
+            function(*args)
+        except BaseException as error:
+            thread.error = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.error = None
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def experience():
+    return SlowExperience()
+
+
+@pytest.fixture
+def intake(experience):
+    found = Intake(experience)
+    found.thread = start(found.run)
+    yield found
+    experience.gate.set()
+    found.close()
+    found.thread.join(DEADLINE_SECS)
+    assert not found.thread.is_alive()
+
+
+def test_inference_does_not_wait_for_a_slow_experience_and_the_order_stays(intake, experience):
+    for number in range(5):
+        intake.insert([2 * number, 2 * number + 1])  # Returns, although nothing can be filed.
+    assert experience.filed == []
+    experience.gate.set()
+    wait_until(lambda: sum(map(len, experience.filed)) == 10, lambda: f"ten, not {experience.filed}")
+    assert [unroll for unrolls in experience.filed for unroll in unrolls] == list(range(10))
+
+
+def test_too_many_that_wait_hold_inference_back(intake, experience, monkeypatch):
+    monkeypatch.setattr(intake_module, "_CAPACITY", 3)
+    intake.insert([0])
+    wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
+    intake.insert([1, 2, 3])
+    late = start(intake.insert, [4])
+    late.join(0.05)
+    assert late.is_alive()
+    assert intake._waiting == [1, 2, 3]
+    experience.gate.set()
+    late.join(DEADLINE_SECS)
+    assert not late.is_alive()
+    wait_until(lambda: sum(map(len, experience.filed)) == 5, lambda: f"five, not {experience.filed}")
+
+
+def test_closing_ends_every_wait(intake, experience, monkeypatch):
+    monkeypatch.setattr(intake_module, "_CAPACITY", 1)
+    intake.insert([0])
+    wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
+    intake.insert([1])
+    late = start(intake.insert, [2])
+    intake.close()
+    late.join(DEADLINE_SECS)
+    assert isinstance(late.error, ClosedError)
+    with pytest.raises(ClosedError):
+        intake.insert([3])
+    experience.gate.set()
+    intake.thread.join(DEADLINE_SECS)
+    assert isinstance(intake.thread.error, ClosedError)
+    assert experience.filed == [[0]]
+
+
+def test_an_error_of_the_experience_ends_the_thread(experience):
+    def fail(unrolls):
+        raise ValueError("full")
+
+    experience.insert = fail
+    intake = Intake(experience)
+    thread = start(intake.run)
+    intake.insert([0])
+    thread.join(DEADLINE_SECS)
+    assert str(thread.error) == "full"

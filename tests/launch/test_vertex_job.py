@@ -1,0 +1,114 @@
+"""A container's place in a job on Vertex AI, and the commands of its children."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import vertex_job
+
+# A job with two actors, in the form that public code for Vertex AI reads.
+CLUSTER = {
+    "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
+    "workerpool1": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
+}
+FLAGS = ("--environment=catch", "--agent=vtrace", "--num_envs=16", "--env_batch_size=4", "--rows=7")
+LOGDIR = "--logdir=gs://my-runs/a/catch/"
+
+
+def spec(pool="workerpool1", index=1, cluster=CLUSTER):
+    task = {"type": pool, "index": index}
+    return {
+        "CLUSTER_SPEC": json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": "{}"})
+    }
+
+
+def line(*flags):
+    return vertex_job.parse_job(["vertex_main", *FLAGS, LOGDIR, *flags])
+
+
+def test_the_place_is_read_from_the_cluster():
+    address = CLUSTER["workerpool0"][0]
+    assert vertex_job.find_place(spec("workerpool0", 0)) == vertex_job.Place(address, None)
+    assert vertex_job.find_place(spec("workerpool1", 1)) == vertex_job.Place(address, 1)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"CLUSTER_SPEC": "{"},
+        {"CLUSTER_SPEC": "[]"},
+        spec("workerpool2", 0),
+        spec("workerpool1", "first"),
+        spec(cluster={"workerpool0": []}),
+        spec(cluster={"workerpool0": ["learner"]}),
+    ],
+)
+def test_a_cluster_that_is_none_is_one_sentence(environ):
+    with pytest.raises(UsageError) as caught:
+        vertex_job.find_place(environ)
+    assert str(caught.value).startswith("CLUSTER_SPEC") and "\n" not in str(caught.value)
+
+
+def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bucket():
+    parsed = line("--learning_rate=0.01")
+    place = vertex_job.Place(CLUSTER["workerpool0"][0], None)
+    command = vertex_job.learner_command(parsed, place, vertex_job.run_directory(parsed, None))
+    assert command[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
+    assert sorted(command[3:]) == sorted(
+        [
+            "--environment=catch",
+            "--agent=vtrace",
+            "--server_address=0.0.0.0:2222",
+            "--logdir=/gcs/my-runs/a/catch",
+            "--num_envs=16",
+            "--rows=7",
+            "--learning_rate=0.01",
+        ]
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_learner_on_this_machine_stays_on_it(host):
+    command = vertex_job.learner_command(line(), vertex_job.Place(f"{host}:7", None), Path("x"))
+    assert f"--server_address={host}:7" in command
+
+
+def test_each_actor_of_a_replica_has_a_task_of_its_own():
+    commands = vertex_job.actor_commands(line("--actors_per_replica=3"), vertex_job.Place("learner:2222", 2))
+    assert list(commands) == [6, 7, 8]
+    assert commands[7] == [
+        *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=7"),
+        *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
+        *("--env_batch_size=4", "--rows=7"),
+    ]
+
+
+def test_every_value_in_a_bucket_is_mounted():
+    parsed = line("--init_checkpoint=gs://b/run", "--gcs_mount=/mnt")
+    command = vertex_job.learner_command(
+        parsed, vertex_job.Place("h:1", None), vertex_job.run_directory(parsed, "7")
+    )
+    assert {"--init_checkpoint=/mnt/b/run", "--logdir=/mnt/my-runs/a/catch/trial_7"} <= set(command)
+    level_cache = vertex_job.parse_job(
+        ["vertex_main", "--environment=dmlab", "--agent=vtrace", "--level_cache=gs://b/levels"]
+    )
+    (command,) = vertex_job.actor_commands(level_cache, vertex_job.Place("h:1", 0)).values()
+    assert "--level_cache=/gcs/b/levels" in command
+
+
+def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
+    (tmp_path / "f.flags").write_text("--environment=catch\n--agent=vtrace\n--num_actors=3\n--lstm_size=0\n")
+    parsed = vertex_job.parse_job(["vertex_main", f"--flagfile={tmp_path / 'f.flags'}", "--num_envs=8"])
+    arguments = vertex_job.job_arguments(parsed)
+    assert set(arguments) == {"--environment=catch", "--agent=vtrace", "--lstm_size=0", "--num_envs=8"}
+    assert vertex_job.job_arguments(vertex_job.parse_job(["vertex_main", *arguments])) == arguments
+
+
+@pytest.mark.parametrize("flag", ["--task=1", "--server_address=x:1", "--lerning_rate=1", "--num_envs=0"])
+def test_flags_that_are_not_for_a_job_are_refused(flag):
+    with pytest.raises(UsageError):
+        line(flag)

@@ -1,0 +1,121 @@
+"""A learner's socket stays its own for as long as it listens, and no longer."""
+
+import socket
+import threading
+
+import pytest
+
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import AddressError, InferenceServer
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from seed_rl.wire.protocol import EnvironmentIdentity
+from tests.wire.blocking import BlockingConnection
+
+DEADLINE_SECS = 20.0
+SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
+IDENTITY = EnvironmentIdentity("catch", {}, SPEC)
+
+
+def serve(address):
+    return InferenceServer(address, IDENTITY, 1, Batcher(1, 1.0), 1)
+
+
+def answers(address):
+    connection = BlockingConnection(address)
+    try:
+        return connection.check(IDENTITY, DEADLINE_SECS).num_envs == 1
+    finally:
+        connection.close()
+
+
+def listen(path):
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen()
+    return listener
+
+
+@pytest.fixture
+def addresses(tmp_path):
+    abstract = f"unix-abstract:{tmp_path.name}-{id(tmp_path)}"
+    return {"path": f"unix:{tmp_path}/s", "uri": f"unix://{tmp_path}/s", "abstract": abstract}
+
+
+@pytest.mark.parametrize("kind", ["path", "uri", "abstract"])
+def test_a_second_learner_is_refused_and_the_first_goes_on(tmp_path, addresses, kind):
+    address = addresses[kind]
+    first = serve(address)
+    for _ in range(2):
+        with pytest.raises(AddressError, match=f"Cannot listen on --server_address={address}: .*\\.$"):
+            serve(address)
+        assert answers(address)
+    first.stop()
+    assert list(tmp_path.iterdir()) == []
+    second = serve(address)
+    assert answers(address)
+    second.stop()
+
+
+def test_the_refusal_says_what_to_change(addresses):
+    first = serve(addresses["path"])
+    with pytest.raises(AddressError, match=r"another learner listens there; .* another --server_address"):
+        serve(addresses["path"])
+    first.stop()
+
+
+def test_of_many_that_start_at_once_one_listens(addresses):
+    address, together = addresses["path"], threading.Barrier(8)
+    servers, refused = [], []
+
+    def start():
+        together.wait(DEADLINE_SECS)
+        try:
+            servers.append(serve(address))
+        except AddressError as error:
+            refused.append(error)
+
+    threads = [threading.Thread(target=start) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(DEADLINE_SECS)
+    assert (len(servers), len(refused)) == (1, 7)
+    assert answers(address)
+    servers[0].stop()
+
+
+def test_a_listener_that_knows_of_no_lock_keeps_its_socket(tmp_path, addresses):
+    with listen(tmp_path / "s") as listener:
+        with pytest.raises(AddressError, match="another learner listens there"):
+            serve(addresses["path"])
+        listener.accept()[0].close()  # The question whether anybody is there.
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(tmp_path / "s"))
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]
+
+
+def test_a_socket_that_a_killed_learner_left_is_replaced(tmp_path, addresses):
+    listen(tmp_path / "s").close()
+    (tmp_path / "s.lock").touch()
+    server = serve(addresses["path"])
+    assert answers(addresses["path"])
+    server.stop()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_is_no_socket_is_kept(tmp_path):
+    (tmp_path / "file").write_text("precious")
+    with pytest.raises(AddressError, match="exists and is no socket"):
+        serve(f"unix:{tmp_path}/file")
+    assert (tmp_path / "file").read_text() == "precious"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_learner_that_stops_removes_no_socket_but_its_own(tmp_path, addresses):
+    server = serve(addresses["path"])
+    (tmp_path / "s").unlink()
+    with listen(tmp_path / "s"):
+        server.stop()
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(str(tmp_path / "s"))
+    assert [path.name for path in tmp_path.iterdir()] == ["s"]

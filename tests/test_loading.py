@@ -1,0 +1,93 @@
+"""Names into what they stand for, with one sentence where that cannot be."""
+
+import subprocess
+import sys
+
+import pytest
+
+from seed_rl import loading
+from tests.installed import install
+
+
+@pytest.fixture
+def theirs(tmp_path, monkeypatch):
+    """A module of somebody else's on the path."""
+    (tmp_path / "theirs_found.py").write_text("THING = [1, 2]\n")
+    (tmp_path / "theirs_broken.py").write_text("import a_module_that_nobody_has\n")
+    (tmp_path / "theirs_failing.py").write_text("raise RuntimeError('of its own')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    sys.modules.pop("theirs_found", None)
+
+
+def test_what_a_location_names(theirs):
+    assert loading.load("theirs_found:THING") == [1, 2]
+    assert loading.load("os.path:join")("a", "b") == "a/b"
+
+
+@pytest.mark.parametrize(
+    ("location", "error"),
+    [
+        ("nowhere_at_all:THING", ModuleNotFoundError),
+        ("theirs_broken:THING", ModuleNotFoundError),
+        ("theirs_found:OTHER", AttributeError),
+    ],
+)
+def test_what_is_not_there_cannot_be_loaded(theirs, location, error):
+    with pytest.raises(error):
+        loading.load(location)
+
+
+def test_entry_points_of_a_group_by_name(tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, "seed_rl.test_group", one="theirs_found:THING", two="theirs_found:OTHER")
+    assert loading.entry_points("seed_rl.test_group") == {
+        "one": "theirs_found:THING",
+        "two": "theirs_found:OTHER",
+    }
+    assert loading.entry_points("seed_rl.another_group") == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "location", "words"),
+    [
+        (
+            "mine",
+            "nowhere:THING",
+            "mine (nowhere:THING) cannot be loaded: No module named 'nowhere'.",
+        ),
+        (
+            "nowhere:THING",
+            "nowhere:THING",
+            "nowhere:THING cannot be loaded: No module named 'nowhere'.",
+        ),
+        (
+            "mine",
+            "theirs_broken:THING",
+            "mine (theirs_broken:THING) cannot be loaded: No module named 'a_module_that_nobody_has'.",
+        ),
+        (
+            "mine",
+            "theirs_found:OTHER",
+            "mine (theirs_found:OTHER) cannot be loaded: module 'theirs_found' has no attribute 'OTHER'.",
+        ),
+    ],
+)
+def test_the_sentence_names_the_flag_its_value_and_the_reason(theirs, name, location, words):
+    with pytest.raises(ValueError) as caught:
+        loading.load_named("thing", name, location)
+    assert str(caught.value) == f"--thing={words}"
+
+
+def test_what_a_flag_names_is_loaded(theirs):
+    assert loading.load_named("thing", "mine", "theirs_found:THING") == [1, 2]
+
+
+def test_an_error_of_the_module_itself_is_its_own(theirs):
+    """It is no mistake of whoever set the flag, and its traceback is needed."""
+    with pytest.raises(RuntimeError, match="of its own"):
+        loading.load_named("thing", "mine", "theirs_failing:THING")
+
+
+def test_imports_no_tensorflow():
+    code = "import sys, seed_rl.loading; sys.exit('tensorflow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,191 @@
+"""How a main ends at SIGINT and SIGTERM, each in a real process."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+DEADLINE_SECS = 60.0
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+MAIN = """
+import asyncio, ctypes, os, signal, sys, threading, time
+from seed_rl.flags.errors import run_main
+from seed_rl.signals import LastResort, stop_requests
+
+def hang():
+    '''Native code that no signal ends: it locks a mutex twice.'''
+    for signum in (signal.SIGINT, signal.SIGTERM):  # It may come before the code is reached.
+        signal.signal(signum, lambda *_: None)
+    print("ready", flush=True)
+    mutex = ctypes.create_string_buffer(256)
+    for _ in range(2):
+        ctypes.CDLL(None).pthread_mutex_lock(mutex)
+
+def sleep():
+    print("ready", flush=True)
+    while True:
+        time.sleep(3600)
+
+async def sleep_in_a_loop():
+    try:
+        print("ready", flush=True)
+        await asyncio.sleep(3600)
+    finally:
+        print("closed", flush=True)
+
+def main(argv):
+{body}
+
+run_main(main)
+"""
+
+# Prepares signals in a process of its own: code between fork and exec would meet gRPC's handlers of forks.
+STARTER = """
+import os, signal, sys
+signals = (signal.SIGINT, signal.SIGTERM)
+{before}
+os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
+"""
+
+# What a shell without a terminal does before it starts something with `&`.
+IGNORE = "for signum in signals: signal.signal(signum, signal.SIG_IGN)"
+BLOCK = "signal.pthread_sigmask(signal.SIG_BLOCK, signals)"
+
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there"
+)
+
+
+class Main:
+    """A process whose main has a body; it has said that it is ready."""
+
+    def __init__(self, body, before=""):
+        indented = "\n".join(f"    {line}" for line in body.splitlines())
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", STARTER.format(before=before), MAIN.format(body=indented)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            text=True,
+        )
+        # Without a buffer: what it reads ahead would be missing in what `communicate` returns.
+        output = self._process.stdout.fileno()
+        assert b"".join(iter(lambda: os.read(output, 1), b"\n")) == b"ready"
+
+    def signal(self, signum):
+        self._process.send_signal(signum)
+
+    def signal_until_the_end(self, signum):
+        deadline = time.monotonic() + DEADLINE_SECS
+        while True:
+            self.signal(signum)
+            try:
+                return self._process.wait(0.1)
+            except subprocess.TimeoutExpired:
+                assert time.monotonic() < deadline
+
+    def end(self):
+        """(exit code, standard output after `ready`, standard error)"""
+        output, error = self._process.communicate(timeout=DEADLINE_SECS)
+        return self._process.returncode, output, error
+
+    def close(self):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate(timeout=DEADLINE_SECS)
+
+
+@pytest.fixture
+def start():
+    mains = []
+
+    def start_main(*args):
+        mains.append(Main(*args))
+        return mains[-1]
+
+    yield start_main
+    for main in mains:
+        main.close()
+
+
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
+@pytest.mark.parametrize("before", ["", IGNORE, BLOCK], ids=["plain", "ignored", "blocked"])
+def test_a_main_ends_however_it_was_started(start, before, signum):
+    main = start("sleep()", before)
+    main.signal(signum)
+    assert main.end() == (128 + signum, "", "")
+
+
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
+def test_an_event_loop_is_closed_before_the_end(start, signum):
+    main = start("asyncio.run(sleep_in_a_loop())", IGNORE)
+    main.signal(signum)
+    assert main.end() == (128 + signum, "closed\n", "")
+
+
+@needs_linux
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
+def test_a_main_that_hangs_ends_in_time_with_a_sentence(start, signum):
+    main = start("with LastResort('twice', 'late', 0.3): hang()")
+    main.signal(signum)
+    assert main.end() == (128 + signum, "", "seed_rl: late\n")
+
+
+@needs_linux
+@pytest.mark.parametrize("context", ["LastResort('twice', 'late')", "stop_requests('twice')"])
+def test_a_second_signal_ends_a_main_that_hangs(start, context):
+    main = start(f"with {context}: hang()")
+    main.signal_until_the_end(signal.SIGINT)
+    assert main.end() == (128 + signal.SIGINT, "", "seed_rl: twice\n")
+
+
+def test_a_main_that_ends_in_time_is_left_alone(start):
+    main = start("with LastResort('twice', 'late', 3600.0): sleep()")
+    main.signal(signal.SIGTERM)
+    assert main.end() == (128 + signal.SIGTERM, "", "")
+
+
+def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start):
+    main = start(
+        "with stop_requests('twice') as stop:\n"
+        "    for _ in range(3): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    print('ready', flush=True)\n"
+        "    assert stop.wait(60)\n"
+        "return 7"
+    )
+    assert main.end() == (7, "", "")
+
+
+def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):
+    main = start(
+        "with stop_requests('twice'):\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()"
+    )
+    main.signal_until_the_end(signal.SIGTERM)
+    assert main.end() == (128 + signal.SIGTERM, "", "seed_rl: twice\n")
+
+
+def test_a_forked_child_ends_at_sigterm_and_its_parent_plays_on(start):
+    main = start(
+        "print('ready', flush=True)\n"
+        "with LastResort('twice', 'late', 0.0):\n"
+        "    reader, writer = os.pipe()\n"
+        "    child = os.fork()\n"
+        "    if not child:\n"
+        "        os.write(writer, b'x')\n"
+        "        while True: signal.pause()\n"
+        "    os.read(reader, 1)\n"
+        "    os.kill(child, signal.SIGTERM)\n"
+        "    status = os.waitpid(child, 0)[1]\n"
+        "    watch = next(t for t in threading.enumerate() if t.name == 'last-resort')\n"
+        "watch.join()\n"
+        "print(os.WTERMSIG(status))"
+    )
+    assert main.end() == (0, f"{int(signal.SIGTERM)}\n", "")
