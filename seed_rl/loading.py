@@ -2,7 +2,9 @@
 
 import importlib
 import importlib.metadata
-from typing import Any
+from typing import Any, TypeVar
+
+KindT = TypeVar("KindT")
 
 
 def load(location: str) -> Any:
@@ -37,3 +39,24 @@ def load_named(flag: str, name: str, location: str) -> Any:
         return load(location)
     except (ImportError, AttributeError) as error:
         raise ValueError(f"--{flag}={shown} cannot be loaded: {error}.") from error
+
+
+def load_entry(flag: str, name: str, location: str, kind: type[KindT]) -> KindT:
+    """What an entry point of somebody else's package stands for, which must be a `kind`.
+
+    Args:
+      flag: its name, for the sentences.
+      name: the flag's value, and the entry point's name.
+      location: of the entry point, as `module:attribute`.
+      kind: the class that it must be an instance of.
+
+    Raises:
+      ValueError: it cannot be loaded, or is of another kind; one sentence.
+    """
+    found = load_named(flag, name, location)
+    if not isinstance(found, kind):
+        raise ValueError(
+            f"--{flag}={name} is {location}, which is no {kind.__module__}.{kind.__name__}; its package must "
+            "name one in its entry point."
+        )
+    return found

@@ -6,7 +6,7 @@ algorithm's name and is an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from seed_rl.loading import entry_points, load_named
+from seed_rl.loading import entry_points, load_entry, load_named
 from seed_rl.options import Options
 from seed_rl.types import EnvironmentSpec
 
@@ -89,10 +89,4 @@ def _entry(name: str) -> AlgorithmEntry:
     installed = entry_points(_ENTRY_POINTS)
     if name not in installed:
         raise ValueError(f"--agent={name} is not valid; choose one of: {', '.join(names())}.")
-    found = load_named("agent", name, installed[name])
-    if not isinstance(found, AlgorithmEntry):
-        raise ValueError(
-            f"--agent={name} is {installed[name]}, which is no seed_rl.algorithms.registry.AlgorithmEntry; "
-            "its package must name one in its entry point."
-        )
-    return found
+    return load_entry("agent", name, installed[name], AlgorithmEntry)

@@ -6,7 +6,7 @@ suite's name and is a `Suite`: `pong2000 = "their_package.module:SUITE"`.
 
 from seed_rl.environments.base import Suite
 from seed_rl.environments.nearest import nearest
-from seed_rl.loading import entry_points, load, load_named
+from seed_rl.loading import entry_points, load, load_entry
 
 # Their modules can be imported where the engine is not installed.
 _SUITES = {
@@ -40,10 +40,4 @@ def suite(name: str) -> Suite:
         close = nearest(name, names(), count=1)
         hint = f" (nearest: {close[0]})" if close else ""
         raise ValueError(f"--environment={name} is not valid; choose one of: {', '.join(names())}{hint}.")
-    found = load_named("environment", name, installed[name])
-    if not isinstance(found, Suite):
-        raise ValueError(
-            f"--environment={name} is {installed[name]}, which is no seed_rl.environments.base.Suite; its "
-            "package must name one in its entry point."
-        )
-    return found
+    return load_entry("environment", name, installed[name], Suite)
