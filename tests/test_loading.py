@@ -83,7 +83,7 @@ def test_what_a_flag_names_is_loaded(theirs):
 
 
 def test_an_error_of_the_module_itself_is_its_own(theirs):
-    """It is no mistake of whoever set the flag, and its traceback is needed."""
+    """It is no mistake of the user who set the flag, and its traceback is needed."""
     with pytest.raises(RuntimeError, match="of its own"):
         loading.load_named("thing", "mine", "theirs_failing:THING")
 

@@ -182,7 +182,7 @@ def test_a_limit_in_bytes_below_the_minimum_size_is_said():
 
 
 def test_a_size_that_was_reached_may_be_lost_again():
-    """Frames that compress worse than those before them: fewer fit, and training goes on."""
+    """Frames that compress worse than those before them: fewer fit, and training continues."""
     rng = np.random.default_rng(0)
     replay = make(8, 4, capacity=1000, max_bytes=300_000, min_size=50, replay_ratio=0.5)
     replay.insert([noisy(unroll, 0, rng) for unroll in Streams(1, 8, 4).unrolls(0, 50)])
@@ -304,7 +304,7 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     assert (len(second), second.nbytes) == (len(first), first.nbytes)
     np.testing.assert_allclose(second._tree.get(np.arange(20)) ** 2, np.arange(11, 31))
     filled(second, Streams(1, 4, 2).unrolls(0, 1))
-    batch = second.sample()  # At once: it need not be filled anew.
+    batch = second.sample()  # At once: it need not be filled again.
     assert_genuine(batch.sample, streams.stored, batch.policy_version)
 
     smaller = make(checkpoint=True, capacity=7)

@@ -19,7 +19,7 @@ class Streams:
         self._ids = np.arange(num_envs, dtype=np.int32)
 
     def restart(self, env_id):
-        """The stream breaks off and begins anew, a thousand steps later."""
+        """The stream breaks off and begins again, a thousand steps later."""
         self._store.reset(np.array([env_id]))
         self._step[env_id] += 1000
 

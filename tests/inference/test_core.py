@@ -189,7 +189,7 @@ def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in)
         assert_aligned(unroll, stored)
     first = world.unrolls[0][before]
     assert first.env.observation["step"][0] == back
-    assert first.initial_state["acted"] == back  # The episode goes on.
+    assert first.initial_state["acted"] == back  # The episode continues.
 
 
 @pytest.mark.parametrize(("length", "burn_in"), [(5, 0), (4, 2)])

@@ -47,12 +47,12 @@ class Draws(Policy):
 class Bandit(Algorithm):
     """REINFORCE for a policy that draws. Its loss can go bad on demand."""
 
-    def __init__(self, spoilt_from=10**9):
+    def __init__(self, diverges_from=10**9):
         super().__init__(name="bandit")
         self.unroll, self.experience = UnrollConfig(length=3), FifoConfig(capacity=4)
         self.logits = tf.Variable(tf.zeros([3]))
         self.updates_seen = tf.Variable(0, dtype=tf.int64, trainable=False)
-        self._spoilt_from = spoilt_from
+        self._diverges_from = diverges_from
 
     @property
     def policy(self):
@@ -65,8 +65,8 @@ class Bandit(Algorithm):
     def losses(self, sample):
         log_prob = tf.gather(tf.nn.log_softmax(self.logits), sample.agent.action[:-1])
         loss = -tf.reduce_mean(log_prob * sample.env.reward[1:], axis=0)
-        spoilt = tf.where(self.updates_seen >= self._spoilt_from, np.float32(np.nan), 1.0)
-        return Losses({LOSS: loss * spoilt}, None, {"bandit_figure": tf.reduce_max(self.logits)})
+        diverged = tf.where(self.updates_seen >= self._diverges_from, np.float32(np.nan), 1.0)
+        return Losses({LOSS: loss * diverged}, None, {"bandit_figure": tf.reduce_max(self.logits)})
 
     def after_update(self, iteration):
         self.updates_seen.assign_add(1)
@@ -75,8 +75,8 @@ class Bandit(Algorithm):
 class Replayer(Bandit):
     """The same from replay; finds every unroll a thousand times as important as it first seemed."""
 
-    def __init__(self, spoilt_from=10**9):
-        super().__init__(spoilt_from)
+    def __init__(self, diverges_from=10**9):
+        super().__init__(diverges_from)
         self.experience = ReplayConfig(
             capacity=50,
             min_size=5,
@@ -247,14 +247,14 @@ def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
 
 
 @pytest.mark.parametrize("algorithm_class", [Bandit, Replayer])
-def test_a_spoilt_network_is_never_saved(logdir, algorithm_class):
+def test_a_diverged_network_is_never_saved(logdir, algorithm_class):
     players = Players(f"unix:{logdir.parent}/socket")
-    spoilt = algorithm_class(spoilt_from=6)
+    diverged = algorithm_class(diverges_from=6)
     # Saves after every update and writes no figures: a bad network must be noticed before it is saved.
-    failing = learner(logdir, 10**6, spoilt, save_checkpoint_secs=1e-9, log_period_secs=1e9)
+    failing = learner(logdir, 10**6, diverged, save_checkpoint_secs=1e-9, log_period_secs=1e9)
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
         failing.run(never)
-    assert not np.isfinite(spoilt.logits.numpy()).all()
+    assert not np.isfinite(diverged.logits.numpy()).all()
     assert players.errors == []
     algorithm = algorithm_class()
     following = learner(logdir, 1000, algorithm)
@@ -293,7 +293,7 @@ def test_the_error_that_ended_training_is_the_one_that_is_raised(logdir, monkeyp
     monkeypatch.setattr(InferenceCore, "serve", serve_and_fail)
     players = Players(f"unix:{logdir.parent}/socket")
     with pytest.raises(FloatingPointError):
-        learner(logdir, 400, Bandit(spoilt_from=2)).run(never)
+        learner(logdir, 400, Bandit(diverges_from=2)).run(never)
     monkeypatch.undo()
     assert learner(logdir, 400).run(never)
     assert players.finished()

@@ -1,4 +1,4 @@
-"""A learner that stops or dies and is started again: the same actors come back, and the run goes on."""
+"""A learner that stops or dies and is started again: the same actors come back, and the run resumes."""
 
 import signal
 

@@ -38,7 +38,7 @@ def test_trains_stops_and_goes_on_with_a_full_replay(house):
     run = local_run(house, f"--total_environment_frames={stopped['env_frames'] + 2000}")
     going_on = house.wait_for_metrics(lambda line: line["env_frames"] > stopped["env_frames"], run)
     assert run.end() == 0, run.output
-    assert going_on["replay_size"] == 400  # Not filled anew.
+    assert going_on["replay_size"] == 400  # Not filled again.
     assert house.metrics()[-1]["updates"] > stopped["updates"]
     assert "Training is complete: " in run.last_line
     assert ", in evaluation " in run.last_line

@@ -1,4 +1,4 @@
-"""Actors that come and go while inference goes on: no unroll mixes what two of them said."""
+"""Actors that come and go while inference continues: no unroll mixes the steps of two of them."""
 
 import collections
 import signal
