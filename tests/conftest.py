@@ -1,10 +1,11 @@
-"""The order of the tests, and: with SEED_RL_REQUIRE_SUITES=1 (continuous integration) none may be skipped."""
+"""The tests' order and random seed; SEED_RL_REQUIRE_SUITES=1 (in continuous integration) allows no skips."""
 
 import os
+import sys
 
 import pytest
 
-# What cannot be installed everywhere: a skip is fine if its reason holds one of these.
+# Not everything can be installed everywhere: a skip is fine if its reason contains one of these.
 _MAY_BE_MISSING = ("deepmind_lab", "GPU", "needs Linux")
 
 _STRICT = os.environ.get("SEED_RL_REQUIRE_SUITES") == "1"
@@ -20,10 +21,17 @@ def _refuse_skip(report):
     return report
 
 
+@pytest.fixture(autouse=True)
+def _seeded():
+    """Random weights are the same in every run, in whatever order the tests come."""
+    if keras := sys.modules.get("keras"):
+        keras.utils.set_random_seed(0)
+
+
 def pytest_collection_modifyitems(items):
-    """Files with slow tests come first, so that several processes have something to do until the end."""
+    """Puts files with slow tests first, so that all of several processes are busy until the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)  # In the order of before, but for that.
+    items.sort(key=lambda item: item.path not in slow)  # The order is otherwise unchanged.
 
 
 @pytest.hookimpl(wrapper=True)

@@ -76,7 +76,7 @@ def test_the_network_gets_stacked_images_and_is_learned(module):
 def test_what_it_gives_is_checked(module):
     found = trunk("their_networks:Flat")
     with pytest.raises(
-        ValueError, match=r"--network=Flat gave float32\(1,\); it must give features float32 \[N, F\]"
+        ValueError, match=r"--network=Flat returned float32\(1,\); it must return features, float32 \[N, F\]"
     ):
         found.unroll(*found.example())
 
@@ -86,8 +86,8 @@ def test_what_it_gives_is_checked(module):
     [
         ("nowhere:Class", "--network=nowhere:Class cannot be loaded: No module named 'nowhere'"),
         ("their_networks:Nothing", "cannot be loaded: module 'their_networks' has no attribute 'Nothing'"),
-        ("their_networks:number", "is no class of keras.layers.Layer"),
-        ("means", "--network=means is not valid; write module:Class, or the name of an installed one"),
+        ("their_networks:number", "is not a subclass of keras.layers.Layer"),
+        ("means", "--network=means is not valid; write module:Class, or the name of an installed network"),
     ],
 )
 def test_a_bad_name_is_refused_in_words(module, name, words):
