@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Trains on this machine, from nothing but Python >= 3.10:
+# Trains on this machine; needs only Python 3.10 to 3.13:
 #
 #   ./run_local.sh [environment] [agent] [actors] [environments per actor] [--flags]
 #
-# Without arguments: Pong with V-trace on the preset for a small machine. --help lists the flags.
+# Without arguments: Pong with V-trace, using the preset for small machines. --help lists the flags.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
 setup_venv learner,atari,minatar

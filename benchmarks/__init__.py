@@ -2,11 +2,15 @@
 
 NAME is one of:
 
-* `serving`: actors and inference with a null model, beside a bare gRPC echo of the same bytes;
-* `end_to_end`: a training run, beside the ceiling that its parts, each measured alone, allow;
-* `memory`: resident memory of a long run.
+* `serving`: actors and inference with a null model, compared with a bare gRPC echo of the same bytes;
+* `end_to_end`: a training run, compared with the ceiling set by its parts, each measured alone;
+* `overhead`: what logging, checkpoints and evaluation environments cost a training run;
+* `recall`: what a memory is worth on Recall, for both algorithms;
+* `replay`: memory and speed of replay at the paper's size;
+* `memory`: resident memory of a long run;
+* `bandwidth`: bytes per agent step on the wire.
 
 Each prints tables and, as its last line, one JSON object. They need a clone with the `learner` and `atari`
-extras. Speeds of a shared machine drift, so whatever is compared is measured in turn, round by round: a ratio
-is the median over rounds of what two neighbouring measurements give.
+extras. The speed of a shared machine drifts, so everything that is compared is measured in turn, round by
+round: a ratio is the median over rounds of the ratio of two adjacent measurements.
 """

@@ -1,9 +1,9 @@
-"""Bytes that an agent step of one environment takes on the wire, for each suite.
+"""Bytes on the wire per agent step of one environment, for each suite.
 
-Up: a step's message (`ActRequest`) of 8 environments, serialized, divided by 8; down: the answer. Beside them
-is what the same step would take with a byte for each bool, and besides with all the frames that the suite's
-preset stacks, as actors that stack for themselves send them. A suite that is not installed is named and left
-out.
+Up: the serialized message of a step (`ActRequest`) of 8 environments, divided by 8. Down: the response. For
+comparison: the same step with a byte for each bool, and also with all the frames that the suite's preset
+stacks, which actors that stack frames themselves would send. A suite that is not installed is reported and
+skipped.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class BandwidthBenchmarkConfig(Options):
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Prints the bytes per agent step of each installed suite."""
     parse_options(argv, __doc__ or "", BandwidthBenchmarkConfig)
     rows, figures = [], {}
     for suite, settings, num_frames in _ROWS:
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         try:
             spec = _spec(suite, settings)
         except ImportError as error:
-            print(f"Left out: {name}. {error}", file=sys.stderr)
+            print(f"Skipped: {name}. {error}", file=sys.stderr)
             continue
         figures[name] = _figures(spec, num_frames)
         rows.append([name, *figures[name].values()])
@@ -66,7 +66,7 @@ def main(argv: list[str]) -> int:
 
 
 def _spec(suite: str, settings: dict[str, Any]) -> EnvironmentSpec:
-    if suite == "dmlab":  # Its engine does not install everywhere, and its spec is known without it.
+    if suite == "dmlab":  # Its engine cannot be installed everywhere, and its spec is known without it.
         config = DmlabConfig(**settings)
         frame = ArraySpec((config.height, config.width, 3), "uint8")
         return EnvironmentSpec(frame, ArraySpec((), "int32", (0,), (len(ACTIONS) - 1,)))
@@ -90,7 +90,7 @@ def _figures(spec: EnvironmentSpec, num_frames: int) -> dict[str, Any]:
 
 
 def _up(observation: Any) -> float:
-    """Bytes per environment of a step's message."""
+    """Bytes of a step's message per environment."""
     codec = StepCodec(EnvironmentSpec(observation, ArraySpec((), "int32", (0,), (1,))))
     arrays = [spec.zeros(_NUM_ENVS) for _, spec in flatten_spec(observation)]
     flags = np.zeros(_NUM_ENVS, bool)

@@ -1,4 +1,4 @@
-"""A bare gRPC echo: the same kind of server and client as seed_rl's, raw bytes, nothing behind it."""
+"""A bare gRPC echo: the same kind of server and client as in seed_rl, raw bytes, and no inference."""
 
 import asyncio
 import threading
@@ -14,7 +14,7 @@ from seed_rl.wire.protocol import channel_options
 
 METHOD = "/benchmarks.Echo/Echo"
 
-# As in seed_rl.wire.client and seed_rl.serving.server, but for the limits of messages.
+# As in seed_rl.wire.client and seed_rl.serving.server, except for the limits on message size.
 CHANNEL_OPTIONS = [*channel_options(-1), ("grpc.use_local_subchannel_pool", 1)]
 
 
@@ -25,21 +25,21 @@ def null_spec(size: str) -> EnvironmentSpec:
 
 
 def message_sizes(size: str, envs_per_message: int) -> tuple[int, int]:
-    """Bytes of the records of a step and of the actions that answer it."""
+    """Bytes of a step's records and of the actions in response."""
     spec = null_spec(size)
     record, action = StepCodec(spec).record_bytes, ActionCodec(spec.action).action_bytes
     return record * envs_per_message, action * envs_per_message
 
 
 class EchoServer:
-    """Answers each message with as many bytes as its actions would have, on an event loop in a thread.
+    """Responds to each message with as many bytes as its actions would take; an event loop in its own thread.
 
     Attributes:
-      streams: open now.
+      streams: number of streams that are open now.
     """
 
     def __init__(self, address: str, response: bytes):
-        """Starts listening; `response` answers every message."""
+        """Starts listening; `response` is sent in reply to every message."""
         self.streams = 0
         self._response = response
         self._ended = False
@@ -68,7 +68,7 @@ class EchoServer:
             self.streams -= 1
 
     def stop(self) -> None:
-        """Ends every stream in good order; a second call does nothing."""
+        """Ends every stream cleanly; a second call does nothing."""
         if self._loop.is_closed():
             return
         self._ended = True
@@ -79,11 +79,11 @@ class EchoServer:
         self._loop.close()
 
     async def _end_streams(self) -> None:
-        """Lets every stream end by itself: one that is open while the server stops may end without a word."""
+        """Lets every stream end on its own; one that is open when the server stops may not end cleanly."""
         deadline = self._loop.time() + 3.0
         while self.streams and self._loop.time() < deadline:
             await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)  # What the streams said last is on its way.
+        await asyncio.sleep(0.1)  # The last messages of the streams are still on their way.
 
     def _run(self, coroutine: Any) -> Any:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -1,13 +1,13 @@
-"""Training on Pong, beside the ceiling that its parts, each measured alone, allow.
+"""Training on Pong, compared with the ceiling set by its parts, each measured alone.
 
 The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, frames stacked over 4 agent
 steps; V-trace with T = 20, feed-forward and with an LSTM of 256 units, and R2D2 with an LSTM of 512 units,
-dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. An agent step costs the machine a step
-of an environment, an observation's inference and its share of an update; with the rates of benchmarks.parts,
-taken before and after the run, the ceiling is 1 / (1/environment + 1/inference + 1/training) agent steps/s.
-Goal: at least 0.85 of it.
+dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. An agent step costs the machine an
+environment step, inference for one observation, and its share of an update. With the rates of
+benchmarks.parts, measured before and after the run, the ceiling is
+1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal: at least 0.85 of it.
 
-Flags of local_main may be added (as --name=value) and win over the defaults.
+Flags of local_main may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
@@ -61,21 +61,21 @@ _START_TIMEOUT_SECS = 120.0
 class EndToEndConfig(Options):
     """Settings of the end-to-end benchmark."""
 
-    seconds: float = option(20.0, "Seconds of each run that count.", above=0)
+    seconds: float = option(20.0, "Seconds of each run that are measured.", above=0)
     warm_up_secs: float = option(
-        8.0, "Seconds of each run, from its first update on, that do not.", at_least=0
+        8.0, "Seconds of warm-up of each run after its first update; not measured.", at_least=0
     )
-    part_secs: float = option(4.0, "Seconds that each part is measured for.", above=0)
-    rounds: int = option(2, "Rounds of parts and run in turn.", at_least=1)
+    part_secs: float = option(4.0, "Seconds for which each part is measured.", above=0)
+    rounds: int = option(2, "Rounds, each with the parts and the run in turn.", at_least=1)
     variants: str = option("feed_forward,lstm,r2d2", f"Variants, separated by commas: {', '.join(VARIANTS)}.")
 
     def validate(self) -> None:
-        """Checks the list."""
+        """Checks the variants."""
         check_names("variants", self.variants, tuple(VARIANTS))
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Measures each variant and its parts, and prints the ratios and the memory."""
     config, rest = parse_options(argv, __doc__ or "", EndToEndConfig, pass_through=True)
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
@@ -98,7 +98,7 @@ def main(argv: list[str]) -> int:
 
 
 def _round(config: EndToEndConfig, run_flags: Sequence[str], repeats: int) -> dict[str, Any]:
-    """Parts, run, and parts again, because the machine's speed drifts: figures by plain name."""
+    """Measures parts, run, and parts again, because the machine's speed drifts: figures by name."""
     before = _all_parts(config, run_flags)
     run = _run(config, run_flags)
     after = _all_parts(config, run_flags)
@@ -116,7 +116,7 @@ def _all_parts(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, fl
 
 
 def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
-    """Rates of parts, measured in a process of their own."""
+    """Rates of parts, measured in a separate process."""
     with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
         log = Path(directory) / "log"
         env = ONE_THREAD if names == "environment" else {}
@@ -127,7 +127,7 @@ def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, fl
 
 
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
-    """A run of training: its speed after the warm-up, inference's figures, and memory."""
+    """A training run: its speed after the warm-up, the figures of inference, and memory."""
     run = steady_run(run_flags, config.warm_up_secs, config.seconds)
     names = (
         "inference_latency_p50_ms",
@@ -174,7 +174,7 @@ def _print(config: EndToEndConfig, results: Mapping[str, Any], rest: Sequence[st
 
 
 def _growth(before: float, after: float) -> float:
-    """In percent."""
+    """The growth in percent."""
     return 100 * (after - before) / before
 
 

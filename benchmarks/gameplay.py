@@ -1,7 +1,7 @@
 """Frames of real games, for benchmarks: `python -m benchmarks.gameplay DIRECTORY STEPS GAME[,GAME…]`.
 
-Each game is played by a uniformly random policy, with the environment processing of the paper's Table 9, and
-lands in DIRECTORY/GAME.npz.
+A uniformly random policy plays each game with the environment processing of the paper's Table 9. The
+recording is saved as DIRECTORY/GAME.npz.
 """
 
 import sys
@@ -26,11 +26,11 @@ ATARI_57 = tuple(
     """.split()  # noqa: SIM905
 )
 
-_SECONDS_A_STEP = 0.01  # Patience, not a promise.
+_SECONDS_A_STEP = 0.01  # A generous time-out, not an expected speed.
 
 
 class Recording(NamedTuple):
-    """Agent steps `[N, ...]` of one environment: frames uint8 `[84, 84]`, actions, rewards, first steps."""
+    """Agent steps `[N, ...]` of one environment: frames uint8 `[84, 84]`, actions, rewards, `done`."""
 
     frames: np.ndarray
     action: np.ndarray
@@ -39,7 +39,7 @@ class Recording(NamedTuple):
 
 
 def record(directory: Path, games: list[str], steps: int, processes: int) -> None:
-    """Plays `steps` agent steps of each game, in this many processes of their own."""
+    """Records `steps` agent steps of each game, in this number of child processes."""
     children = [
         module_child(
             "benchmarks.gameplay",
@@ -56,15 +56,15 @@ def record(directory: Path, games: list[str], steps: int, processes: int) -> Non
 
 
 def load(directory: Path, game: str) -> Recording:
-    """What `record` left."""
+    """Loads the recording of a game that `record` saved."""
     with np.load(directory / f"{game}.npz") as arrays:
         return Recording(**arrays)
 
 
 def main(argv: list[str]) -> int:
-    """Plays the games that the command line names."""
+    """Plays and saves the games given on the command line."""
     if len(argv) != 4:
-        raise UsageError("Write: python -m benchmarks.gameplay DIRECTORY STEPS GAME[,GAME…].")
+        raise UsageError("Run it as: python -m benchmarks.gameplay DIRECTORY STEPS GAME[,GAME…].")
     for game in argv[3].split(","):
         recording = _play(game, int(argv[2]))
         np.savez(Path(argv[1]) / f"{game}.npz", **recording._asdict())

@@ -1,4 +1,4 @@
-"""What the benchmarks share: options, child processes and what they use, runs, tables. No TensorFlow."""
+"""Shared by the benchmarks: options, child processes and their CPU use, runs, tables. No TensorFlow."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ _STOP_SECS = 90.0
 
 
 def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
-    """Raises ValueError unless `names`, the value of `--flag`, lists valid names, separated by commas."""
+    """Raises ValueError unless `names`, the value of `--flag`, is a comma-separated list of valid names."""
     if not set(names.split(",")) <= set(valid):
         raise ValueError(f"--{flag}={names} is not valid; choose from: {', '.join(valid)}.")
 
@@ -33,10 +33,10 @@ def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | No
     """A child process that runs `python -m MODULE ARGS`; not started yet.
 
     Args:
-      module: found from the project's root, wherever this process was started.
+      module: found from the project's root, whatever the current directory is.
       *args: the arguments.
       log: where its output goes.
-      env: variables of its environment besides those of this process.
+      env: environment variables, in addition to those of this process.
     """
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     variables = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1", **(env or {})}
@@ -45,7 +45,7 @@ def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | No
 
 @contextlib.contextmanager
 def running(children: Sequence[Child]) -> Iterator[None]:
-    """Starts the children and, at the end, kills what is left of them."""
+    """Starts the children, and kills those that still run at the end."""
     watch = Watch()
     try:
         for child in children:
@@ -61,8 +61,8 @@ def wait_until(
     """Waits for a condition.
 
     Args:
-      condition: looked at again and again.
-      children: what must keep running meanwhile.
+      condition: polled until it holds.
+      children: processes that must not fail meanwhile.
       timeout_secs: longest wait.
       what: the condition in words, for the errors.
 
@@ -82,7 +82,7 @@ def wait_until(
 
 
 def finish(children: Sequence[Child], timeout_secs: float) -> None:
-    """Waits for children to end well.
+    """Waits until all children have exited with 0.
 
     Raises:
       RuntimeError: one failed.
@@ -94,7 +94,7 @@ def finish(children: Sequence[Child], timeout_secs: float) -> None:
 
 
 def end(children: Sequence[Child], grace_secs: float) -> None:
-    """Asks children to end (SIGTERM), and kills those that do not.
+    """Sends SIGTERM to the children, and kills those that do not end.
 
     Raises:
       TimeoutError: one had to be killed.
@@ -113,7 +113,7 @@ def _log_end(child: Process) -> str:
 
 
 class CpuUse:
-    """CPU seconds of processes from now on, by name."""
+    """Measures the CPU use of processes from now on, by name."""
 
     def __init__(self, pids: Mapping[str, int]):
         """Starts counting; `pids` by name."""
@@ -122,7 +122,7 @@ class CpuUse:
         self._before = self._seconds()
 
     def take(self) -> dict[str, float]:
-        """Cores that each process kept busy, on average."""
+        """The average number of cores that each process kept busy."""
         elapsed = time.monotonic() - self._started
         return {name: (now - self._before[name]) / elapsed for name, now in self._seconds().items()}
 
@@ -163,11 +163,11 @@ class LocalRun:
             self._directory.cleanup()
 
     def wait_until(self, condition: Callable[[], bool], timeout_secs: float, what: str) -> None:
-        """As the function of this name; the run itself must continue."""
+        """Like the function `wait_until`; the run must not fail meanwhile."""
         wait_until(condition, [self._child], timeout_secs, what)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures so far, a dict per period; none before the first update."""
+        """The figures so far, one dict per period; none before the first update."""
         return [line for line in read_metrics(self.logdir) if line["updates"] > 0]
 
     def memory_mib(self) -> dict[str, float]:
@@ -184,12 +184,12 @@ class LocalRun:
 
 
 class SteadyRun(NamedTuple):
-    """What a run did after its warm-up.
+    """The measured part of a run, after its warm-up.
 
     Attributes:
       first: the figures of the period that ended with the warm-up.
       last: those of the last period.
-      memory_mib: at these two times, by process.
+      memory_mib: resident memory at these two times, by process.
     """
 
     first: dict[str, Any]
@@ -204,7 +204,7 @@ class SteadyRun(NamedTuple):
 
 
 def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) -> SteadyRun:
-    """Runs training, lets it warm up from its first update on, and measures so many seconds of it."""
+    """Runs training, lets it warm up after its first update, and measures the given number of seconds."""
     with LocalRun(run_flags) as run:
         run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
         warm = run.metrics()[0]["seconds"] + warm_up_secs
@@ -224,7 +224,7 @@ def _role(command: Sequence[str]) -> str | None:
 
 
 def read_metrics(logdir: Path) -> list[dict[str, Any]]:
-    """The figures of a run, a dict per period; empty while there are none."""
+    """The figures of a run, one dict per period; empty while there are none."""
     try:
         return read_periods(logdir)
     except ValueError:
@@ -237,7 +237,7 @@ def medians(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table; numbers are rounded and stand on the right."""
+    """Prints a table; numbers are rounded and right-aligned."""
     cells = [[_cell(value) for value in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
     print(f"\n{title}\n")
@@ -256,7 +256,7 @@ def _cell(value: Any) -> str:
 
 
 def print_result(result: Mapping[str, Any]) -> None:
-    """Prints the last line: one JSON object, its numbers rounded to what they are worth."""
+    """Prints the last line: one JSON object, with numbers rounded to three decimals."""
 
     def rounded(value: Any) -> Any:
         if isinstance(value, Mapping):

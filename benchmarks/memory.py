@@ -1,8 +1,9 @@
 """Resident memory of a long run: flat after the warm-up, or growing?
 
-Runs the preset for a small machine (Pong, V-trace) and looks at the learner and every actor, or reads what
-the learner of another run wrote of itself (--run=LOGDIR). Growth is the mean of the last quarter against that
-of the second quarter. Flags of local_main may be added (as --name=value) and win over the preset.
+Runs the preset for small machines (Pong, V-trace) and samples the memory of the learner and every actor, or
+reads the memory that the learner of another run logged (--run=LOGDIR). Growth compares the mean of the last
+quarter with that of the second quarter. Flags of local_main may be added (as --name=value) and override the
+preset.
 """
 
 import dataclasses
@@ -28,21 +29,21 @@ Samples: TypeAlias = list[tuple[float, dict[str, float]]]
 class MemoryConfig(Options):
     """Settings of the memory benchmark."""
 
-    minutes: float = option(30.0, "Minutes of the run, from its first update on.", above=0)
-    period_secs: float = option(10.0, "Seconds between two looks at the processes.", above=0)
-    row_minutes: float = option(5.0, "Minutes that a row of the table stands for.", above=0)
+    minutes: float = option(30.0, "Minutes of the run, after its first update.", above=0)
+    period_secs: float = option(10.0, "Seconds between two samples of the processes.", above=0)
+    row_minutes: float = option(5.0, "Minutes that a row of the table covers.", above=0)
     run: str | None = option(None, "Run directory to read instead of running.")
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Samples or reads the memory of a run, and prints it and its growth."""
     config, rest = parse_options(argv, __doc__ or "", MemoryConfig, pass_through=True)
     if config.run is not None and rest:
-        raise UsageError(f"With --run there is nothing to run with {rest[0]}; leave it out.")
+        raise UsageError(f"--run reads the figures of another run; leave out {rest[0]}.")
     samples = _sample(config, rest) if config.run is None else _read(Path(config.run))
     names = [name for name in samples[0][1] if all(name in mib for _, mib in samples)]
     if not names:
-        raise RuntimeError("Every process was restarted within the run; its memory cannot be compared.")
+        raise RuntimeError("Every process was restarted during the run, so its memory cannot be compared.")
     _print_rows(config, names, samples)
     growth = {name: _growth([(seconds, mib[name]) for seconds, mib in samples]) for name in names}
     rows = [[name, *(float(value) for value in figures.values())] for name, figures in growth.items()]
@@ -72,16 +73,16 @@ def _sample(config: MemoryConfig, rest: Sequence[str]) -> Samples:
         while (now := time.monotonic() - start) <= 60 * config.minutes:
             samples.append((now, run.memory_mib()))
             due = start + len(samples) * config.period_secs
-            run.wait_until(lambda due=due: time.monotonic() >= due, config.period_secs + 60, "next look")
+            run.wait_until(lambda due=due: time.monotonic() >= due, config.period_secs + 60, "next sample")
             print(f"{now / 60:.1f} of {config.minutes:g} minutes", end="\r", file=sys.stderr, flush=True)
     return samples
 
 
 def _read(logdir: Path) -> Samples:
-    """What the learner of a run wrote of itself."""
+    """Reads the memory that the learner of a run logged."""
     lines = read_metrics(logdir)
     if not lines:
-        raise UsageError(f"--run={logdir} holds no metrics.jsonl with figures; name a run directory.")
+        raise UsageError(f"--run={logdir} has no metrics.jsonl with figures; name a run directory.")
     return [(line["seconds"], {"learner": line["learner_memory_mib"]}) for line in lines]
 
 
@@ -94,17 +95,17 @@ def _print_rows(config: MemoryConfig, names: Sequence[str], samples: Samples) ->
         + [statistics.fmean(mib[name] for mib in members) for name in names]
         for index, members in sorted(bins.items())
     ]
-    print_table("Resident memory, MiB, mean of each stretch", ["minutes", *names], rows)
+    print_table("Resident memory, MiB, mean of each period", ["minutes", *names], rows)
 
 
 def _growth(series: Sequence[tuple[float, float]]) -> dict[str, Any]:
-    """From the second quarter of the time to the last."""
+    """Compares the means of the second and the last quarter of the time."""
     start, length = series[0][0], series[-1][0] - series[0][0]
     quarters: list[list[float]] = [[], [], [], []]
     for seconds, mib in series:
         quarters[min(3, int(4 * (seconds - start) / length)) if length else 3].append(mib)
     if not quarters[1] or not quarters[3]:
-        raise UsageError("There are too few figures to compare quarters of the run; it must be longer.")
+        raise UsageError("There are too few figures to compare quarters of the run; use a longer run.")
     before, after = statistics.fmean(quarters[1]), statistics.fmean(quarters[3])
     return {
         "second_quarter_mib": before,

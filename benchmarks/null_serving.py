@@ -17,26 +17,26 @@ from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 
 
 class NullPolicy(Policy):
-    """Answers zeros."""
+    """Always chooses the zero action."""
 
     def __init__(self, action: ArraySpec):
-        """Makes a policy for actions of this spec."""
+        """Creates a policy for actions of this spec."""
         super().__init__(name="null_policy")
         self._action = action
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """None."""
+        """Returns the empty state: there is no recurrence."""
         del batch_size
         return ()
 
     def act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
-        """Action 0 for everybody; see `Policy.act`."""
+        """Returns action 0 for every environment; see `Policy.act`."""
         del prev_action, env
         return AgentOutput(
             tf.zeros([tf.shape(env_ids)[0], *self._action.shape], self._action.dtype), {}
@@ -44,13 +44,13 @@ class NullPolicy(Policy):
 
 
 class NullServing:
-    """Everything of a learner between the wire and the experience.
+    """The part of a learner between the wire and the experience.
 
-    Unrolls are cut as R2D2's and go to replay, or as V-trace's and are thrown away where they would go
+    Unrolls are cut as in R2D2 and go to replay, or as in V-trace and are discarded where they would go
     through a queue.
 
     Attributes:
-      streams: opened so far.
+      streams: number of streams opened so far.
     """
 
     def __init__(
@@ -66,21 +66,21 @@ class NullServing:
 
         Args:
           address: where to listen.
-          size: of the observations, one of `null_suite.SIZES`.
+          size: size of the observations, one of `null_suite.SIZES`.
           num_envs: environments over all clients.
           envs_per_message: environments in a message.
           inference_batch_size: most environments in an inference call.
           replay: whether unrolls go to replay.
         """
         spec = null_spec(size)
-        identity = EnvironmentIdentity("null", NullConfig(size=size).to_dict(), spec)
+        environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
         insert = _replay(unroll).insert if replay else _discard
         self._core = InferenceCore(NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: 0)
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
         self.streams = 0
         self._server = InferenceServer(
-            address, identity, num_envs, self._batcher, envs_per_message, on_lease=self._count_stream
+            address, environment, num_envs, self._batcher, envs_per_message, on_lease=self._count_stream
         )
         self._thread = threading.Thread(
             target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
@@ -92,7 +92,7 @@ class NullServing:
         self.streams += 1
 
     def inference_figures(self) -> dict[str, float]:
-        """What the inference core says since it was last asked."""
+        """The figures of the inference core since the last call."""
         return self._core.figures.take()
 
     def stop(self) -> None:
@@ -104,7 +104,7 @@ class NullServing:
 
 def _replay(unroll: UnrollConfig) -> Experience:
     # Nothing is drawn, so nothing may wait: the minimum size is never reached.
-    config = ReplayConfig(1000, 1001, 0.75, 0.9, 0.6)
+    config = ReplayConfig(replay_buffer_size=1000, replay_ratio=1e-9)
     return config.make(64, unroll, lambda unrolls: np.ones(len(unrolls)), seed=0)
 
 

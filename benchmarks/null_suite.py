@@ -1,4 +1,4 @@
-"""Environments that cost nothing, and a record of how long their actions took to come. No TensorFlow."""
+"""Environments that cost nothing, and a record of how long their actions took to arrive. No TensorFlow."""
 
 import dataclasses
 import functools
@@ -20,7 +20,7 @@ _SPACES: dict[str, spaces.Box] = {
 }
 SIZES = tuple(_SPACES)
 
-# All environments of a process share their observation: an emulator's would be fresh in the cache too.
+# All environments of a process share one observation: an emulator's would also be in the CPU cache.
 _OBSERVATIONS = {size: np.ones(space.shape, space.dtype) for size, space in _SPACES.items()}
 
 
@@ -41,11 +41,11 @@ class RoundTrips:
         self._trips: list[tuple[float, float]] = []
 
     def asked(self, stream: int) -> None:
-        """A stream sends a message."""
+        """Records that a stream sends a message."""
         self._asked[stream] = time.monotonic()
 
     def answered(self, stream: int) -> None:
-        """A stream got its answer."""
+        """Records that a stream got its response."""
         asked = self._asked.pop(stream, None)
         if asked is not None:
             now = time.monotonic()
@@ -57,14 +57,14 @@ class RoundTrips:
 
 
 class NullEnvironment(gymnasium.Env):
-    """Always the same observation, no reward, no end.
+    """Always the same observation, no reward, no episode end.
 
-    The first environment of a group is stepped as soon as the group's actions are there, and the last one
-    just before the group's next message: between them they see the whole round trip.
+    The first environment of a group is stepped as soon as the group's actions have arrived, and the last one
+    just before the group's next message is sent: together they time the whole round trip.
     """
 
     def __init__(self, size: str, trips: RoundTrips, stream: int, is_first: bool, is_last: bool):
-        """Makes an environment.
+        """Creates an environment.
 
         Args:
           size: one of SIZES.

@@ -1,4 +1,4 @@
-"""The reference that replay is measured against: a ring of plain NumPy arrays, every sequence whole."""
+"""The reference for replay: a ring of plain NumPy arrays that stores every sequence in full."""
 
 import threading
 from typing import Any
@@ -13,10 +13,10 @@ from seed_rl.types import Sample, Unroll
 
 
 class NumpyRing(Experience):
-    """Prioritized replay without compression and without sharing: one array `[capacity, S, ...]` a leaf."""
+    """Prioritized replay without compression or sharing: one array `[capacity, S, ...]` per leaf."""
 
     def __init__(self, capacity: int, batch_size: int, replay_ratio: float):
-        """Allocates at the first unroll."""
+        """Creates an empty ring; the arrays are allocated at the first unroll."""
         self._capacity, self._batch_size = capacity, batch_size
         self._tree, self._limiter = SumTree(capacity), RateLimiter(replay_ratio, batch_size, 1)
         self._random = np.random.default_rng(0)
@@ -24,7 +24,7 @@ class NumpyRing(Experience):
         self._next, self._closed, self._changed = 0, False, threading.Condition()
 
     def insert(self, unrolls: list[Unroll]) -> None:
-        """Copies each into a row."""
+        """Copies each unroll into a row."""
         for unroll in unrolls:
             parts = (unroll.prev_action, unroll.env, unroll.agent, unroll.initial_state)
             if self._rows is None:
@@ -47,7 +47,7 @@ class NumpyRing(Experience):
             return self._limiter.may_sample()
 
     def sample(self) -> Batch:
-        """Gathers rows and makes them time-major."""
+        """Draws a batch, gathers its rows and makes them time-major."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
             if self._closed:
@@ -64,16 +64,16 @@ class NumpyRing(Experience):
         return Batch(Sample(*steps, state, weight), np.zeros(self._batch_size, np.int64), indices)
 
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:
-        """Sets them."""
+        """Sets the priorities of the rows of a batch."""
         with self._changed:
             self._tree.set(handle, priorities)
 
     def figures(self) -> dict[str, float]:
-        """None."""
+        """The ring has no figures."""
         return {}
 
     def close(self) -> None:
-        """Ends every wait."""
+        """Ends all waiting, in `insert` and in `sample`, with ClosedError."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

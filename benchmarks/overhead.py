@@ -1,12 +1,13 @@
-"""What logging, checkpoints and evaluation environments cost a training run: the same run with and without.
+"""The cost of logging, checkpoints and evaluation environments: the same run with and without them.
 
-* `logging`: V-trace on Pong with metrics and TensorBoard scalars every second and a checkpoint every 10 s (by
-  default 10 and 600), beside metrics every 10 s and no checkpoint.
-* `evaluation`: R2D2 on Pong with 20 environments that train and 4 that evaluate, beside 20 that train. Frames
-  are those of training, and training bounds the speed (replay ratio 4, as in the preset).
+* `logging`: V-trace on Pong with metrics and TensorBoard scalars every second and a checkpoint every 10 s
+  (the defaults are 10 and 600 s), compared with metrics every 10 s and no checkpoint.
+* `evaluation`: R2D2 on Pong with 20 environments that train and 4 that evaluate, compared with just the 20
+  that train. Only training frames count, and training limits the speed (replay ratio 4, as in the preset).
 
-Each pair runs in turn, round after round, because the machine's speed drifts. Goal: at least 0.97.
-Flags of local_main may be added (as --name=value) and win over the defaults.
+The runs of a pair alternate, round by round, because the machine's speed drifts. Goal: at least 0.97.
+
+Flags of local_main may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ _PONG = {
     "vtrace": f"--flagfile={configs_directory()}/atari_vtrace_small.flags",
     "r2d2": f"--flagfile={configs_directory()}/atari_r2d2_pong_small.flags",
 }
-# For each variant the run with and the run without.
+# For each variant, the flags of the run with it and of the run without it.
 VARIANTS = {
     "logging": (
         (_PONG["vtrace"], "--log_period_secs=1", "--save_checkpoint_secs=10"),
@@ -55,20 +56,20 @@ VARIANTS = {
 class OverheadConfig(Options):
     """Settings of the overhead benchmark."""
 
-    seconds: float = option(30.0, "Seconds of each run that count.", above=0)
+    seconds: float = option(30.0, "Seconds of each run that are measured.", above=0)
     warm_up_secs: float = option(
-        10.0, "Seconds of each run, from its first update on, that do not.", at_least=0
+        10.0, "Seconds of warm-up of each run after its first update; not measured.", at_least=0
     )
-    rounds: int = option(3, "Rounds of both runs in turn.", at_least=1)
+    rounds: int = option(3, "Rounds, each with both runs in turn.", at_least=1)
     variants: str = option(",".join(VARIANTS), f"Variants, separated by commas: {', '.join(VARIANTS)}.")
 
     def validate(self) -> None:
-        """Checks the list."""
+        """Checks the variants."""
         check_names("variants", self.variants, tuple(VARIANTS))
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Runs each variant with and without its cost, and prints the ratios of their speeds."""
     config, rest = parse_options(argv, __doc__ or "", OverheadConfig, pass_through=True)
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
@@ -82,7 +83,7 @@ def main(argv: list[str]) -> int:
         results[variant] |= {"ratio": statistics.median(ratios), "ratios": ratios}
         print(f"{variant}: {results[variant]['ratio']:.3f}", file=sys.stderr, flush=True)
     rows = [[name, r["with"], r["without"], r["ratio"]] for name, r in results.items()]
-    title = f"Frames/s of training with and without, medians of {config.rounds} rounds"
+    title = f"Training frames/s with and without, medians of {config.rounds} rounds"
     print_table(title, ["variant", "with", "without", "ratio"], rows)
     ratios_by_variant = {name: result["ratio"] for name, result in results.items()}
     print_result({"benchmark": "overhead", "goal": GOAL, "ratios": ratios_by_variant, "figures": results})

@@ -1,14 +1,14 @@
-"""The parts of a run, each alone: `python -m benchmarks.parts SECONDS PART[,PART] FLAGS OF LOCAL_MAIN`.
+"""The parts of a run, each alone: `python -m benchmarks.parts SECONDS PART[,PART] FLAGS_OF_LOCAL_MAIN`.
 
-Prints one JSON object with the agent steps/s of each part, the whole machine to itself:
+Prints one JSON object with the agent steps/s of each part when it has the whole machine to itself:
 
-* `environment`: as many processes as the run has actors step their environments with random actions;
+* `environment`: one process per actor of the run, stepping its environments with random actions;
 * `inference`: `EnvTable.act` on batches of --inference_batch_size;
-* `training`: `Trainer.update` on batches of --batch_size unrolls: the agent steps whose experience it can
-  take in, each of which it trains on --passes or --replay_ratio times; an update counts B x T.
+* `training`: `Trainer.update` on batches of --batch_size unrolls. An update processes B x T agent steps; the
+  rate counts new agent steps, each of which is trained on --passes or --replay_ratio times.
 
-Inference and training take the threads that TensorFlow chooses (all cores), whatever the flags say: the
-ceiling must not fall when a run's thread counts do. TensorFlow is imported only for those two.
+Inference and training use TensorFlow's default number of threads (all cores), whatever the flags are: lower
+thread counts of a run must not lower the ceiling. TensorFlow is imported only for these two.
 """
 
 import multiprocessing
@@ -40,9 +40,9 @@ _WARM_UP_CALLS = 3
 
 
 def main(argv: list[str]) -> int:
-    """Measures the parts that the command line names."""
+    """Measures the parts given on the command line."""
     if len(argv) < 3 or not set(argv[2].split(",")) <= set(PARTS):
-        raise UsageError(f"Write: python -m benchmarks.parts SECONDS {','.join(PARTS)} FLAGS.")
+        raise UsageError(f"Run it as: python -m benchmarks.parts SECONDS {','.join(PARTS)} FLAGS.")
     seconds, names = float(argv[1]), argv[2].split(",")
     line = parse_local([argv[0], *argv[3:]], __doc__ or "")
     rates = {}
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def _calls_per_second(call: Callable[[], Any], seconds: float) -> float:
-    """How often a call can be made, after a few that do not count."""
+    """Calls per second, measured after a few warm-up calls."""
     for _ in range(_WARM_UP_CALLS):
         call()
     count, start = 0, time.monotonic()
@@ -70,7 +70,7 @@ def _calls_per_second(call: Callable[[], Any], seconds: float) -> float:
 
 
 class _Environments(NamedTuple):
-    """What an environment process needs; it goes to a fresh process."""
+    """The arguments of an environment process, which is newly spawned."""
 
     suite: str
     config: EnvironmentConfig
@@ -125,7 +125,7 @@ class _LearnerParts:
     """Inference and training of the run that a command line describes."""
 
     def __init__(self, line: CommandLine):
-        """Imports TensorFlow and makes the algorithm."""
+        """Creates the algorithm."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         local = line.read(LocalConfig)
         self._num_envs = local.num_actors * local.env_batch_size
@@ -157,7 +157,7 @@ class _LearnerParts:
         return batch * _calls_per_second(act, seconds)
 
     def training_rate(self, seconds: float) -> float:
-        """Agent steps/s that training can take in."""
+        """New agent steps/s that training can process."""
         from seed_rl.training.trainer import Trainer
 
         trainer, sample = Trainer(self._algorithm, self._config), self._sample()

@@ -1,10 +1,10 @@
-"""Recall at a long delay: what a memory is worth, for both algorithms, with an LSTM and feed-forward.
+"""Recall with a long delay: the value of a memory, for both algorithms, with an LSTM and feed-forward.
 
-Each run is `seed_rl.local_main` on its algorithm's preset for recall, with a delay longer than R2D2's
-burn-in, until its mean return (R2D2: in evaluation) reaches the goal or its frames are over. Chance is 0.5.
-Goal: at least 0.95 with the LSTM, and chance without it.
+Each run is `seed_rl.local_main` with its algorithm's preset for Recall and a delay longer than R2D2's
+burn-in. It ends when its mean return (R2D2: in evaluation) reaches the goal or its frames run out. Chance is
+0.5. Goal: at least 0.95 with the LSTM, and chance without it.
 
-Flags of local_main may be added (as --name=value) and win over the defaults.
+Flags of local_main may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
@@ -35,30 +35,30 @@ class RecallBenchmarkConfig(Options):
     """Settings of the recall benchmark."""
 
     delay: int = option(30, "Agent steps between the cue and the answer.", at_least=1)
-    frames: int = option(500_000, "Most environment frames of a run.", at_least=1)
+    frames: int = option(500_000, "Maximum number of environment frames of a run.", at_least=1)
     variants: str = option(",".join(VARIANTS), f"Variants, separated by commas: {', '.join(VARIANTS)}.")
 
     def validate(self) -> None:
-        """Checks the list."""
+        """Checks the variants."""
         check_names("variants", self.variants, tuple(VARIANTS))
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Runs each variant and prints its mean return."""
     config, rest = parse_options(argv, __doc__ or "", RecallBenchmarkConfig, pass_through=True)
     results = {}
     for variant in config.variants.split(","):
         results[variant] = _run(config, variant, rest)
         print(f"{variant}: {results[variant]['mean_return']:.2f}", file=sys.stderr, flush=True)
     rows = [[variant, *figures.values()] for variant, figures in results.items()]
-    title = f"Recall with a delay of {config.delay} agent steps; R2D2's return is that of evaluation"
+    title = f"Recall with a delay of {config.delay} agent steps; R2D2's return is from evaluation"
     print_table(title, ["variant", "mean return", "frames", "seconds"], rows)
     print_result({"benchmark": "recall", "goal": GOAL, "delay": config.delay, "figures": results})
     return 0
 
 
 def _run(config: RecallBenchmarkConfig, variant: str, rest: list[str]) -> dict[str, Any]:
-    """The last figures of a run."""
+    """Runs a variant; returns its last mean return, with frames and seconds."""
     agent, memory = variant.split("_", 1)
     flags = [
         f"--flagfile={configs_directory() / f'recall_{agent}_small.flags'}",
@@ -80,7 +80,7 @@ def _ended(run: LocalRun, name: str, frames: int) -> bool:
     periods = run.metrics()
     if not periods:
         return False
-    # A few episodes may all be good by chance.
+    # The first few episodes may all be good by chance.
     solved = any(p.get(name, 0) >= GOAL and p["episodes"] >= _FEWEST_EPISODES for p in periods)
     return solved or periods[-1]["env_frames"] >= frames
 

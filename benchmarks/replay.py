@@ -1,18 +1,18 @@
-"""Replay at the paper's size: what it takes of memory, and how fast it is drawn from.
+"""Replay at the paper's size: how much memory it takes, and how fast it can be sampled.
 
-Sequences of 120 transitions (burn-in 40, T = 80) of 84x84 frames, with the recurrent state of an LSTM of 512
-units (random numbers, which do not compress) and the frames that were stacked before.
+Sequences of 120 transitions (burn-in 40, T = 80) with 84x84 frames, the recurrent state of an LSTM of 512
+units (random numbers, which do not compress), and the frames of the stack before the first step.
 
-* Memory: some sequences of each game go into replay, and what it counts (frames, states, actions, tree,
-  tables, Python's overhead) is extrapolated to 100,000 sequences. One game is filled for real and a tenth
-  over, and the count is compared with what the operating system says. Goals: 3 GiB on the median game, 12 GiB
-  on the hardest.
-* Speed: one thread draws batches of 64, decompressed and time-major, and updates their priorities; another
-  inserts at the paper's replay ratio, held by back-pressure. Beside it a ring of uncompressed NumPy arrays
-  with the same tree. Goal: 608 sequences/s, which is what the paper's 8 TPU cores ate.
+* Memory: some sequences of each game go into replay, and the bytes that it counts (frames, states, actions,
+  tree, tables, Python's overhead) are extrapolated to 100,000 sequences. With one game, replay is filled for
+  real and a tenth beyond, and the count is compared with the resident memory that the operating system
+  reports. Goals: 3 GiB on the median game, 12 GiB on the hardest.
+* Speed: one thread draws batches of 64, decompressed and time-major, and updates their priorities. Another
+  inserts at the paper's replay ratio, enforced by back-pressure. The reference is a ring of uncompressed
+  NumPy arrays with the same tree. Goal: 608 sequences/s, which is what the paper's 8 TPU cores consumed.
 
-The frames are real gameplay of a uniformly random policy with the full action set (Table 9's processing),
-recorded first; to fill replay for real a recording is repeated.
+The frames are real gameplay by a uniformly random policy with the full action set (Table 9's processing),
+recorded first. To fill replay for real, the recording is repeated.
 """
 
 import dataclasses
@@ -56,27 +56,27 @@ _GIB = 2**30
 class ReplayBenchmarkConfig(Options):
     """Settings of the replay benchmark."""
 
-    games: str = option("all", "Games that memory is measured for, separated by commas; all: Atari-57.")
-    steps: int = option(4000, "Agent steps of each game that are recorded.", at_least=1000)
+    games: str = option("all", "Games for which memory is measured, separated by commas; all: Atari-57.")
+    steps: int = option(4000, "Agent steps that are recorded of each game.", at_least=1000)
     processes: int = option(2, "Processes that record.", at_least=1)
-    fill_game: str = option("Pong", "Game that replay is filled with for real; empty: none.")
-    fill_sequences: int = option(SEQUENCES, "Sequences that it is filled with.", at_least=1)
+    fill_game: str = option("Pong", "Game with which replay is filled for real; empty: none.")
+    fill_sequences: int = option(SEQUENCES, "Number of sequences with which it is filled.", at_least=1)
     speed_games: str = option(
         "Pong,DemonAttack,YarsRevenge",
-        "Games that speed is measured for, separated by commas: an easy one, the median, the hardest.",
+        "Games for which speed is measured, separated by commas: an easy one, the median, the hardest.",
     )
-    seconds: float = option(10.0, "Seconds of each measurement of speed.", above=0)
-    rounds: int = option(2, "Rounds of replay and NumPy ring in turn.", at_least=1)
+    seconds: float = option(10.0, "Seconds of each speed measurement.", above=0)
+    rounds: int = option(2, "Rounds, each with replay and the NumPy ring in turn.", at_least=1)
 
     def validate(self) -> None:
         """Checks the games."""
         for name in ("games", "fill_game", "speed_games"):
             if wrong := set(filter(None, getattr(self, name).split(","))) - {*ATARI_57, "all"}:
-                raise ValueError(f"--{name}: {', '.join(wrong)} is no game of Atari-57.")
+                raise ValueError(f"--{name}: {', '.join(wrong)} is not in Atari-57; name games such as Pong.")
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Records gameplay, measures the memory and speed of replay, and prints both."""
     config, _ = parse_options(argv, __doc__ or "", ReplayBenchmarkConfig)
     games = list(ATARI_57) if config.games == "all" else config.games.split(",")
     speed_games = list(filter(None, config.speed_games.split(",")))
@@ -107,8 +107,8 @@ def main(argv: list[str]) -> int:
 
 def _make(capacity: int, batch_size: int = BATCH, min_size: int = 1) -> Replay:
     config = ReplayConfig(
-        capacity=capacity,
-        min_size=min_size,
+        replay_buffer_size=capacity,
+        replay_buffer_min_size=min_size,
         replay_ratio=REPLAY_RATIO,
         priority_exponent=0.9,
         importance_sampling_exponent=0.6,
@@ -122,7 +122,7 @@ def _make(capacity: int, batch_size: int = BATCH, min_size: int = 1) -> Replay:
 
 
 def _unrolls(recording: Recording, env_id: int) -> Iterator[Unroll]:
-    """One environment's unrolls without end: the recording from a place of its own, again and again."""
+    """One environment's endless unrolls: the recording over and over, from a start that depends on its id."""
     random = np.random.default_rng(env_id)
     start = 4 + int(random.integers(LENGTH))
     while True:
@@ -144,24 +144,24 @@ def _unroll(recording: Recording, first: int, env_id: int, first_step: int, rand
 
 
 def _extrapolated_bytes(recording: Recording) -> float:
-    """What the paper's number of sequences takes, from as many as the recording has."""
+    """Bytes of the paper's number of sequences, extrapolated from the sequences of the recording."""
     count = (len(recording.frames) - 4 - LENGTH - STORED) // LENGTH
     replay, unrolls = _make(count + 1, min_size=count + 1), _unrolls(recording, 0)
-    replay.insert([next(unrolls)])  # Keeps a prefix of its own, unlike nearly all others.
+    replay.insert([next(unrolls)])  # Stores its own prefix, unlike nearly all others.
     before = replay.nbytes
     replay.insert([next(unrolls) for _ in range(count)])
     return _make(SEQUENCES).nbytes + SEQUENCES * (replay.nbytes - before) / count
 
 
 def _fill(recording: Recording, config: ReplayBenchmarkConfig) -> dict[str, float]:
-    """Fills replay for real and a tenth over, so that the oldest have gone; figures by plain name."""
+    """Fills replay for real and a tenth beyond, so that the oldest are evicted; figures by name."""
     _say(f"filling replay with {config.fill_sequences:,} sequences of {config.fill_game}")
     process, num_envs = psutil.Process(), 128
     rss, start = process.memory_info().rss, time.monotonic()
-    # Nothing is drawn before the minimum size, and nothing waits.
+    # Nothing is drawn before the minimum size, so nothing waits.
     replay = _make(config.fill_sequences, min_size=config.fill_sequences)
     streams = [_unrolls(recording, env_id) for env_id in range(num_envs)]
-    per_batch = math.ceil(BATCH / REPLAY_RATIO)  # Sequences to come in before the next batch may be drawn.
+    per_batch = math.ceil(BATCH / REPLAY_RATIO)  # Sequences to insert before the next batch may be drawn.
     for index in range(config.fill_sequences):
         replay.insert([next(streams[index % num_envs])])
     for index in range(config.fill_sequences // 10):
@@ -181,7 +181,7 @@ def _fill(recording: Recording, config: ReplayBenchmarkConfig) -> dict[str, floa
 
 
 def _speed(recording: Recording, config: ReplayBenchmarkConfig) -> dict[str, float]:
-    """Sequences/s of replay and of the NumPy ring, medians, and what is there for it."""
+    """Sequences/s of replay and of the NumPy ring, medians over rounds, and their ratio."""
     rounds: dict[str, list[float]] = {"replay": [], "ring": []}
     for _ in range(config.rounds):
         capacity = 512
@@ -209,7 +209,7 @@ def _sequences_per_second(experience: Experience, recording: Recording, seconds:
 
 def _insert(experience: Experience, recording: Recording) -> None:
     streams = [_unrolls(recording, env_id) for env_id in range(8)]
-    # Made beforehand, because making them is no part of what is measured.
+    # Created beforehand, because creating them must not be measured.
     unrolls = [[next(stream) for stream in streams] for _ in range(50)]
     try:
         for turn in itertools.cycle(unrolls):
@@ -222,14 +222,14 @@ def _print_memory(memory: dict[str, float]) -> None:
     rows = [[game, gib, gib * _GIB / SEQUENCES / LENGTH] for game, gib in memory.items()]
     rows.sort(key=lambda row: row[1])
     print_table(
-        f"Memory of {SEQUENCES:,} sequences, random policy", ["game", "GiB", "bytes an agent step"], rows
+        f"Memory of {SEQUENCES:,} sequences, random policy", ["game", "GiB", "bytes per agent step"], rows
     )
 
 
 def _print_speed(speed: dict[str, dict[str, float]]) -> None:
     rows = [[game, figures["replay"], figures["ring"], figures["ratio"]] for game, figures in speed.items()]
     title = (
-        f"Sequences/s drawn in batches of {BATCH} while {1 / REPLAY_RATIO:.2f} times as many come in, "
+        f"Sequences/s drawn in batches of {BATCH} while {1 / REPLAY_RATIO:.2f} times as many are inserted, "
         f"{os.cpu_count()} cores"
     )
     print_table(title, ["game", "replay", "uncompressed ring", "ratio"], rows)

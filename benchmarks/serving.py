@@ -1,10 +1,11 @@
-"""Actors and inference with a null model, beside a bare gRPC echo of the same bytes.
+"""Actors and inference with a null model, compared with a bare gRPC echo of the same bytes.
 
 Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
-core (this process), whose policy answers zeros. Its unrolls are thrown away, as if they went through a queue
-(--experience=fifo: V-trace), or go to replay, compressed (--experience=replay: R2D2). The echo has the same
-number of client processes and streams, the same kind of server and clients (asyncio), and messages of the
-same sizes. Beside it is the echo with gRPC's synchronous client, which actors had before.
+core (this process), whose policy always chooses the zero action. Its unrolls are discarded where V-trace
+would put them into a queue (--experience=fifo), or go to replay, compressed, as in R2D2
+(--experience=replay). The echo has the same number of client processes and streams, the same kind of server
+and clients (asyncio), and messages of the same sizes. A second echo uses gRPC's synchronous client, as actors
+did before.
 Goal: at least 0.70 of the echo's messages/s.
 """
 
@@ -50,7 +51,7 @@ class ServingConfig(Options):
 
     seconds: float = option(2.5, "Seconds of each measurement.", above=0)
     warm_up_secs: float = option(1.0, "Seconds before each measurement, with all streams busy.", at_least=0)
-    rounds: int = option(3, "Rounds of echo and serving in turn.", at_least=1)
+    rounds: int = option(3, "Rounds, each with serving and both echoes in turn.", at_least=1)
     actors: int = option(2, "Client processes.", at_least=1)
     streams: int = option(16, "Streams (environment groups) of each client process.", at_least=1)
     batch_messages: int = option(
@@ -58,16 +59,16 @@ class ServingConfig(Options):
         "Messages in a full inference batch; half of all streams lets clients and inference overlap.",
         at_least=1,
     )
-    sizes: str = option("atari,vector", f"Sizes of observations, separated by commas: {', '.join(SIZES)}.")
+    sizes: str = option("atari,vector", f"Observation sizes, separated by commas: {', '.join(SIZES)}.")
     envs_per_message: str = option("1,8,32", "Environments in a message, separated by commas.")
     experience: str = option(
         "fifo",
-        "Where unrolls go: fifo (T = 20, thrown away) or replay (burn-in 40, T = 80).",
+        "Where unrolls go: fifo (T = 20, discarded) or replay (burn-in 40, T = 80).",
         choices=("fifo", "replay"),
     )
 
     def validate(self) -> None:
-        """Checks the lists."""
+        """Checks the lists of sizes and of environments per message."""
         check_names("sizes", self.sizes, SIZES)
         if not all(n.isdigit() and int(n) > 0 for n in self.envs_per_message.split(",")):
             raise ValueError(
@@ -76,19 +77,19 @@ class ServingConfig(Options):
 
 
 class Case(NamedTuple):
-    """What is measured: a size of observations and a number of environments in a message."""
+    """One case of the benchmark: an observation size and a number of environments in a message."""
 
     size: str
     envs: int
 
     @property
     def name(self) -> str:
-        """As the result calls it."""
+        """The name of the case in the result."""
         return f"{self.size}_{self.envs}"
 
 
 def main(argv: list[str]) -> int:
-    """Runs the benchmark."""
+    """Measures every case and prints its ratio to the echo."""
     config, _ = parse_options(argv, __doc__ or "", ServingConfig)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     cases = [
@@ -109,7 +110,7 @@ def main(argv: list[str]) -> int:
 
 
 def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
-    """One measurement: figures by plain name."""
+    """One measurement: figures by name."""
     with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
         address = f"unix:{directory}/socket"
         outputs = [Path(directory) / f"client_{task}.npy" for task in range(config.actors)]
@@ -135,7 +136,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                 wait_until(
                     lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
                 )
-                # The first inference call may take longer than all of the warm-up.
+                # The first inference call may take longer than the whole warm-up.
                 wait_until(lambda: _has_answered(server), clients, _START_TIMEOUT_SECS, "first answer")
                 time.sleep(config.warm_up_secs)
                 pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
@@ -172,7 +173,7 @@ def _has_answered(server: Any) -> bool:
 def _observe(
     config: ServingConfig, server: Any, pids: Mapping[str, int]
 ) -> tuple[dict[str, float], tuple[float, float]]:
-    """Lets it run; the figures that the server has, and the window, in seconds of the monotonic clock."""
+    """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
     inference = getattr(server, "inference_figures", dict)
     inference()
     cpu = CpuUse(pids)
@@ -189,7 +190,7 @@ def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> d
     ended, seconds = trips
     inside = (ended >= window[0]) & (ended < window[1])
     if not inside.any():
-        raise RuntimeError("No message was answered while it was measured; raise --seconds.")
+        raise RuntimeError("No message was answered during the measurement; raise --seconds.")
     rate = float(inside.sum()) / (window[1] - window[0])
     p50, p99 = np.percentile(1e3 * seconds[inside], [50, 99])
     return {
@@ -217,7 +218,7 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
     names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
     names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "client_cores")
     columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
-    columns += ("in server p50", "p99", "cores server", "each client", "serving's ratio to it")
+    columns += ("in server p50", "p99", "cores server", "each client", "serving relative to it")
     rows = []
     for case, result in results.items():
         for kind in KINDS:
@@ -226,7 +227,7 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
             rows.append([case.size, case.envs, kind, *figures, ratio])
     title = (
         f"Serving ({config.experience}): {config.actors} client processes x {config.streams} streams, unix "
-        f"socket, medians of {config.rounds} rounds; p50 and p99 of the round trip as a client sees it"
+        f"socket, medians of {config.rounds} rounds; p50 and p99 of the round trip seen by a client"
     )
     print_table(title, columns, rows)
     ratios = {case.name: result["ratio"] for case, result in results.items()}

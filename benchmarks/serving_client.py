@@ -1,7 +1,7 @@
 """A client process of the serving benchmark: a real actor with null environments, or an echo client.
 
-Each has one message in flight on each of its streams. SIGTERM ends it; it writes its round trips first. No
-TensorFlow.
+Each client has one message in flight on each of its streams. On SIGTERM it saves its round trips and
+exits. No TensorFlow.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ KINDS = ("serving", "echo", "sync_echo")
 class ClientConfig(Options):
     """Settings of a client process."""
 
-    kind: str = option("serving", "What to do.", choices=KINDS)
+    kind: str = option("serving", "Kind of client.", choices=KINDS)
     server_address: str = option("", "Where the server listens.")
     task: int = option(0, "Number of this process, from 0.", at_least=0)
     size: str = option("atari", "Size of an observation.", choices=SIZES)
     envs_per_message: int = option(1, "Environments in a message.", at_least=1)
     streams: int = option(1, "Streams of this process.", at_least=1)
-    output: str = option("", "File that the round trips are written to.")
+    output: str = option("", "File to which the round trips are written.")
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -56,9 +56,9 @@ def main(argv: list[str]) -> NoReturn:
 
 
 def _end(config: ClientConfig, trips: RoundTrips) -> NoReturn:
-    """Writes the round trips and ends the process, in the middle of whatever it does."""
+    """Saves the round trips and ends the process at once."""
     trips.save(Path(config.output))
-    os._exit(0)  # Not through the interpreter's own end, where gRPC's threads may hold it up.
+    os._exit(0)  # Skips the interpreter's shutdown, which gRPC's threads may block.
 
 
 def _act(config: ClientConfig, trips: RoundTrips) -> None:
@@ -79,7 +79,7 @@ def _act(config: ClientConfig, trips: RoundTrips) -> None:
 
 
 async def _echo(config: ClientConfig, trips: RoundTrips) -> None:
-    """An event loop for all streams, as actors have."""
+    """One event loop for all streams, as in an actor."""
     request = bytes(message_sizes(config.size, config.envs_per_message)[0])
     async with grpc.aio.insecure_channel(
         config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression
@@ -99,7 +99,7 @@ async def _echo_stream(number: int, stream: Any, request: bytes, trips: RoundTri
 
 
 def _sync_echo(config: ClientConfig, trips: RoundTrips) -> None:
-    """A thread that serves all streams in turn, with the threads that gRPC's synchronous client adds."""
+    """One thread that goes through all streams in turn, plus the threads of gRPC's synchronous client."""
     request = bytes(message_sizes(config.size, config.envs_per_message)[0])
     channel = grpc.insecure_channel(config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression)
     call = channel.stream_stream(METHOD)
@@ -124,7 +124,7 @@ def _echo_once(
     request: bytes,
     trips: RoundTrips,
 ) -> bool:
-    """Waits for a stream's answer and sends its next message; False when the server has ended."""
+    """Waits for a stream's response and sends its next message; False when the server has ended."""
     if next(responses, None) is None:
         return False
     trips.answered(number)

@@ -3,17 +3,17 @@
 COMMANDS = {
     "local_main": "train on this machine: a learner and its actors with one command",
     "cluster_main": "train on a Ray cluster: the same, spread over its nodes",
-    "evaluate": "play with what a run has learned; scores, JSON, a video",
-    "plot": "draw runs: curves with bands over seeds, sorted sweeps, many games",
+    "evaluate": "evaluate a trained agent: scores, JSON, a video",
+    "plot": "plot runs: curves with bands over seeds, sorted sweeps, many games",
     "sweep": "search over hyperparameters, by random trials on this machine",
     "learner_main": "the learner alone, for actors on other machines",
     "actor_main": "one actor process, for a learner that runs elsewhere",
-    "vertex_main": "a container of a job on Vertex AI, as gcp.submit starts it",
+    "vertex_main": "one container of a Vertex AI job, as gcp.submit starts it",
 }
 
 
 def main() -> None:
-    """Prints one line a command."""
+    """Prints one line per command."""
     print("seed_rl: deep reinforcement learning with central inference. Commands, each with --help:\n")
     for name, text in COMMANDS.items():
         print(f"  python -m seed_rl.{name:<13} {text}")

@@ -27,11 +27,11 @@ from seed_rl.signals import LastResort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 
-# Shorter than a launcher's patience with its actors, so that the sentence still reaches the log.
+# Shorter than a launcher waits for its actors, so that the message still reaches the log.
 _STOP_SECS = 4.0
 _LATE = (
-    f"the actor did not stop within {_STOP_SECS:g} s after the signal and was ended; probably an environment "
-    "hangs."
+    f"the actor did not stop within {_STOP_SECS:g} s after the signal and was ended; an environment "
+    "probably hangs."
 )
 _SECOND = "the actor was ended at once; its environments were not closed."
 

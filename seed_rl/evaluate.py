@@ -1,10 +1,10 @@
-r"""Plays with what a run has learned: prints how well, writes JSON, and records a video if asked.
+r"""Evaluates a run's trained agent: prints its scores, writes JSON, and records a video if asked.
 
 Examples:
   python -m seed_rl.evaluate --logdir=runs/atari_vtrace_Pong --episodes=100
   python -m seed_rl.evaluate --logdir=runs/atari_vtrace_Pong --checkpoint=best --record=pong.mp4
 
-Agent and environment are rebuilt from what the run directory records. Episodes are played by the paper's
+The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
 protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3.
 """
 
@@ -59,7 +59,7 @@ def main(argv: list[str]) -> int:
 
 
 def _load(config: EvaluateConfig) -> _Subject:
-    """Rebuilds what the run directory records; ValueError with one sentence where that fails."""
+    """Rebuilds agent and environment from the run directory; ValueError with one sentence if that fails."""
     if config.logdir is None:
         raise UsageError("No run is chosen; add --logdir=RUN_DIRECTORY.")
     run = record.read(config.logdir)
@@ -106,7 +106,7 @@ def _play(config: EvaluateConfig, subject: _Subject) -> "list[PlayedEpisode]":
 def _report(
     config: EvaluateConfig, subject: _Subject, episodes: "Sequence[PlayedEpisode]", output: Path
 ) -> None:
-    """Prints the table; writes JSON, TensorBoard's page and the video."""
+    """Prints the table; writes the JSON file, the TensorBoard events and the video."""
     from seed_rl.evaluation.board import write_board
     from seed_rl.evaluation.report import summarize, table, write_json
 
@@ -139,7 +139,7 @@ def _report(
 
 
 def _picture(subject: _Subject, episode: "PlayedEpisode") -> Any:
-    """Scenes of an episode for TensorBoard; None where the environment cannot be rendered."""
+    """Scenes of an episode for TensorBoard; None if the environment cannot be rendered."""
     from seed_rl.evaluation.rerun import Rerun
     from seed_rl.evaluation.video import montage
 
@@ -159,7 +159,7 @@ def _record(subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path
     write_video(path, reruns)
     print(f"Video of the best episode and a typical one: {path}")
     if not all(rerun.is_faithful for _, rerun in reruns):
-        print("The environment does not repeat itself with the same seed: the video shows other episodes.")
+        print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Files that are complete or as they were, and files that grow by lines. Needs the standard library only."""
+"""Writes files completely or not at all, and appends lines. Needs only the standard library."""
 
 import contextlib
 import os
@@ -9,13 +9,13 @@ from typing import BinaryIO
 
 @contextlib.contextmanager
 def replacing(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a temporary file beside `path`, and puts it in the place of `path` once it is written completely.
+    """Opens a temporary file beside `path`, and replaces `path` with it once it is complete.
 
-    If anything fails, `path` stays as it was and the temporary file is removed, since a full disk needs its
+    If anything fails, `path` stays as it was and the temporary file is removed, since a full disk needs the
     space.
 
     Raises:
-      OSError: it cannot be written.
+      OSError: the file cannot be written.
     """
     temporary = f"{path}.tmp"
     try:
@@ -34,31 +34,31 @@ def write_atomically(path: Path, text: str) -> None:
     """Writes a text file (UTF-8); see `replacing`.
 
     Raises:
-      OSError: it cannot be written.
+      OSError: the file cannot be written.
     """
     with replacing(path) as file:
         file.write(text.encode())
 
 
 def append_line(path: str | Path, line: str) -> None:
-    """Appends a line (UTF-8) to a file, which is closed again; makes the file where there is none.
+    """Appends a line (UTF-8) to a file and closes it; creates the file if there is none.
 
-    A full disk or a crash may have left an incomplete last line. It gets its line feed first, so that it does
-    not swallow the new line.
+    A full disk or a crash may have left an incomplete last line. It is terminated first, so that the new line
+    does not become part of it.
 
     Args:
       path: the file.
       line: without a line feed.
 
     Raises:
-      OSError: it cannot be written completely.
+      OSError: the line cannot be written completely.
     """
     with open(path, "ab+") as file:
         file.write(b"\n" * _is_torn(file) + line.encode() + b"\n")
 
 
 def _is_torn(file: BinaryIO) -> bool:
-    """Whether a file does not end with a line feed; false for what is no regular file."""
+    """Whether the last line of a file lacks its line feed; false for anything but a regular file."""
     if not file.seek(0, os.SEEK_END):
         return False
     file.seek(-1, os.SEEK_END)

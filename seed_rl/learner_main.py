@@ -31,7 +31,7 @@ from seed_rl.runs import lock, record
 from seed_rl.serving.server import AddressError
 from seed_rl.signals import stop_requests
 from seed_rl.training.guard import UnsavedError
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
@@ -40,7 +40,7 @@ _SECOND = "the learner was ended at once; the run resumes from its last complete
 def main(argv: list[str]) -> int:
     """Runs a learner; returns the exit code, 0 at the end of training and after a stop with a checkpoint.
 
-    It is 1 where the last checkpoint cannot be written.
+    It is 1 if the last checkpoint cannot be written.
     """
     with stop_requests(_SECOND) as stop, contextlib.ExitStack() as until_the_end:
         return _learn(argv, stop.is_set, until_the_end)
@@ -61,16 +61,16 @@ def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: context
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")
-    identity = _identity(line, config)
-    recorded = record.identity(line.environment, environment_config, line.agent, agent_config)
+    environment = _environment(line, config)
+    recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
     with usage_errors():
         record.check(config.logdir, recorded)
         until_the_end.enter_context(lock.held(config.logdir, stopping))
-        record.check(config.logdir, recorded)  # Another learner may have been there meanwhile.
+        record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     with quiet_start():
         everything = {**settings, "environment": recorded["environment"]}
-        learner = _make_learner(line, config, agent_config, identity, security, everything)
+        learner = _make_learner(line, config, agent_config, environment, security, everything)
     if stopping():
         return 0
     with usage_errors():
@@ -85,19 +85,19 @@ def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: context
     return 0
 
 
-def _identity(line: CommandLine, config: LearnerConfig) -> EnvironmentIdentity:
-    """Makes one environment, to see what it is like."""
+def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescription:
+    """Makes one environment to find out its spec."""
     environment_config = line.environment_config()
     with usage_errors():
         spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
-    return EnvironmentIdentity(line.environment, environment_config.to_dict(), spec)
+    return EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
 
 
 def _make_learner(
     line: CommandLine,
     config: LearnerConfig,
     agent_config: Options,
-    identity: EnvironmentIdentity,
+    environment: EnvironmentDescription,
     security: Security,
     settings: dict[str, Any],
 ):
@@ -114,8 +114,8 @@ def _make_learner(
         tf.config.experimental.enable_op_determinism()
     with usage_errors():
         assert line.agent is not None
-        algorithm = algorithms.make(line.agent, agent_config, identity.spec, config.num_envs)
-        return Learner(config, identity, algorithm, settings, security)
+        algorithm = algorithms.make(line.agent, agent_config, environment.spec, config.num_envs)
+        return Learner(config, environment, algorithm, settings, security)
 
 
 if __name__ == "__main__":

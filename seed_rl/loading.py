@@ -1,4 +1,4 @@
-"""Finds what a name stands for, as `package.module:attribute` or as an entry point. Imports no TensorFlow."""
+"""Loads objects by name: `package.module:attribute`, or an entry point. Imports no TensorFlow."""
 
 import importlib
 import importlib.metadata
@@ -8,7 +8,7 @@ KindT = TypeVar("KindT")
 
 
 def load(location: str) -> Any:
-    """What `package.module:attribute` names.
+    """The object that `package.module:attribute` names.
 
     Raises:
       ImportError: there is no such module.
@@ -24,15 +24,15 @@ def entry_points(group: str) -> dict[str, str]:
 
 
 def load_named(flag: str, name: str, location: str) -> Any:
-    """What a flag's value stands for, such as an entry point of somebody else's package.
+    """The object that a flag's value stands for, such as an entry point of a third-party package.
 
     Args:
-      flag: its name, for the sentence.
+      flag: its name, for the error message.
       name: its value.
-      location: what the value stands for, as `module:attribute`.
+      location: of the object, as `module:attribute`.
 
     Raises:
-      ValueError: it cannot be loaded; one sentence.
+      ValueError: the object cannot be loaded; one sentence.
     """
     shown = location if name == location else f"{name} ({location})"
     try:
@@ -42,21 +42,21 @@ def load_named(flag: str, name: str, location: str) -> Any:
 
 
 def load_entry(flag: str, name: str, location: str, kind: type[KindT]) -> KindT:
-    """What an entry point of somebody else's package stands for, which must be a `kind`.
+    """The object that an entry point of a third-party package refers to, which must be a `kind`.
 
     Args:
-      flag: its name, for the sentences.
+      flag: its name, for error messages.
       name: the flag's value, and the entry point's name.
       location: of the entry point, as `module:attribute`.
-      kind: the class that it must be an instance of.
+      kind: the class that the object must be an instance of.
 
     Raises:
-      ValueError: it cannot be loaded, or is of another kind; one sentence.
+      ValueError: the object cannot be loaded, or is of another kind; one sentence.
     """
     found = load_named(flag, name, location)
     if not isinstance(found, kind):
         raise ValueError(
-            f"--{flag}={name} is {location}, which is no {kind.__module__}.{kind.__name__}; its package must "
-            "name one in its entry point."
+            f"--{flag}={name} is {location}, which is not a {kind.__module__}.{kind.__name__}; change the "
+            "package's entry point to name one."
         )
     return found

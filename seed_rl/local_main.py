@@ -1,4 +1,4 @@
-"""Trains on this machine with one command: a learner and its actors, stopped and resumed with Ctrl-C.
+"""Trains on this machine with one command: a learner and its actors, in a run that can stop and resume.
 
 Imports no TensorFlow; the learner process does.
 """
@@ -21,8 +21,8 @@ Examples:
   python -m seed_rl.local_main atari vtrace 2 24 --game=Breakout --total_environment_frames=20000000
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
-Without arguments it trains Pong with V-trace on the preset for a small machine. Ctrl-C stops it
-with a checkpoint; the same command resumes the run. Flags win over the preset.
+Without arguments it trains Pong with V-trace, using the preset for a small machine. Ctrl-C stops
+it with a checkpoint; the same command resumes the run. Flags override the preset.
 """
 
 

@@ -1,4 +1,4 @@
-"""Lines for people on standard error, where trouble with the terminal ends nothing."""
+"""Messages to the user on standard error; a terminal that fails does not end the process."""
 
 import contextlib
 import os
@@ -7,34 +7,34 @@ from typing import TextIO
 
 
 def say(text: str) -> None:
-    """Writes `seed_rl: TEXT` on standard error, on a terminal in the place of a progress bar."""
+    """Writes `seed_rl: TEXT` to standard error; on a terminal it replaces a progress bar."""
     stream = sys.stderr
     try:
         start = "\r\x1b[K" if stream.isatty() else ""
         print(f"{start}seed_rl: {text}", file=stream, flush=True)
     except OSError:
         discard(stream)
-    except (ValueError, AttributeError):  # It is closed, or there is none.
+    except (ValueError, AttributeError):  # Standard error is closed, or there is none.
         pass
 
 
 def warn(text: str) -> None:
-    """Writes `seed_rl: warning: TEXT`; otherwise as `say`."""
+    """Writes `seed_rl: warning: TEXT`; otherwise like `say`."""
     say(f"warning: {text}")
 
 
 def complain(text: str) -> None:
-    """Writes `seed_rl: error: TEXT`; otherwise as `say`."""
+    """Writes `seed_rl: error: TEXT`; otherwise like `say`."""
     say(f"error: {text}")
 
 
 def discard(stream: TextIO) -> None:
-    """Sends whatever else is written to a stream to nowhere.
+    """Discards everything that a stream has not written yet, and all that is written to it later.
 
-    For a stream that has failed. What is left in its buffer would fail again at the process's exit, and so
-    change its exit code.
+    Use it for a stream that has failed: the rest of its buffer would fail again when the process exits, and
+    so change its exit code.
     """
-    with contextlib.suppress(OSError, ValueError):  # A stream without a file of its own needs no more.
+    with contextlib.suppress(OSError, ValueError):  # A stream without a file needs nothing.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
             os.dup2(nowhere, stream.fileno())

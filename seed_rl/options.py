@@ -1,8 +1,8 @@
 """Options: frozen, validated configuration dataclasses whose fields carry their own help.
 
-A field is written once, `learning_rate: float = option(6e-4, "...", above=0)`; the flags at the edge, the
-validation and the run directory's record are all derived from it. Settings of one thing that several share
-are a `part`: an algorithm's settings have a network's and an experience's.
+A field is declared once, `learning_rate: float = option(6e-4, "...", above=0)`; its flag, its validation and
+its entry in the run directory's record are all derived from that. Settings that several configurations share
+are a `part`: an algorithm's settings include those of a network and of a kind of experience.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ def option(
     above: float | None = None,
     is_plumbing: bool = False,
 ) -> Any:
-    """A dataclass field with a help text (say the unit) and limits that `Options` checks.
+    """A dataclass field with a help text and limits that `Options` checks.
 
     Args:
       default: the default; None makes the option optional.
@@ -33,20 +33,20 @@ def option(
       at_least: lowest valid number.
       at_most: highest valid number.
       above: the number must be greater than this.
-      is_plumbing: whether it says only where a run trains, and on how much machine, so that runs that differ
-        in it are compared as equals.
+      is_plumbing: whether it only sets where a run trains and how much of a machine it uses; runs that differ
+        only in such options are compared as equals.
     """
     limits = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above}
     return dataclasses.field(default=default, metadata={"help": help, "is_plumbing": is_plumbing, **limits})
 
 
 def part(config_class: "type[Options]") -> Any:
-    """A dataclass field that is itself a configuration; its options are options of the whole."""
+    """A dataclass field that is itself a configuration; its options become options of the whole."""
     return dataclasses.field(default=config_class(), metadata={"is_part": True})
 
 
 class Leaf(NamedTuple):
-    """An option of a configuration or of one of its parts. `kind`: the declared type of its field."""
+    """An option of a configuration or of one of its parts. `kind` is the declared type of its field."""
 
     name: str
     kind: Any
@@ -56,12 +56,12 @@ class Leaf(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Options:
-    """Base of all configurations. Subclasses are frozen dataclasses made of `option` and `part` fields.
+    """Base class of all configurations. Subclasses are frozen dataclasses of `option` and `part` fields.
 
-    By name, the options of all parts count as the whole's: in flags, in `of` and in `to_dict`.
+    The options of all parts form one flat set of names, in flags, in `of` and in `to_dict`.
 
     Raises:
-      ValueError: from the constructor, one sentence that names the option and its valid values.
+      ValueError: an option is not valid; one sentence that names it and its valid values.
     """
 
     def __post_init__(self) -> None:
@@ -71,15 +71,15 @@ class Options:
         self.validate()
 
     def validate(self) -> None:
-        """Checks between fields; override, and raise ValueError with one sentence."""
+        """Checks constraints across fields; override it, and raise ValueError with a one-sentence message."""
 
     @classmethod
     def of(cls: type[OptionsT], **settings: Any) -> OptionsT:
-        """Made from options by name, whichever part they belong to; the others are at their defaults.
+        """Creates a configuration from options by name, whichever part they are in; the rest keep defaults.
 
         Raises:
           TypeError: there is no such option.
-          ValueError: as the constructor.
+          ValueError: as in the constructor.
         """
         for part_name, kind in cls.parts().items():
             names = {leaf.name for leaf in kind.leaves()} & settings.keys()
@@ -88,13 +88,13 @@ class Options:
 
     @classmethod
     def parts(cls) -> "dict[str, type[Options]]":
-        """The fields that are configurations themselves: their classes by name."""
+        """The classes of the fields that are themselves configurations, by field name."""
         fields: list[Any] = [field for field in dataclasses.fields(cls) if "is_part" in field.metadata]
         return {field.name: type(field.default) for field in fields}
 
     @classmethod
     def leaves(cls) -> Iterator[Leaf]:
-        """All options, those of parts included."""
+        """All options, including those of parts."""
         kinds, parts = typing.get_type_hints(cls), cls.parts()
         for field in dataclasses.fields(cls):
             if field.name in parts:
@@ -104,11 +104,11 @@ class Options:
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
-        """The defaults by name, as JSON can hold them; together they need not be valid."""
+        """The defaults by name, as JSON values; together they need not be valid."""
         return json.loads(json.dumps({leaf.name: leaf.default for leaf in cls.leaves()}))
 
     def to_dict(self) -> dict[str, Any]:
-        """The options by name, as JSON can hold them."""
+        """The options by name, as JSON values."""
         found: dict[str, Any] = {}
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -1,11 +1,11 @@
-"""Draws what runs have learned: curves over frames and time, a panel a game, medians, or sorted returns.
+"""Plots the results of runs: curves over frames and time, one panel per game, medians, or sorted returns.
 
 Examples:
   python -m seed_rl.plot runs/atari_vtrace_Pong --output=pong.png
   python -m seed_rl.plot runs/sweep --style=sorted --output=sweep.svg
 
-Name run directories, or directories of runs. Runs that differ in nothing but their seed are averaged, with a
-95% confidence band.
+Pass run directories, or directories that contain runs. Runs that differ only in their seed are averaged, with
+a 95% confidence band.
 """
 
 from pathlib import Path
@@ -17,12 +17,12 @@ from seed_rl.plotting.config import PACKAGES, PlotConfig
 
 
 def main(argv: list[str]) -> int:
-    """Draws a picture; returns the exit code."""
+    """Draws the plot; returns the exit code."""
     config, paths = parse_options(argv, __doc__ or "", PlotConfig, positional=True)
     if not paths:
-        raise UsageError("No run is named; add the directories of runs, or a directory that holds some.")
+        raise UsageError("No run is given; add run directories, or a directory that contains some.")
     if config.output is None:
-        raise UsageError("No picture is named; add --output=FILE.png (or .svg, or .pdf).")
+        raise UsageError("No output file is given; add --output=FILE.png (or .svg, or .pdf).")
     for package in PACKAGES:
         require_package(package, "plot")
     output = Path(config.output)

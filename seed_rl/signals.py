@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from types import FrameType
 
-# Signals closer together count as one: a closing terminal sends several, `timeout` sends its signal twice.
+# Signals closer together than this count as one: a closing terminal sends several, `timeout` sends two.
 SAME_SIGNAL_SECS = 0.5
 
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -19,15 +19,15 @@ _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Interrupts:
     """Makes SIGINT and SIGTERM raise KeyboardInterrupt in the main thread, however the process was started.
 
-    A shell without a terminal ignores SIGINT in what it starts with `&`, and a parent may have blocked it;
-    children inherit both, and Python alone would not notice the signal.
+    A shell without a terminal starts background commands (`&`) with SIGINT ignored, and a parent may have
+    blocked it. Children inherit both, and by default Python would never see the signal.
 
     Attributes:
-      signum: the signal behind the KeyboardInterrupt: SIGTERM once it has come, else SIGINT.
+      signum: the signal behind the KeyboardInterrupt: SIGTERM once one has arrived, else SIGINT.
     """
 
     def __init__(self) -> None:
-        """Installs the handlers for the rest of the process's life; needs the main thread."""
+        """Installs the handlers for the rest of the process's lifetime; needs the main thread."""
         self.signum: int = signal.SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, self._terminate)
@@ -35,7 +35,7 @@ class Interrupts:
         os.register_at_fork(after_in_child=_restore_in_child)
 
     def _terminate(self, signum: int, frame: FrameType | None) -> None:
-        """Does what SIGINT does at this moment: asyncio replaces its handler for a while."""
+        """Does whatever SIGINT currently does, because asyncio temporarily replaces its handler."""
         self.signum = signum
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
@@ -43,35 +43,35 @@ class Interrupts:
 
 
 def _restore_in_child() -> None:
-    """In a forked child SIGTERM ends it, and does not reach the parent's `LastResort`."""
+    """Makes SIGTERM end a forked child, without reaching the parent's `LastResort`."""
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class LastResort:
-    """Ends the process at a second SIGINT or SIGTERM, or when it has not ended in time after the first.
+    """Ends the process at a second SIGINT or SIGTERM, or if it has not ended in time after the first.
 
     A thread reads the signals from a pipe that the C handler writes to, so it also works while the main
     thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL.
 
-    It is a context manager. A first signal leaves it armed until the process ends.
+    This is a context manager. After a first signal it stays armed until the process ends.
     """
 
     def __init__(self, second: str, late: str = "", grace_secs: float | None = None):
-        """Prepares; needs the main thread.
+        """Prepares the watch; needs the main thread.
 
         Args:
-          second: the sentence for a second signal.
-          late: the sentence for a process that has not ended in time.
-          grace_secs: the time that it has after the first signal; None: for ever.
+          second: the message at a second signal.
+          late: the message if the process has not ended in time.
+          grace_secs: how long it may take to end after the first signal; None: no limit.
         """
         self._second, self._late, self._grace_secs = second, late, grace_secs
-        self._first: tuple[int, float] | None = None  # The first signal, and when it came.
+        self._first: tuple[int, float] | None = None  # The first signal, and when it arrived.
 
     def __enter__(self) -> None:
         """Starts watching."""
-        # Standard error may be diverted when the sentence has to be shown.
+        # Standard error may be redirected by the time the message must be shown.
         self._stderr = os.dup(2)
         reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
@@ -79,7 +79,7 @@ class LastResort:
         threading.Thread(target=self._watch, args=(reader,), name="last-resort", daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        """Ends the watch, unless there was a signal."""
+        """Stops watching, unless a signal has arrived."""
         if self._first is None:
             signal.set_wakeup_fd(self._fd_before)
             os.close(self._writer)
@@ -119,12 +119,12 @@ class LastResort:
 
 @contextlib.contextmanager
 def stop_requests(second: str) -> Iterator[threading.Event]:
-    """Within it the first SIGINT or SIGTERM sets the event, and a second one ends the process at once.
+    """A context in which the first SIGINT or SIGTERM sets the event, and a second one ends the process.
 
     Needs the main thread.
 
     Args:
-      second: the sentence for a second signal.
+      second: the message at a second signal.
     """
     requested = threading.Event()
     handled = (signal.SIGINT, signal.SIGTERM)
@@ -142,17 +142,17 @@ class StopSignals:
     """Counts SIGINT, SIGTERM and SIGHUP; needs the main thread.
 
     Attributes:
-      count: so far; signals that come close together count as one, since a closing terminal sends several.
+      count: signals so far; those close together count as one, since a closing terminal sends several.
     """
 
     def __init__(self, same_signal_secs: float = SAME_SIGNAL_SECS):
-        """Counts nothing yet; signals less than `same_signal_secs` apart will count as one."""
+        """Starts at 0; signals less than `same_signal_secs` apart will count as one."""
         self.count = 0
         self._same_signal_secs = same_signal_secs
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """Within it signals are counted and do nothing else."""
+        """A context in which signals are counted and have no other effect."""
         latest = -math.inf
 
         def count(signum: int, frame: FrameType | None) -> None:
@@ -162,7 +162,7 @@ class StopSignals:
                 self.count += 1
             latest = now
 
-        # What runs under nohup outlives its terminal.
+        # A process under nohup must outlive its terminal.
         signals = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
         before = {signum: signal.signal(signum, count) for signum in signals}
         try:

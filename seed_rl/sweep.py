@@ -4,10 +4,10 @@ Examples:
   python -m seed_rl.sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
   python -m seed_rl.sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
 
-Flags that are not listed here go to seed_rl.local_main, which plays every run; a space that names no flagfile
-gets its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the same command
-resumes it, and with more --trials or --seeds it adds to what is there. The results are in
-LOGDIR/table.csv and, as a picture, LOGDIR/sorted.png. The exit code is 1 if a run failed.
+Flags that are not listed here go to seed_rl.local_main, which trains every run; if the space names no
+flagfile, runs use its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the
+same command resumes the sweep, and with more --trials or --seeds it adds runs to it. The results are in
+LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. The exit code is 1 if a run failed.
 """
 
 import contextlib
@@ -54,14 +54,14 @@ def main(argv: list[str]) -> int:
 
 
 def _name_flagfiles(sweep: Sweep) -> None:
-    """Says what the runs' settings come from besides the space."""
+    """Reports where the runs' settings come from, besides the space."""
     names = ", ".join(str(shortened(path)) for path in sweep.flagfiles)
     if sweep.preset:
-        say(f"{sweep.space.path} names no flagfile, so runs have the preset for small machines: {names}.")
+        say(f"{sweep.space.path} names no flagfile, so runs use the preset for small machines: {names}.")
     elif names:
-        say(f"runs read {names}; of a flag that is set more than once, the last value counts.")
+        say(f"runs read {names}; if a flag is set more than once, its last value counts.")
     else:
-        say(f"no flagfile: what {sweep.space.path} does not set has its default.")
+        say(f"no flagfile: flags that {sweep.space.path} does not set keep their defaults.")
 
 
 def _show(runner: Runner) -> int:
@@ -71,9 +71,7 @@ def _show(runner: Runner) -> int:
 
 
 def _play(sweep: Sweep, runner: Runner) -> int:
-    say(
-        f"{len(runner.left())} of {len(sweep.runs)} runs are to be played; the sweep is in {sweep.directory}."
-    )
+    say(f"{len(runner.left())} of {len(sweep.runs)} runs left to train; the sweep is in {sweep.directory}.")
     interrupted = runner.run()
     failed = sum(found.failed for found in runner.ended.values())
     if failed:
@@ -96,7 +94,7 @@ def _write_table(sweep: Sweep) -> Sequence[table.Row]:
 
 
 def _plot(logdir: Path) -> None:
-    """Draws the sorted returns; without a package for drawing there is a line that says so."""
+    """Plots the sorted returns; if the packages for plotting are missing, prints a line that says so."""
     output = logdir / "sorted.png"
     try:
         for package in PACKAGES:
@@ -108,13 +106,14 @@ def _plot(logdir: Path) -> None:
             drawn = picture.draw_runs([logdir], PlotConfig(style="sorted", output=str(output)))
         picture.write(drawn, output)
     except (UsageError, ImportError) as error:
-        say(f"no picture {output}: {error}")
+        say(f"cannot draw {output}: {error}")
 
 
 def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is for this command and what is for the runs.
+    """Splits the arguments into those for this command and those for the runs.
 
-    Unread, because a parser would replace a flagfile by its lines, which then would win over the space.
+    They are not parsed, because a parser would replace a flagfile with its lines, which would then override
+    the space.
     """
     names = {*option_names(SweepConfig), "help", "helpfull"}
     mine: list[str] = []

@@ -1,17 +1,17 @@
-"""The words that every room uses: array specs, what an environment says, what an agent answers.
+"""Types that every package shares: array specs, environment outputs, agent outputs, unrolls.
 
-Time alignment, said once. In every trajectory, at agent step `t`:
+Time alignment, defined once, here. In every trajectory, at agent step `t`:
 
 * `prev_action[t]` is the action that produced `env[t]`;
-* `agent[t]` answers `env[t]`;
+* `agent[t]` is the agent's response to `env[t]`;
 * so `agent.action[:-1]` pairs with `env.reward[1:]`, and the last step only bootstraps.
 
-Episode ends, said once:
+Episode ends, also defined once, here:
 
-* `env.done[t]`: `env.observation[t]` is the first of a new episode. If the episode before it ended by
-  itself (termination), `env.reward[t]` is its last reward, and nothing is bootstrapped across.
+* `env.done[t]`: `env.observation[t]` is the first of a new episode. If the previous episode terminated,
+  `env.reward[t]` is its last reward, and nothing is bootstrapped across the boundary.
 * `env.truncated[t]`: `env.observation[t]` is the last of an episode that a time limit cut short. Its
-  value bootstraps what came before. The action that answers it is never executed: the next step is the
+  value bootstraps the steps before it. The action chosen for it is never executed: the next step is the
   reset (`done[t + 1]`, reward 0), so the transition `t -> t + 1` is not experience and losses leave it out.
 * `done` and `truncated` are never both set at the same step.
 
@@ -42,7 +42,7 @@ class ArraySpec:
       dtype: NumPy name of the dtype, such as `uint8` or `float32`.
       minimum: lowest values, inclusive, flattened in C order; None when unbounded.
       maximum: highest values, inclusive, flattened in C order; None when unbounded.
-      bits: shape of the bools that the bytes stand for, where they are packed (see `packed`); else None.
+      bits: shape of the bools that the bytes hold, if they are packed (see `packed`); else None.
     """
 
     shape: tuple[int, ...]
@@ -53,15 +53,15 @@ class ArraySpec:
 
     @classmethod
     def packed(cls, shape: tuple[int, ...]) -> "ArraySpec":
-        """Of bools `[*shape]`, flattened in C order, eight in a byte, the first in its highest bit.
+        """The spec of bools `[*shape]`, flattened in C order, eight to a byte, the first in the highest bit.
 
-        What is left of the last byte is 0, as `numpy.packbits` leaves it.
+        Unused bits of the last byte are 0, as in `numpy.packbits`.
         """
         return cls(((math.prod(shape) + 7) // 8,), "uint8", bits=shape)
 
     @property
     def unpacked(self) -> "ArraySpec":
-        """What the environment gives and a network sees: bools where they are packed, else the same."""
+        """The spec as the environment and networks see it: of bools if they are packed, else the same."""
         return self if self.bits is None else ArraySpec(self.bits, "bool")
 
     @property
@@ -87,7 +87,7 @@ class ArraySpec:
           ValueError: the spec is not a bounded integer spec.
         """
         if not self.is_discrete or self.maximum is None:
-            raise ValueError(f"Only bounded integer specs count their values, not {self}.")
+            raise ValueError(f"Only bounded integer specs have a number of values; {self} has none.")
         return tuple(int(m) + 1 for m in self.maximum)
 
     def zeros(self, *leading: int) -> np.ndarray:
@@ -103,7 +103,7 @@ class ArraySpec:
 
 
 class EnvironmentSpec(NamedTuple):
-    """What a learner must know of an environment to build networks and buffers.
+    """What a learner must know about an environment to build networks and buffers.
 
     `observation` is a nest of ArraySpec (one spec, or a dict of specs by name); `action` is one ArraySpec;
     `num_action_repeats` is the number of environment frames in an agent step.
@@ -127,9 +127,9 @@ class EnvOutput(NamedTuple):
 
 
 class AgentOutput(NamedTuple):
-    """An agent's answer to EnvOutput. Same leading dimensions.
+    """An agent's response to an EnvOutput. Same leading dimensions.
 
-    action: as the action spec says. info: dict of arrays that the agent's own loss needs back, such as
+    action: matches the action spec. info: dict of arrays that the agent's own loss needs later, such as
     the behaviour policy's parameters (V-trace) or the Q-values (R2D2).
     """
 
@@ -138,12 +138,12 @@ class AgentOutput(NamedTuple):
 
 
 class Unroll(NamedTuple):
-    """A stored stretch of one environment's experience: arrays `[S, ...]`, see "Time alignment" above.
+    """A stored segment of one environment's experience: arrays `[S, ...]`, see "Time alignment" above.
 
     `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version` is
-    the number of updates that the policy had seen at the first step. `env_id` is the environment, and
-    `stream` counts how often its steps had been interrupted. `first_step` counts from the last
-    interruption: an unroll whose first step is T after another's of the same environment and stream shares
+    the number of updates to the policy before the first step. `env_id` is the environment, and `stream`
+    counts the interruptions of its steps so far. `first_step` counts from the last interruption: an unroll
+    whose first step is T later than that of another with the same environment and stream shares
     `burn_in + 1` steps with it.
     """
 

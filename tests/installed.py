@@ -1,13 +1,13 @@
-"""A package of somebody else's that is installed for one test."""
+"""A third-party package that is installed for one test."""
 
 
 def install(directory, monkeypatch, group, **entry_points):
     """Puts a distribution with entry points on the path.
 
     Args:
-      directory: temporary, of the test.
-      monkeypatch: pytest's.
-      group: of the entry points.
+      directory: the test's temporary directory.
+      monkeypatch: pytest's fixture.
+      group: the group of the entry points.
       **entry_points: `name="module:attribute"`.
     """
     info = directory / "theirs-1.0.dist-info"

@@ -1,4 +1,4 @@
-"""Threads whose errors and ends tests can see."""
+"""Threads whose errors and ends are visible to tests."""
 
 import sys
 import threading
@@ -21,10 +21,10 @@ class Thread(threading.Thread):
             self.error = error
 
     def is_waiting(self):
-        """Whether it waits for a condition right now."""
+        """Whether it is waiting for a condition right now."""
         frame = sys._current_frames().get(self.ident)
         return frame is not None and frame.f_code is threading.Condition.wait.__code__
 
-    def finished(self):
-        self.join(DEADLINE_SECS)
+    def finished(self, seconds=DEADLINE_SECS):
+        self.join(seconds)
         return not self.is_alive()

@@ -1,4 +1,4 @@
-"""Waiting in tests: until something is so, and never longer than a deadline."""
+"""Waiting in tests: until a condition is true, but no longer than a deadline."""
 
 import time
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_SECS = 240.0  # Far more than anything takes, also on a machine that is busy.
+DEADLINE_SECS = 240.0  # Far more than anything takes, even on a busy machine.
 _POLL_SECS = 0.02
 
 
 def wait_until(
     condition: Callable[[], T], what: str | Callable[[], str], seconds: float = DEADLINE_SECS
 ) -> T:
-    """Polls until `condition()` is true, and returns what it gave.
+    """Polls until `condition()` is true, and returns its value.
 
     Args:
-      condition: is called again and again; an error of its own ends the wait.
-      what: what is missing if the deadline passes, for the message; or a function that says it then.
+      condition: is called repeatedly; an error that it raises ends the wait.
+      what: what is missing if the deadline passes, for the message; or a function that returns it.
       seconds: the deadline, from now.
 
     Raises:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Generates seed_rl/wire/generated from protos/. Needs grpcio-tools (extra [dev]); PYTHON picks the interpreter,
-# OUT another output directory (a test compares it with what is committed).
+# Generates seed_rl/wire/generated from protos/. Needs grpcio-tools (extra [dev]); PYTHON sets the interpreter,
+# OUT the output directory (a test compares fresh stubs with the committed ones).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out="${OUT:-seed_rl/wire/generated}"

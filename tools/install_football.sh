@@ -3,12 +3,12 @@
 #
 #   tools/install_football.sh [python of a virtual environment; default: .venv/bin/python here]
 #
-# gfootball has no wheel: its engine is compiled from PyPI's sources, once for each Python version. The wheels
-# are kept in ${XDG_CACHE_HOME:-~/.cache}/seed_rl/football.
+# gfootball has no wheel: its engine is compiled from the sources on PyPI, once for each Python version. The built
+# wheels are kept in ${XDG_CACHE_HOME:-~/.cache}/seed_rl/football.
 set -euo pipefail
 
 VERSION=2.10.2
-# The last gym that gfootball runs with; its setup.py needs an old setuptools, as does gfootball's.
+# The last gym version that works with gfootball; its setup.py needs an old setuptools, as does gfootball's.
 GYM_VERSION=0.25.2
 SYSTEM_PACKAGES=(
     build-essential cmake libgl1-mesa-dev libegl1-mesa-dev libsdl2-dev libsdl2-image-dev libsdl2-ttf-dev
@@ -37,18 +37,18 @@ install_system_packages() {
         command -v sudo >/dev/null || fail "run this as root once: apt-get install ${missing[*]}."
         as_root=(sudo)
     fi
-    "${as_root[@]}" apt-get update -q >&2 || fail "apt-get update failed; what it says above names the reason."
+    "${as_root[@]}" apt-get update -q >&2 || fail "apt-get update failed; its output above gives the reason."
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        "${missing[@]}" >&2 || fail "apt-get install failed; what it says above names the reason."
+        "${missing[@]}" >&2 || fail "apt-get install failed; its output above gives the reason."
 }
 
-# The wheels of gfootball and gym, in the folder $1, with the interpreter $2.
+# Builds the wheels of gfootball and gym into the folder $1, with the interpreter $2.
 build_wheels() {
     local folder="$1" python="$2"
-    # The engine is linked against the system's Boost, which is made for the system's Python.
+    # The engine is linked against the system's Boost, which is built for the system's Python.
     [[ "$("$python" -c 'import sys; print(sys.version_info[:2])')" == \
         "$(/usr/bin/python3 -c 'import sys; print(sys.version_info[:2])')" ]] ||
-        say "warning: $python is not of the version of /usr/bin/python3, which the system's Boost is made for."
+        say "warning: $python differs in version from /usr/bin/python3, which the system's Boost is built for."
     say "compiling the engine; this takes about 10 minutes, once."
     work="$(mktemp -d)" # Not local: it is removed when the script ends.
     trap 'rm -rf "$work"' EXIT
@@ -59,7 +59,7 @@ build_wheels() {
         pip install -q --disable-pip-version-check 'setuptools<66' 'wheel<0.39' "${PYTHON_PACKAGES[@]}" &&
             pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w "$work/wheels" \
                 "gym==$GYM_VERSION" "gfootball==$VERSION"
-    ) >&2 || fail "the engine could not be built; what pip says above names the reason."
+    ) >&2 || fail "the engine could not be built; pip's output above gives the reason."
     mkdir -p "$folder.new.$$" && mv "$work"/wheels/*.whl "$folder.new.$$"
     rm -rf "$folder" && mv "$folder.new.$$" "$folder"
 }
@@ -68,9 +68,9 @@ main() {
     local python folder tag
     python="${1:-"$(dirname "${BASH_SOURCE[0]}")/../.venv/bin/python"}"
     "$python" -c 'import sys; sys.exit(sys.prefix == sys.base_prefix)' 2>/dev/null ||
-        fail "$python is no Python of a virtual environment; run ./run_local.sh once, or name one."
+        fail "$python is not the Python of a virtual environment; run ./run_local.sh once, or pass one."
     if "$python" -c 'import gfootball.env' 2>/dev/null; then
-        say "it is installed already."
+        say "already installed."
         return
     fi
     command -v apt-get >/dev/null || fail "this needs apt; elsewhere, follow github.com/google-research/football."
@@ -80,7 +80,7 @@ main() {
     compgen -G "$folder/gfootball-*.whl" >/dev/null || build_wheels "$folder" "$python"
     "$python" -m pip install -q --disable-pip-version-check "${PYTHON_PACKAGES[@]}" >&2
     "$python" -m pip install -q --disable-pip-version-check --no-deps "$folder"/*.whl >&2
-    "$python" -c 'import gfootball.env' || fail "it is installed and cannot be imported; see above."
+    "$python" -c 'import gfootball.env' || fail "it was installed but cannot be imported; see above."
     say "done."
 }
 

@@ -1,11 +1,11 @@
-# Makes .venv in the repository with the project and the given extras; sourced by run_local.sh and run_tests.sh.
+# Creates .venv in the repository with the project and the given extras; sourced by run_local.sh and run_tests.sh.
 #
 #   . tools/setup_venv.sh && setup_venv learner,atari
 #
-# PYTHON picks the interpreter; by default the first of Python 3.10 to 3.13, which TensorFlow has packages for.
-# It installs only when setup.py, the extras or the Python version changed.
+# PYTHON sets the interpreter. The default is the first one found of Python 3.10 to 3.13, the versions that TensorFlow
+# has packages for. It installs only if setup.py, the extras or the Python version have changed.
 
-# What the tests need.
+# The extras that the tests need.
 TEST_EXTRAS=learner,atari,dev
 
 _fail() {
@@ -32,17 +32,17 @@ setup_venv() {
     if ! "$VENV_PYTHON" -c 'import pip' 2>/dev/null; then
         python="$(_find_python)" ||
             _fail "No Python 3.10 to 3.13 was found${PYTHON:+ as $PYTHON}; install one, or set PYTHON to its path."
-        echo "seed_rl: making the virtual environment $root/.venv with $("$python" --version)." >&2
-        # With the newest pip: that of Python 3.10 (23.0) finds no way through the requirements of the tests.
+        echo "seed_rl: creating the virtual environment $root/.venv with $("$python" --version)." >&2
+        # With the newest pip: the one that comes with Python 3.10 (23.0) cannot resolve the requirements of the tests.
         "$python" -m venv --clear --upgrade-deps "$root/.venv" >&2 ||
-            _fail "The virtual environment could not be made; what is said above names the reason (if it is ensurepip, on Debian and Ubuntu: apt install python3-venv)."
+            _fail "The virtual environment could not be created; the output above gives the reason (if it is ensurepip, on Debian and Ubuntu: apt install python3-venv)."
     fi
     stamp="$root/.venv/installed_${extras//,/_}"
     wanted="$(cksum <"$root/setup.py") $("$VENV_PYTHON" --version) $root"
     if [[ ! -f "$stamp" || "$(cat "$stamp")" != "$wanted" ]]; then
-        echo "seed_rl: installing the project with [$extras]; the first time takes some minutes." >&2
+        echo "seed_rl: installing the project with [$extras]; the first time takes a few minutes." >&2
         "$VENV_PYTHON" -m pip install --disable-pip-version-check --progress-bar off \
-            -e "$root[$extras]" >&2 || _fail "The installation failed; what pip says above names the reason."
+            -e "$root[$extras]" >&2 || _fail "The installation failed; pip's output above gives the reason."
         echo "$wanted" >"$stamp"
     fi
 }

@@ -1,1 +1,1 @@
-"""The actor: a loop over environments, without network and without TensorFlow."""
+"""The actor: a loop over environments, without a network or TensorFlow."""

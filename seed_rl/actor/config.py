@@ -7,47 +7,46 @@ from seed_rl.options import Options, option
 
 @dataclasses.dataclass(frozen=True)
 class ActorConfig(Options):
-    """Everything of an actor that is not the environment's."""
+    """Settings of an actor, apart from those of its environments."""
 
     server_address: str = option(
         "unix:/tmp/seed_rl.sock", "Where the learner listens: unix:PATH or HOST:PORT."
     )
     task: str = option(
         "0",
-        "Number of this actor, from 0; its environments are task x env_batch_size on. auto: the learner "
-        "gives it one that is free, so that actors may come and go. An actor whose number another one has "
-        "gives up after 45 s, which is long enough for a learner to see that the other is gone.",
+        "Number of this actor, from 0; its environments start at id task x env_batch_size. auto: the learner "
+        "assigns a free number, so actors may come and go. An actor whose number is taken gives up after "
+        "45 s, which is long enough for a learner to notice that the other actor is gone.",
     )
     env_batch_size: int = option(1, "Environments in this actor, stepped one after the other.", at_least=1)
     num_env_groups: int = option(
         1,
-        "Groups that the actor's environments are split into; with 2, one group steps while the other waits "
-        "for its actions.",
+        "Number of groups that the actor's environments are split into; with 2, one group steps while the "
+        "other waits for its actions.",
         at_least=1,
     )
-    seed: int = option(1, "Seed of the environments; each of them gets one of its own, from this and its id.")
+    seed: int = option(1, "Seed of the environments; each derives its own from this and its id.")
     max_environment_failures: int = option(
         3,
-        "How often an environment may fail (raise, or return NaN or what its spaces do not allow) and be "
-        "replaced before an episode of it has ended; one more ends the actor.",
+        "How often an environment may fail (raise, or return NaN or anything else that its spaces do not "
+        "allow) and be replaced without finishing an episode; one more failure ends the actor.",
         at_least=0,
     )
     connect_timeout_secs: float = option(
         300.0,
-        "An actor that cannot reach a learner, or is given no task, for this many seconds gives up with an "
-        "error.",
+        "Seconds after which an actor that cannot reach a learner, or gets no task, gives up with an error.",
         above=0,
     )
 
     @property
     def fixed_task(self) -> int | None:
-        """The task's number; None where the learner chooses it."""
+        """The task's number; None if the learner assigns it."""
         return None if self.task == "auto" else int(self.task)
 
     def validate(self) -> None:
-        """Tasks are numbers, and groups must be equal in size."""
+        """Checks that the task is a number or auto, and that the groups have equal sizes."""
         if self.task != "auto" and not (self.task.isascii() and self.task.isdigit()):
-            raise ValueError(f"--task={self.task} is not valid; give a number from 0 on, or auto.")
+            raise ValueError(f"--task={self.task} is not valid; use a number of at least 0, or auto.")
         if self.env_batch_size % self.num_env_groups:
             raise ValueError(
                 f"--env_batch_size={self.env_batch_size} cannot be split into --num_env_groups="

@@ -1,7 +1,7 @@
-"""The actor: loops over its environments, streams what they say to the learner, applies what comes back.
+"""The actor: steps its environments, sends their outputs to the learner, and applies the actions it gets.
 
-No network, no TensorFlow. Each group of environments has a stream of its own, so that one group steps while
-the others wait for their actions. All of them share one event loop; the group whose actions come first steps
+No network, no TensorFlow. Each group of environments has its own stream, so that one group steps while the
+others wait for their actions. All of them share one event loop; the group whose actions arrive first steps
 first.
 """
 
@@ -28,7 +28,7 @@ from seed_rl.wire.client import (
 )
 from seed_rl.wire.frames import StepMessage
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
 _log = logging.getLogger(__name__)
@@ -38,17 +38,18 @@ _LONGEST_BACKOFF_SECS = 5.0
 
 _NO_TASK = -1
 
-# Above the number of environments of any run.
+# Larger than the number of environments in any run.
 _SEED_STRIDE = 1_000_003
 
 
 class Patience(NamedTuple):
-    """How long an actor waits for what can only be a matter of seconds.
+    """How long an actor waits for things that take only seconds.
 
     Attributes:
       hello_secs: for the answer to a hello.
-      taken_secs: for a fixed task that another process has. A learner needs half a minute to see that an
-        actor is gone whose machine died without a word (`wire.protocol`); this one may be its successor.
+      taken_secs: for a fixed task that another process holds. If an actor's machine dies without closing its
+        connections, the learner takes half a minute to notice (`wire.protocol`), and this actor may be its
+        replacement.
     """
 
     hello_secs: float = HELLO_SECS
@@ -56,7 +57,7 @@ class Patience(NamedTuple):
 
 
 class EnvironmentRefusedError(ValueError):
-    """The suite refuses to make the environments; the message is its sentence."""
+    """The suite refuses to make the environments; the message is the suite's."""
 
 
 class _Group:
@@ -65,11 +66,11 @@ class _Group:
     Attributes:
       environment: the environments.
       first_env: the id of the first of them.
-      answered: whether the learner has answered since the stream was opened.
+      answered: whether the learner has answered a step since the stream was opened.
     """
 
     def __init__(self, environment: BatchedEnvironment, first_env: int, seeds: list[int]):
-        """Takes over environments, and resets them."""
+        """Takes ownership of the environments, and resets them."""
         self.environment, self.first_env = environment, first_env
         self.answered = False
         self._statistics = EpisodeStatistics(environment.num_envs)
@@ -80,7 +81,7 @@ class _Group:
     async def play(self, stream: Stream) -> None:
         """Sends the pending step, and then plays until training has ended.
 
-        The episodes that ended with the pending step are not sent: they were when it was new.
+        Episodes that ended with the pending step are not sent again: they were sent when it was new.
         """
         await stream.send(self._pending.to_bytes())
         while (actions := await stream.receive()) is not None:
@@ -98,12 +99,12 @@ class _Group:
 
 
 def environment_seed(seed: int, env_id: int) -> int:
-    """The seed of an environment, 0 for the first of seed 0; runs with neighbouring seeds share none."""
+    """The seed of one environment, 0 for environment 0 of seed 0; runs with neighbouring seeds share none."""
     return seed * _SEED_STRIDE + env_id
 
 
 class Actor:
-    """The environments of one actor process and their conversation with the learner."""
+    """The environments of one actor process, and their communication with the learner."""
 
     def __init__(
         self,
@@ -114,22 +115,22 @@ class Actor:
         security: Security = Security(),  # noqa: B008 (immutable)
         patience: Patience = Patience(),  # noqa: B008 (immutable)
     ):
-        """Makes and resets the environments; where the learner chooses the task, `run` does.
+        """Makes and resets the environments; if the learner assigns the task, `run` does that.
 
         Args:
           config: the actor's settings.
           name: the suite's name.
           suite: makes the environments.
           environment_config: their settings.
-          security: of the connection.
-          patience: with the learner, besides `connect_timeout_secs`.
+          security: TLS and token of the connection.
+          patience: waiting times besides `connect_timeout_secs`.
 
         Raises:
           EnvironmentRefusedError: the environments cannot be made.
         """
         self._config, self._patience = config, patience
         self._name, self._suite, self._environment_config = name, suite, environment_config
-        self._run_id = secrets.randbits(64)
+        self._actor_id = secrets.randbits(64)
         self._group_size = config.env_batch_size // config.num_env_groups
         self._security = security
         self._task = _NO_TASK
@@ -138,12 +139,12 @@ class Actor:
             self._take(config.fixed_task)
 
     def run(self) -> None:
-        """Plays until training has ended; reconnects with back-off when the learner goes away.
+        """Plays until training has ended; reconnects with back-off if the connection is lost.
 
         Raises:
           RefusedError: the learner refuses this actor, or has had no task for it for `connect_timeout_secs`.
           LearnerGoneError: no learner could be reached for `connect_timeout_secs`.
-          EnvironmentRefusedError: the environments cannot be made (where the learner chooses the task).
+          EnvironmentRefusedError: the environments cannot be made (if the learner assigns the task).
           EnvironmentFailedError: an environment failed too often.
         """
         asyncio.run(self._run())
@@ -178,41 +179,41 @@ class Actor:
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
     def _is_lost(self, taken_since: float | None, now: float) -> bool:
-        """Whether another process has had this actor's fixed task for too long to leave it."""
+        """Whether another process has held this actor's fixed task too long to wait any further."""
         if taken_since is None or self._config.fixed_task is None:
             return False
         return now - taken_since > self._patience.taken_secs
 
     async def _connect(self, connection: Connection) -> list[Stream]:
-        """Opens a stream per group."""
+        """Opens one stream per group."""
         for group in self._groups:
             group.answered = False
         timeout_secs = min(30.0, self._config.connect_timeout_secs)
         if self._config.fixed_task is None:
             lease = await connection.lease_task(
-                self._run_id, self._config.env_batch_size, self._task, timeout_secs
+                self._actor_id, self._config.env_batch_size, self._task, timeout_secs
             )
             if lease.task != self._task or lease.must_restart:
                 _log.info("The learner has given this actor task %d.", lease.task)
                 self._take(lease.task)
-        identity = EnvironmentIdentity(
+        environment = EnvironmentDescription(
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )
-        await connection.check(identity, timeout_secs)
+        await connection.check(environment, timeout_secs)
         hellos = [
             make_hello(
-                identity,
-                run_id=self._run_id,
+                environment,
+                run_id=self._actor_id,
                 task=self._task,
                 first_env=group.first_env,
                 num_envs=self._group_size,
             )
             for group in self._groups
         ]
-        return await connection.open_all(identity, hellos, self._patience.hello_secs)
+        return await connection.open_all(environment, hellos, self._patience.hello_secs)
 
     def _take(self, task: int) -> None:
-        """Makes and resets the environments of a task, in the place of those that there are."""
+        """Makes and resets the environments of a task, replacing any that there are."""
         self.close()
         config, size = self._config, self._group_size
         self._task = task
@@ -227,7 +228,7 @@ class Actor:
             self._groups.append(_Group(environment, first_env, seeds))
 
     def _given_up(self, error: Exception) -> Exception:
-        """What `run` raises when it has waited for long enough."""
+        """The error that `run` raises when it has waited long enough."""
         if isinstance(error, NoFreeTaskError | TaskTakenError):
             return RefusedError(str(error))
         config = self._config

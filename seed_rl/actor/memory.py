@@ -1,9 +1,9 @@
-"""Keeps an actor's freed memory with the process."""
+"""Keeps memory that an actor frees with the process, for reuse."""
 
 import ctypes
 import sys
 
-# Of malloc.h.
+# From malloc.h.
 _M_TRIM_THRESHOLD = -1
 _M_MMAP_THRESHOLD = -3
 
@@ -12,11 +12,11 @@ _LARGEST_BLOCK_BYTES = 32 << 20
 
 
 def keep_freed_memory() -> bool:
-    """Has glibc keep freed memory for the next allocation; returns whether it does.
+    """Makes glibc keep freed memory for the next allocation; returns whether that worked.
 
-    An actor sends messages of the same size all the time. glibc would give the memory of large ones back to
-    the system each time, and the first touch of memory costs more than all else that is done with such a
-    message. With another C library, nothing changes.
+    An actor sends messages of the same size all the time. glibc would return the memory of large ones to
+    the system each time, and touching fresh memory for the first time costs more than everything else that
+    is done with such a message. With another C library, nothing changes.
     """
     if sys.platform != "linux":
         return False

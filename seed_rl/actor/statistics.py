@@ -1,4 +1,4 @@
-"""Returns and lengths of finished episodes, as they are reported."""
+"""Returns and lengths of finished episodes, for reporting."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -23,23 +23,23 @@ class Episode(NamedTuple):
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
-    Honours the entries of `info` that `seed_rl.environments.base` lists. An episode that terminates counts
-    with its `done` step, one that a time limit cuts short with its `truncated` step.
-    Start a new one after `BatchedEnvironment.reset`.
+    Honours the entries of `info` that `seed_rl.environments.base` lists. An episode that terminates
+    counts at its `done` step, one that a time limit cuts short at its `truncated` step.
+    Create a new instance after `BatchedEnvironment.reset`.
     """
 
     def __init__(self, num_envs: int):
-        """Starts with nothing counted in each of `num_envs` environments."""
+        """Starts from zero for each of `num_envs` environments."""
         self._returns = [0.0] * num_envs
         self._agent_steps = [0] * num_envs
         self._was_truncated = [False] * num_envs
 
     def update(self, env: EnvOutput, infos: Sequence[dict[str, Any]]) -> list[Episode]:
-        """Takes what one `BatchedEnvironment.step` returned (not what `reset` returned).
+        """Adds the result of one `BatchedEnvironment.step` (not that of `reset`).
 
         Args:
           env: arrays `[E, ...]`.
-          infos: E info dicts of the same step.
+          infos: the E info dicts of the same step.
 
         Returns:
           The episodes that ended at this step, in environment order.
@@ -47,7 +47,7 @@ class EpisodeStatistics:
         episodes = []
         rewards, dones, truncateds = env.reward.tolist(), env.done.tolist(), env.truncated.tolist()
         for index, info in enumerate(infos):
-            if self._was_truncated[index]:  # this step is the reset: nothing was executed
+            if self._was_truncated[index]:  # this step is the reset: no action was executed
                 self._was_truncated[index] = False
                 continue
             self._returns[index] += float(info.get("raw_reward", rewards[index]))

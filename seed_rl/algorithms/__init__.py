@@ -1,1 +1,1 @@
-"""Algorithms: the protocol, the registry, and one package an algorithm."""
+"""Algorithms: the protocol, the registry, and one package per algorithm."""

@@ -1,4 +1,4 @@
-"""The Algorithm protocol: an algorithm is one package that implements this, and one line in the registry."""
+"""The Algorithm protocol: an algorithm is a package that implements it, plus one line in the registry."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from seed_rl.types import AgentOutput, EnvOutput, Sample
 
 
 class Objective(NamedTuple):
-    """Variables that one optimizer updates.
+    """A set of variables that one optimizer updates.
 
-    variables: what is differentiated (tf or Keras variables).
-    optimizer: a Keras optimizer of the algorithm's own, whose learning rate the trainer leaves alone; None:
-      as the run's settings say (`--optimizer`, `--learning_rate`, ...).
+    variables: the tf or Keras variables to train.
+    optimizer: the algorithm's own Keras optimizer, whose learning rate the trainer leaves alone; None: the
+      optimizer that the run's settings describe (`--optimizer`, `--learning_rate`, ...).
     """
 
     variables: Sequence[Any]
@@ -27,9 +27,10 @@ class Objective(NamedTuple):
 class Losses(NamedTuple):
     """What `Algorithm.losses` returns.
 
-    by_objective: float32 `[B]` for each objective, per unroll; the trainer weighs it and averages over B.
-    priority: float32 `[B]`, or None where experience has no priorities.
-    metrics: scalars by plain name, for the logs.
+    by_objective: for each objective, a loss per unroll, float32 `[B]`; the trainer weights it and averages
+      over B.
+    priority: float32 `[B]`, or None if the experience has no priorities.
+    metrics: scalars for the logs, by plain name.
     """
 
     by_objective: Mapping[str, tf.Tensor]
@@ -37,21 +38,21 @@ class Losses(NamedTuple):
     metrics: dict[str, tf.Tensor]
 
 
-# The name of the only objective of an algorithm that has just one.
+# The objective's name in algorithms that have only one.
 LOSS = "loss"
 
 
 class Algorithm(tf.Module, abc.ABC):
-    """What learns: what is minimised, how experience is cut, and where it goes.
+    """The learning half of an agent: what is minimized, how experience is cut, and where it goes.
 
-    All methods are traced into `tf.function`s by their callers: no Python side effects. Batched arrays have
-    the leading dimension B, which is known when `losses` is traced.
+    Callers trace all methods into `tf.function`s, so these must have no Python side effects. Batched arrays
+    have a batch dimension B, which is known when `losses` is traced.
 
     Attributes:
-      unroll: how experience is cut.
+      unroll: how experience is cut into unrolls.
       experience: where unrolls go, for example through a queue or to replay.
-      num_eval_envs: environments, those with the highest ids, that only evaluate: they are never trained on,
-        and their returns are reported separately.
+      num_eval_envs: number of environments that only evaluate, which are those with the highest ids: they
+        are never trained on, and their returns are reported separately.
     """
 
     unroll: UnrollConfig
@@ -61,27 +62,27 @@ class Algorithm(tf.Module, abc.ABC):
     @property
     @abc.abstractmethod
     def policy(self) -> Policy:
-        """What acts, with the variables that this algorithm trains."""
+        """The policy that acts, with the variables that this algorithm trains."""
 
     @property
     @abc.abstractmethod
     def objectives(self) -> Mapping[str, Objective]:
-        """What is minimised, by plain name; always the same. `{LOSS: ...}` where there is just one."""
+        """The objectives to minimize, by plain name; always the same. `{LOSS: ...}` if there is only one."""
 
     @abc.abstractmethod
     def losses(self, sample: Sample) -> Losses:
         """The loss of each objective for a training batch `[S, B, ...]`."""
 
     def observe(self, sample: Sample) -> None:
-        """Called in the training graph before the losses, for running statistics. By default nothing."""
+        """Updates running statistics, in the training graph before the losses; does nothing by default."""
 
     def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
-        """Priorities of unrolls as they enter replay; ones by default.
+        """Computes the priorities of unrolls as they enter replay; ones by default.
 
         Args:
-          env: `[S, B]`, with an empty tuple for its observation: what counts is what the policy made of it.
-          agent: `[S, B, ...]`, as `Policy.act` answered, with all of its info. B may be unknown when this is
-            traced.
+          env: `[S, B]`, with an empty tuple as its observation: only the policy's outputs matter here.
+          agent: `[S, B, ...]`, as returned by `Policy.act`, with all of its info. B may be unknown when this
+            is traced.
 
         Returns:
           Priorities float32 `[B]`, at least 0.
@@ -90,4 +91,4 @@ class Algorithm(tf.Module, abc.ABC):
         return tf.ones_like(env.reward[0])
 
     def after_update(self, iteration: tf.Tensor) -> None:
-        """Called in the training graph after update `iteration` (int64, from 1); nothing by default."""
+        """Called in the training graph after update `iteration` (int64, from 1); does nothing by default."""

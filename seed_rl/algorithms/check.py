@@ -1,4 +1,4 @@
-"""What an algorithm must give, held before it costs anybody an hour: one sentence that says what is wrong."""
+"""Checks that an algorithm follows the protocol, before a mistake costs an hour; errors are one sentence."""
 
 from typing import Any
 
@@ -13,14 +13,14 @@ from seed_rl.types import Sample
 
 
 def check_algorithm(found: Any) -> Algorithm:
-    """The same object, which has everything that `Algorithm` asks for.
+    """Returns the object itself if it has everything that `Algorithm` requires.
 
     Raises:
-      AlgorithmError: it has not.
+      AlgorithmError: it does not.
     """
     name = type(found).__name__
     if not isinstance(found, Algorithm):
-        raise AlgorithmError(f"{name} is no seed_rl.algorithms.base.Algorithm; make it a subclass of that.")
+        raise AlgorithmError(f"{name} is not a seed_rl.algorithms.base.Algorithm; make it a subclass.")
     wanted = (("policy", Policy), ("unroll", UnrollConfig), ("experience", ExperienceConfig))
     for attribute, kind in wanted:
         value = getattr(found, attribute, None)
@@ -34,10 +34,10 @@ def check_algorithm(found: Any) -> Algorithm:
 
 
 def check_losses(algorithm: Algorithm, losses: Losses, sample: Sample) -> None:
-    """Holds the shapes of what `Algorithm.losses` returned for a batch; may be traced.
+    """Checks the shapes that `Algorithm.losses` returned for a batch; may be traced.
 
     Raises:
-      AlgorithmError: a shape is wrong, or the names are not those of the objectives.
+      AlgorithmError: a shape is wrong, or the names do not match the objectives.
     """
     method = f"{type(algorithm).__name__}.losses"
     names, found = sorted(algorithm.objectives), sorted(losses.by_objective)
@@ -52,6 +52,6 @@ def check_losses(algorithm: Algorithm, losses: Losses, sample: Sample) -> None:
     for name, tensor in tensors.items():
         if not tensor.shape.is_compatible_with(sample.weight.shape):
             raise AlgorithmError(
-                f"{method} must return '{name}' of shape [B] = {list(sample.weight.shape)}, a number for "
-                f"each unroll, not of shape {list(tensor.shape)}."
+                f"{method} must return '{name}' of shape [B] = {list(sample.weight.shape)}, one number "
+                f"per unroll, not of shape {list(tensor.shape)}."
             )

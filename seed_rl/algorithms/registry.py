@@ -1,7 +1,7 @@
 """Algorithms by name. To add one, write its package and add a line to the table here. Imports no TensorFlow.
 
-A package of somebody else's adds one with an entry point in the group `seed_rl.algorithms`, which has the
-algorithm's name and is an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA"`.
+Another package can add one with an entry point in the group `seed_rl.algorithms`. The entry point has the
+algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA"`.
 """
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class AlgorithmError(ValueError):
-    """An algorithm does not keep to the protocol; the message is a sentence for its author."""
+    """An algorithm does not follow the protocol; the message is one sentence for its author."""
 
 
 class AlgorithmEntry(NamedTuple):
-    """Where an algorithm lives, as `module:attribute`.
+    """Where to find the two parts of an algorithm, each as `module:attribute`.
 
     config_class: a frozen `Options` dataclass whose fields become flags; its module imports no TensorFlow.
     make: a function of (config, env_spec, num_envs) that returns an `Algorithm`.
@@ -50,25 +50,26 @@ def config_class(name: str) -> type[Options]:
     """The settings of an algorithm; does not import TensorFlow.
 
     Raises:
-      ValueError: there is no such algorithm (the sentence lists the valid names), or a package's is none.
+      ValueError: there is no such algorithm (the message lists the valid names), or its settings class is
+        not an `Options`.
     """
     found = load_named("agent", name, _entry(name).config_class)
     if not (isinstance(found, type) and issubclass(found, Options)):
-        raise ValueError(f"--agent={name} has settings that are no seed_rl.options.Options: {found!r}.")
+        raise ValueError(f"--agent={name} has settings that are not a seed_rl.options.Options: {found!r}.")
     return found
 
 
 def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
-    """An algorithm with fresh weights; imports TensorFlow.
+    """Makes an algorithm with fresh weights; imports TensorFlow.
 
     Args:
       name: one of `names()`.
       config: an instance of `config_class(name)`.
-      env_spec: what is played.
-      num_envs: environments that ask for actions; their ids are 0 to num_envs - 1.
+      env_spec: spec of the environment.
+      num_envs: number of environments that ask for actions; their ids are 0 to num_envs - 1.
 
     Raises:
-      ValueError: there is no such algorithm, its settings do not fit the environment, or it does not keep to
+      ValueError: there is no such algorithm, its settings do not fit the environment, or it does not follow
         the protocol.
     """
     from seed_rl.algorithms.check import check_algorithm
@@ -83,7 +84,7 @@ def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -
 
 
 def _entry(name: str) -> AlgorithmEntry:
-    """Our own come before those of other packages."""
+    """Looks up a name; built-in algorithms take precedence over those of other packages."""
     if name in _ALGORITHMS:
         return _ALGORITHMS[name]
     installed = entry_points(_ENTRY_POINTS)

@@ -1,1 +1,1 @@
-"""Environments: suites by name, and several environments behind one step."""
+"""Environments: suites by name, and several environments stepped as a batch."""

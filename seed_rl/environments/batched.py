@@ -1,4 +1,4 @@
-"""Several environments behind one step; the one place where episode ends become `done` and `truncated`."""
+"""Steps environments as a batch; the only place that turns episode ends into `done` and `truncated`."""
 
 import math
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ from seed_rl.environments.specs import (
 )
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
-# Between the seeds of an environment and of those that take its place.
+# Distance between the seeds of an environment and of its replacements.
 _SPARE_SEEDS = 500_009
 
 
 class BatchedEnvironment:
-    """Steps E environments, one after the other, and resets each of them at its episode's end.
+    """Steps E environments, one after the other, and resets each of them when its episode ends.
 
     Follows "Episode ends" in `seed_rl.types`. After a termination the environment is reset at once: `done` is
-    set, the observation is the new episode's first and the reward is the last one of the episode before.
-    After a truncation (termination wins where both are set) the last observation goes out with `truncated`;
+    set, the observation is the first of the new episode, and the reward is the last of the previous one.
+    After a truncation (termination wins if both are set) the last observation is returned with `truncated`;
     at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
 
-    An environment that raises, or returns NaN or what its spaces do not allow, is replaced where that is
-    asked for. Its episode is void: the last good observation goes out again with `truncated`, reward 0 and
-    `info["episode_is_void"]`, and the next step is the reset.
+    An environment that raises, or returns NaN or anything else that its spaces do not allow, is replaced if
+    there are `spares`. Its episode is void: the last good observation is returned again with `truncated`,
+    reward 0 and `info["episode_is_void"]`, and the next step is the reset.
 
-    The arrays that `reset` and `step` return are written over by the next `reset` or `step`.
+    The next `reset` or `step` overwrites the arrays that `reset` and `step` return.
 
     Attributes:
       spec: the spec of each environment.
@@ -43,12 +43,12 @@ class BatchedEnvironment:
     """
 
     def __init__(self, envs: Sequence[gymnasium.Env], spec: EnvironmentSpec, spares: Spares | None = None):
-        """Takes over the environments: `close` closes them.
+        """Takes ownership of the environments: `close` closes them.
 
         Args:
           envs: E >= 1 environments with equal spaces.
           spec: their spec.
-          spares: takes the place of environments that fail; by default the first failure is the last.
+          spares: replacements for environments that fail; by default the first failure is fatal.
 
         Raises:
           ValueError: an environment does not have this spec.
@@ -77,7 +77,7 @@ class BatchedEnvironment:
         self._closed = False
 
     def write_to(self, output: EnvOutput) -> None:
-        """Has `reset` and `step` write to these arrays `[E, ...]` and return them; `reset` must be next."""
+        """Makes `reset` and `step` write to these arrays `[E, ...]` and return them; call `reset` next."""
         self._output = output
         self._reward, self._done, self._truncated, _ = output
         self._buffers = flatten_like(self.spec.observation, output.observation)
@@ -92,11 +92,11 @@ class BatchedEnvironment:
           Arrays `[E, ...]`: reward 0 and done True.
 
         Raises:
-          ValueError: not E seeds, or an environment's observation does not match the spec.
+          ValueError: there are not E seeds, or an environment's observation does not match the spec.
         """
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(
-                f"There are {self.num_envs} environments, but {len(seeds)} seeds; give one to each."
+                f"There are {self.num_envs} environments, but {len(seeds)} seeds; pass one per environment."
             )
         for index, watched in enumerate(self._watched):
             observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
@@ -109,10 +109,10 @@ class BatchedEnvironment:
         """One agent step of every environment.
 
         Args:
-          actions: `[E, ...]` as `spec.action` says, in environment order.
+          actions: `[E, ...]`, matching `spec.action`, in environment order.
 
         Returns:
-          Arrays `[E, ...]` and the E info dicts of the environments' steps; an empty one where the
+          Arrays `[E, ...]`, and the E info dicts of the environments' steps; an info dict is empty if the
           environment was reset instead.
 
         Raises:
@@ -142,7 +142,7 @@ class BatchedEnvironment:
                 watched.env.close()
 
     def _play(self, actions: Sequence[Any]) -> list[Any]:
-        """What each environment's step returned or raised; None where it must be reset instead."""
+        """Steps the environments; returns what each returned or raised, None if it must be reset instead."""
         outcomes: list[Any] = []
         for watched, action, must_reset in zip(self._watched, actions, self._must_reset, strict=True):
             try:
@@ -152,10 +152,10 @@ class BatchedEnvironment:
         return outcomes
 
     def _write_together(self, outcomes: list[Any]) -> list[dict[str, Any]] | None:
-        """Writes the steps of all environments at once, in a fraction of the time that they take one by one.
+        """Writes the steps of all environments at once, in a fraction of the time of writing them one by one.
 
         Returns:
-          Their info dicts; None, and nothing is done, if one of them ends an episode or is not good.
+          Their info dicts; None if a step ends an episode or is not valid, and each must be written alone.
         """
         try:
             observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
@@ -171,7 +171,7 @@ class BatchedEnvironment:
         return list(infos)
 
     def _write_outcome(self, index: int, outcome: Any) -> dict[str, Any]:
-        """Writes one environment's step, and starts the episode that it calls for; returns its info dict."""
+        """Writes one environment's step, and starts a new episode if it must; returns the info dict."""
         if outcome is None:
             self._start_episode(index, 0.0)
             return {}
@@ -195,7 +195,7 @@ class BatchedEnvironment:
         return info
 
     def _start_episode(self, index: int, reward: float) -> None:
-        """Resets an environment, with another in its place where it has failed or its reset does."""
+        """Resets an environment, which is replaced first if it has failed or its reset fails."""
         watched = self._watched[index]
         while True:
             try:
@@ -230,14 +230,14 @@ def make_batched(
     """Makes one environment of the suite per seed.
 
     Args:
-      suite: makes them.
+      suite: makes the environments.
       config: their settings.
-      seeds: one an environment.
-      max_failures: how often each may fail, and be replaced, before an episode of it has ended.
+      seeds: one per environment.
+      max_failures: how often each may fail and be replaced without finishing an episode.
       first_env: the id of the first environment, for messages.
 
     Raises:
-      ValueError: there is no seed, the suite refuses the configuration, or a space is not supported.
+      ValueError: there are no seeds, the suite refuses the configuration, or a space is not supported.
       ImportError: the suite's engine is not installed.
     """
     if not seeds:

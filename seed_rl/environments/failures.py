@@ -1,4 +1,4 @@
-"""What becomes of environments that fail: counted, named, and replaced a bounded number of times."""
+"""Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
 import contextlib
 import dataclasses
@@ -11,16 +11,16 @@ _log = logging.getLogger(__name__)
 
 
 class EnvironmentFailedError(Exception):
-    """An environment failed more often than it may; the message names it, its episode and its agent step."""
+    """An environment failed more often than allowed; the message names it, its episode and its agent step."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Spares:
-    """What takes the place of environments that fail.
+    """Replacements for environments that fail.
 
     Attributes:
-      make: an environment for (index, number of the failure); None: the first failure is the last.
-      limit: how often an environment may fail before an episode of it has ended.
+      make: makes an environment from (index, number of the failure); None: the first failure is fatal.
+      limit: how often an environment may fail without finishing an episode.
       first_env: the id of the environment with index 0, for messages.
     """
 
@@ -30,11 +30,11 @@ class Spares:
 
 
 class Watched:
-    """One environment's progress, and its failures since an episode of it ended.
+    """One environment, its progress, and its failures since it last finished an episode.
 
     Attributes:
-      env: the environment; another one once `replace` was called.
-      is_broken: whether it has failed and was not replaced yet.
+      env: the environment; `replace` puts another one here.
+      is_broken: whether it has failed and has not been replaced yet.
     """
 
     def __init__(self, env: gymnasium.Env, index: int, spares: Spares):
@@ -45,18 +45,18 @@ class Watched:
         self._episode = self._start = self._failures = 0
 
     def started(self, now: int) -> None:
-        """An episode has started; `now` counts agent steps, the same ones for every call."""
+        """Records that an episode has started; `now` counts agent steps, on the same clock in every call."""
         self._episode, self._start = self._episode + 1, now
 
     def ended(self) -> None:
-        """An episode has come to its end."""
+        """Records that an episode has ended, which clears the count of failures."""
         self._failures = 0
 
     def failed(self, error: Exception, now: int) -> None:
         """Counts a failure in agent step `now`.
 
         Raises:
-          EnvironmentFailedError: there were too many.
+          EnvironmentFailedError: there have been too many.
         """
         self._failures += 1
         self.is_broken = True
@@ -66,15 +66,15 @@ class Watched:
         )
         if self._spares.make is None or self._failures > self._spares.limit:
             raise EnvironmentFailedError(
-                f"{what}, failure {self._failures} without an episode that ended; correct the environment, "
-                "or raise --max_environment_failures."
+                f"{what}, failure {self._failures} without a finished episode; fix the environment, or "
+                "raise --max_environment_failures."
             ) from error
-        _log.warning("%s; it is replaced (%d of %d).", what, self._failures, self._spares.limit)
+        _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._spares.limit)
 
     def replace(self) -> gymnasium.Env:
-        """Makes another environment in the place of the broken one, and returns it."""
+        """Replaces the broken environment with a new one, and returns that."""
         assert self._spares.make is not None
-        with contextlib.suppress(Exception):  # It is broken: its end does not matter.
+        with contextlib.suppress(Exception):  # It is broken, so errors on closing do not matter.
             self.env.close()
         self.env = self._spares.make(self._index, self._failures)
         self.is_broken = False

@@ -1,4 +1,4 @@
-"""Takes the arrays out of what environments returned, and checks them."""
+"""Extracts the arrays from the observations that environments return, and checks them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ from seed_rl.environments.words import hash_words
 
 
 class LeafReader:
-    """Reads one array of the observations of several environments, in one go: it is called for every step."""
+    """Reads one array of several environments' observations at once, because it runs at every step."""
 
     def __init__(self, leaf: ObservationLeaf):
         """Prepares for a leaf of the observations."""
@@ -25,10 +25,10 @@ class LeafReader:
 
         Args:
           observations: of N environments.
-          index: which environment an error names: the one that it is, if N is 1.
+          index: of the environment that an error names, if N is 1.
 
         Raises:
-          ValueError: one sentence; an array is missing, does not fit the observation space or has a NaN.
+          ValueError: an array is missing, does not match the observation space or contains NaN; one sentence.
         """
         arrays = observations if self._is_bare else [self._find(one, index) for one in observations]
         try:
@@ -39,8 +39,8 @@ class LeafReader:
         if array.shape[1:] != self._shape or not (dtype == self._dtype or self._holds(dtype)):
             raise ValueError(
                 f"Environment {index} returned {dtype}{list(array.shape[1:])} for '{self._name}', but "
-                f"its observation space says {self._expected}; correct the environment's space or what it "
-                "returns."
+                f"its observation space says {self._expected}; fix the space or the observations that the "
+                "environment returns."
             )
         if dtype.kind == "f" and np.count_nonzero(np.isnan(array)):
             raise ValueError(f"Environment {index} returned NaN for '{self._name}'.")
@@ -62,7 +62,7 @@ class LeafReader:
         return ValueError(f"Environment {index} returned no array for '{self._name}': {error!r}.")
 
     def _holds(self, dtype: np.dtype) -> bool:
-        """True if values of `dtype` may be stored as ours: the same kind, or a wider kind, of number."""
+        """True if our dtype can hold values of `dtype`: it is the same kind of number, or a wider kind."""
         return np.can_cast(dtype, self._dtype, "same_kind")
 
     @property

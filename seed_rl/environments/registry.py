@@ -1,14 +1,14 @@
 """Suites of environments by name. To add one, write its file and add a line to the table here.
 
-A package of somebody else's adds one with an entry point in the group `seed_rl.environments`, which has the
-suite's name and is a `Suite`: `pong2000 = "their_package.module:SUITE"`.
+A third-party package adds one with an entry point in the group `seed_rl.environments` that has the suite's
+name and refers to a `Suite`: `pong2000 = "their_package.module:SUITE"`.
 """
 
 from seed_rl.environments.base import Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.loading import entry_points, load, load_entry
 
-# Their modules can be imported where the engine is not installed.
+# Their modules can be imported even if the engine is not installed.
 _SUITES = {
     "atari": "seed_rl.environments.suites.atari:SUITE",
     "catch": "seed_rl.environments.suites.catch:SUITE",
@@ -28,10 +28,10 @@ def names() -> list[str]:
 
 
 def suite(name: str) -> Suite:
-    """The suite of that name; only its own module is imported. Our own come before those of other packages.
+    """The suite of this name; only its module is imported. Built-in suites win over those of other packages.
 
     Raises:
-      ValueError: there is no such suite (the sentence lists the valid names), or a package's is none.
+      ValueError: there is no such suite (the message lists the valid names), or a package's is not a Suite.
     """
     if name in _SUITES:
         return load(_SUITES[name])

@@ -1,9 +1,9 @@
-"""From Gymnasium spaces to the specs that go over the wire, and from wire actions to `env.step` actions.
+"""Converts Gymnasium spaces to the specs used on the wire, and wire actions to `env.step` actions.
 
-What goes over the wire: integer actions and discrete observations are int32 and count from 0, whatever the
-space's `start`; floating-point actions are float32, and so are float64 observations; arrays of bools are
-packed, eight in a byte; text becomes the numbers of its words (`hash_words`); every other observation keeps
-its dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
+On the wire, integer actions and discrete observations are int32 and count from 0, whatever the space's
+`start`. Floating-point actions are float32, and so are float64 observations. Arrays of bools are packed,
+eight to a byte. Text becomes the numbers of its words (`hash_words`). Every other observation keeps its
+dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
 """
 
 import functools
@@ -26,7 +26,7 @@ class ObservationLeaf(NamedTuple):
     Attributes:
       name: as `flatten_spec` names it: keys joined by '/', '' for a bare array.
       path: the keys and indices that lead to it in the environment's own observation.
-      spec: what goes over the wire.
+      spec: of the array on the wire.
       start: int `[*spec.shape]`, subtracted from the environment's values; None when they start at 0.
       is_text: whether the environment's value is a string.
     """
@@ -39,7 +39,7 @@ class ObservationLeaf(NamedTuple):
 
 
 def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> EnvironmentSpec:
-    """What the learner must know of an environment.
+    """What the learner must know about an environment.
 
     Raises:
       ValueError: a space is of a kind that is not supported.
@@ -50,7 +50,7 @@ def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> Environme
 
 
 def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:
-    """The spec of a suite's environments, from one that is made for it and closed.
+    """The spec of a suite's environments; makes one environment to find out, and closes it.
 
     Raises:
       ValueError: the suite refuses the configuration, or a space is not supported.
@@ -64,7 +64,7 @@ def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> Environmen
 
 
 def observation_spec(space: spaces.Space) -> Nest:
-    """The nest of ArraySpec of an observation space.
+    """The nest of ArraySpec for an observation space.
 
     Raises:
       ValueError: the space, or one inside it, is of a kind that is not supported.
@@ -112,9 +112,9 @@ def action_spec(space: spaces.Space) -> ArraySpec:
 
 
 def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
-    """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to what `env.step` takes, N times.
+    """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to N actions for `env.step`.
 
-    Box actions are clipped to the space's bounds. The function raises ValueError where an integer action is
+    Box actions are clipped to the space's bounds. The function raises ValueError if an integer action is
     out of range or a Box action is not finite.
 
     Raises:
@@ -153,12 +153,12 @@ def _decode_box(space: spaces.Box, actions: np.ndarray) -> list[np.ndarray]:
     finite = np.isfinite(actions)
     if not finite.all():
         action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
-        raise ValueError(f"The action {action.tolist()} is not finite; look for NaN in the network.")
+        raise ValueError(f"The action {action.tolist()} is not finite; check the network for NaN.")
     return list(np.clip(actions.astype(space.dtype), space.low, space.high))
 
 
 def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None:
-    """(name, key, space) of what a Dict or Tuple space holds, sorted by name; None for other spaces."""
+    """(name, key, space) for each entry of a Dict or Tuple space, sorted by name; None for other spaces."""
     items: list[tuple[Any, spaces.Space]]
     if isinstance(space, spaces.Dict):
         items = list(space.spaces.items())
@@ -169,7 +169,7 @@ def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None
     if not items or any("/" in str(key) or str(key) == "" for key, _ in items):
         raise ValueError(
             f"The observation space {space} is not supported; a Dict or Tuple space needs at least one "
-            "entry, and names that are not empty and hold no '/'."
+            "entry, and names that are not empty and contain no '/'."
         )
     return sorted(((str(key), key, child) for key, child in items), key=lambda item: item[0])
 
@@ -205,7 +205,7 @@ def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
 
 
 def _is_text(space: spaces.Space) -> bool:
-    """Also for spaces of strings that other packages have of their own."""
+    """Also True for spaces of strings that other packages define."""
     return space.dtype is not None and space.dtype.kind == "U"
 
 

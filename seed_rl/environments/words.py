@@ -1,4 +1,4 @@
-"""Text as numbers that a network can take."""
+"""Turns text into numbers that a network can take."""
 
 import re
 import zlib
@@ -12,8 +12,8 @@ VOCABULARY_SIZE = 1000
 def hash_words(text: str) -> np.ndarray:
     """The first 16 words as numbers 1 to 999, then zeros: int32 `[16]`.
 
-    Letter case and punctuation do not count. A word's number is the same in every process and version; two
-    words may have the same one.
+    Letter case and punctuation are ignored. A word's number is the same in every process and version; two
+    words may share a number.
     """
     numbers = np.zeros(NUM_WORDS, np.int32)
     words = re.findall(r"\w+", text.lower())[:NUM_WORDS]

@@ -1,1 +1,1 @@
-"""Evaluation: plays with what a run has learned, says how well, and shows it."""
+"""Evaluation: plays episodes with a run's agent, reports the returns, and records videos."""

@@ -1,4 +1,4 @@
-"""Evaluations on TensorBoard, beside the run's own curves."""
+"""Evaluation results in TensorBoard, next to the run's own curves."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +17,9 @@ def write_board(
 
     Args:
       logdir: the run directory.
-      env_frames: of training; the step of TensorBoard's curves.
-      summary: figures by plain name.
-      picture: uint8 `[height, width, 3]`, of gameplay; None if there is none.
+      env_frames: environment frames of training; TensorBoard's x axis.
+      summary: the figures by name.
+      picture: a picture of gameplay, uint8 `[height, width, 3]`; None if there is none.
     """
     writer = tf.summary.create_file_writer(str(RunDirectory(logdir).evaluation_events))
     with writer.as_default(step=env_frames):

@@ -7,14 +7,16 @@ from seed_rl.options import Options, option
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(Options):
-    """What is evaluated, how long, and where the results go."""
+    """What to evaluate, for how many episodes, and where the results go."""
 
-    logdir: str | None = option(None, "Directory of the run.")
+    logdir: str | None = option(None, "Directory of the run to evaluate.")
     checkpoint: str = option(
-        "last", "Which checkpoint: last, best (by the run's own evaluation), or a path prefix, .../ckpt-1200."
+        "last",
+        "The checkpoint to evaluate: last, best (by the run's own mean return), or a path prefix such as "
+        ".../ckpt-1200.",
     )
-    episodes: int = option(200, "Episodes that are played.", at_least=1)
-    num_envs: int = option(16, "Environments that play at the same time.", at_least=1)
+    episodes: int = option(200, "Number of episodes to play.", at_least=1)
+    num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
     greedy: bool = option(
         False,
         "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
@@ -22,14 +24,17 @@ class EvaluateConfig(Options):
     )
     seed: int = option(1, "Seed of the first episode; episode i has seed + i.")
     output: str | None = option(
-        None, "JSON file of the results; by default evaluations/ckpt-UPDATES.json in the run directory."
+        None, "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory."
     )
     record: str | None = option(
-        None, "Video, .mp4 or .gif, of the best episode and of a typical one (the median). Needs [record]."
+        None,
+        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
     )
-    overwrite: bool = option(False, "Write over results and videos that are there already.")
+    overwrite: bool = option(False, "Overwrite results and videos that already exist.")
 
     def validate(self) -> None:
-        """The video's format follows from its name."""
+        """Checks that the video's name ends in a supported format."""
         if self.record is not None and not self.record.endswith((".mp4", ".gif")):
-            raise ValueError(f"--record={self.record} has no format; end it in .mp4 or .gif.")
+            raise ValueError(
+                f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
+            )

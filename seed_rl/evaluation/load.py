@@ -1,4 +1,4 @@
-"""From a run directory to the policy that it trained."""
+"""Loads the policy of a run from one of its checkpoints."""
 
 import os
 from pathlib import Path
@@ -19,8 +19,8 @@ class Trained(NamedTuple):
     Attributes:
       policy: the policy.
       checkpoint: path prefix of the checkpoint.
-      env_frames: environment frames that it had been trained for.
-      seconds: of training until then.
+      env_frames: environment frames that the policy was trained for.
+      seconds: seconds of training up to the checkpoint.
     """
 
     policy: Policy
@@ -37,15 +37,15 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
       checkpoint: `last`, `best`, or a path prefix.
 
     Raises:
-      ValueError: there is no such checkpoint; one sentence.
+      ValueError: there is no such checkpoint; the message is one sentence.
     """
     if checkpoint not in ("last", "best"):
         path = checkpoint.removesuffix(CHECKPOINT_INDEX)
         if not os.path.exists(f"{path}{CHECKPOINT_INDEX}"):
             example = RunDirectory(Path("RUN")).checkpoints.prefix(1200)
             raise ValueError(
-                f"--checkpoint={checkpoint} is no checkpoint; give last, best, or the path of one without "
-                f"its ending, such as {example}."
+                f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or the path of one "
+                f"without its ending, such as {example}."
             )
         return path
     find = newest_checkpoint if checkpoint == "last" else best_checkpoint
@@ -53,22 +53,22 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
     if path is None:
         hint = "wait until the run has saved one (--save_checkpoint_secs)"
         if checkpoint == "best":
-            hint = "one is kept when a full window of episodes has ended; give --checkpoint=last"
+            hint = "the first is saved after a full window of episodes; use --checkpoint=last"
         raise ValueError(f"{run.logdir} has no {checkpoint} checkpoint yet; {hint}.")
     return path
 
 
 def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
-    """The policy of a run.
+    """Makes the policy of a run, with the weights of a checkpoint.
 
     Args:
-      run: the run, whose settings it gets.
+      run: the run, which provides the settings.
       checkpoint: path prefix of a checkpoint.
-      spec: of the run's environments.
+      spec: the spec of the run's environments.
 
     Raises:
-      ValueError: the checkpoint is of other settings than the run's; one sentence, which names them where
-        they are known.
+      ValueError: the checkpoint does not match the run's settings; the message is one sentence, which
+        names the differences where they are known.
     """
     algorithm = algorithms.make(run.agent, run.agent_config(), spec, int(run.learner_settings["num_envs"]))
     try:
@@ -78,8 +78,8 @@ def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
         if not found:
             raise
         raise ValueError(
-            f"The checkpoint {checkpoint} is of another configuration than {run.logdir} "
-            f"({'; '.join(found)}); name the --logdir that it was trained in."
+            f"The checkpoint {checkpoint} does not match the configuration of {run.logdir} "
+            f"({'; '.join(found)}); use the --logdir that it was trained in."
         ) from error
     return Trained(
         algorithm.policy, checkpoint, int(progress.env_frames.numpy()), float(progress.seconds.numpy())
@@ -87,7 +87,7 @@ def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
 
 
 def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:
-    """What the run of a checkpoint, found by its path, records otherwise than `run`."""
+    """The settings that differ between `run` and the run in whose directory the checkpoint is."""
     for directory in list(Path(checkpoint).resolve().parents)[:4]:
         try:
             other = record.read(str(directory))

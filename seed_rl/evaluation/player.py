@@ -1,4 +1,4 @@
-"""Plays episodes: several environments at a time, one network call for them all."""
+"""Plays episodes in several environments at a time, with one network call for all of them."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -19,8 +19,8 @@ class PlayedEpisode(NamedTuple):
     """An episode that was played to its end.
 
     Attributes:
-      seed: what the environment was reset with; with `actions` it plays the same episode again.
-      actions: one an agent step, as the environment takes them.
+      seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
+      actions: one per agent step, in the environment's own format.
       episode_return: sum of the raw rewards.
       agent_steps: its length, in agent steps.
     """
@@ -32,7 +32,7 @@ class PlayedEpisode(NamedTuple):
 
 
 class SeededEpisodes(gymnasium.Wrapper):
-    """Gives each episode a seed of its own, and keeps its actions.
+    """Gives each episode its own seed and records its actions.
 
     Attributes:
       finished: seed and actions of the last episode that ended.
@@ -56,7 +56,7 @@ class SeededEpisodes(gymnasium.Wrapper):
         return self.env.reset(seed=self._seed)
 
     def step(self, action: Any) -> Any:
-        """One agent step."""
+        """Takes one agent step and records the action."""
         self._actions.append(action)
         observation, reward, terminated, truncated, info = self.env.step(action)
         ended = terminated or truncated
@@ -81,22 +81,23 @@ def play(
 ) -> list[PlayedEpisode]:
     """Plays episodes with seeds `seed`, `seed + 1`, ….
 
-    Which environment plays which episode is settled beforehand, so that short episodes do not count more
-    often than long ones.
+    Episodes are assigned to environments in advance, so that short episodes do not count more often than
+    long ones.
 
     Args:
       suite: makes the environments.
       environment_config: their settings.
-      policy: plays.
-      env_id: what `Policy.act` gets as the id of every environment; `num_envs` of the run and above evaluate.
-      episodes: how many, at least 1.
-      num_envs: E, environments at a time.
-      greedy: whether `Policy.act_greedy` plays rather than `Policy.act`.
-      seed: of the first episode.
+      policy: chooses the actions.
+      env_id: the id that `Policy.act` gets for every environment; ids from the run's `num_envs` upwards mean
+        evaluation.
+      episodes: the number of episodes, at least 1.
+      num_envs: E, the number of environments played at the same time.
+      greedy: whether to use `Policy.act_greedy` rather than `Policy.act`.
+      seed: the seed of the first episode.
       on_episode: called with each episode as it ends.
 
     Returns:
-      The episodes, by seed.
+      The episodes, sorted by seed.
     """
     size = min(num_envs, episodes)
     left = [len(range(index, episodes, size)) for index in range(size)]
@@ -127,7 +128,7 @@ def play(
 
 
 class _Choice:
-    """The policy's choice of actions, with the recurrent states and last actions of E environments."""
+    """Chooses actions with the policy, and keeps the recurrent states and last actions of E environments."""
 
     def __init__(self, policy: Policy, batch: BatchedEnvironment, env_id: int, greedy: bool):
         self._act = tf.function(policy.act_greedy if greedy else policy.act, autograph=False)
@@ -136,7 +137,7 @@ class _Choice:
         self._env_ids = tf.fill([batch.num_envs], env_id)
 
     def __call__(self, env: EnvOutput) -> np.ndarray:
-        """Actions `[E, ...]` for what the environments say, `[E, ...]`."""
+        """Actions `[E, ...]` for the environments' outputs, `[E, ...]`."""
         env = tf.nest.map_structure(tf.constant, env)
         output, self._state = self._act(self._prev_action, env, self._state, self._env_ids)
         self._prev_action = output.action

@@ -1,4 +1,4 @@
-"""What an evaluation says: statistics over episodes, as a table and as JSON."""
+"""The report of an evaluation: statistics over episodes, as a table and as JSON."""
 
 import json
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from seed_rl.runs.scores import published_scores
 
 
 def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:
-    """Statistics over episodes, by plain name.
+    """Statistics over episodes, by name.
 
-    The standard error is that of the mean, from the sample's deviation; None for one episode.
-    `human_normalized` is the mean return in percent of the human score, where scores are published.
+    `standard_error` is that of the mean, from the sample standard deviation; None for a single episode.
+    `human_normalized` is the human-normalized mean return in percent, for games with published scores.
     """
     returns = np.array([episode.episode_return for episode in episodes])
     lengths = np.array([episode.agent_steps for episode in episodes])
@@ -39,11 +39,11 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
 
 
 def table(summary: dict[str, Any], repeats: int) -> str:
-    """The summary for people, a line each.
+    """The summary as a readable table, one row per line.
 
     Args:
       summary: from `summarize`.
-      repeats: environment frames in an agent step.
+      repeats: environment frames per agent step.
     """
     steps = summary["mean_episode_agent_steps"]
     error = summary["standard_error"]
@@ -60,7 +60,7 @@ def table(summary: dict[str, Any], repeats: int) -> str:
     if "human_normalized" in summary:
         rows.append(
             (
-                "human-normalised",
+                "human-normalized",
                 f"{summary['human_normalized']:.1f}% (random {summary['random_score']:g}, "
                 f"human {summary['human_score']:g})",
             )
@@ -70,6 +70,6 @@ def table(summary: dict[str, Any], repeats: int) -> str:
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Writes results under a temporary name first; makes the directory."""
+    """Writes results, under a temporary name first; makes the directory if it does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, json.dumps(content, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Plays a kept episode again, to look at it: seed and actions determine what the environment does."""
+"""Plays a recorded episode again to render it: its seed and actions determine what the environment does."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,8 +17,8 @@ class Scene(NamedTuple):
 
     Attributes:
       picture: uint8 `[height, width, 3]`.
-      episode_return: of the episode so far.
-      agent_steps: played so far.
+      episode_return: the return so far.
+      agent_steps: the number of agent steps so far.
     """
 
     picture: np.ndarray
@@ -30,15 +30,15 @@ class Rerun:
     """An episode that is played again, scene by scene.
 
     Attributes:
-      scenes_per_second: how fast it is in the game's own time.
-      is_faithful: once all scenes were taken, whether the return came out as it was.
+      scenes_per_second: the game's own speed.
+      is_faithful: after the last scene, whether the return is the same as when the episode was recorded.
     """
 
     def __init__(self, suite: Suite, config: EnvironmentConfig, episode: PlayedEpisode):
         """Makes the environment.
 
         Raises:
-          ValueError: it cannot be rendered; one sentence.
+          ValueError: the environment cannot be rendered; the message is one sentence.
         """
         self._episode = episode
         self._env: gymnasium.Env = suite.make(config, episode.seed, render_mode="rgb_array")
@@ -53,7 +53,7 @@ class Rerun:
             raise ValueError(f"The environment cannot be rendered as pictures ({error}).") from error
 
     def __iter__(self) -> Iterator[Scene]:
-        """The scenes, the first observation's included; once."""
+        """Plays the episode, once, and yields its scenes, including that of the first observation."""
         try:
             yield Scene(self._picture(), 0.0, 0)
             total = 0.0
@@ -70,5 +70,5 @@ class Rerun:
     def _picture(self) -> np.ndarray:
         picture = np.asarray(self._env.render())
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3:
-            raise NotImplementedError(f"render() gives {picture.dtype}{list(picture.shape)}")
+            raise NotImplementedError(f"render() returns {picture.dtype}{list(picture.shape)}")
         return picture

@@ -1,8 +1,8 @@
 """Videos of episodes, with the score drawn in.
 
-imageio writes them: .mp4 with the ffmpeg that imageio-ffmpeg brings along (H.264, which browsers play), and
-.gif with Pillow, which draws the score as well. OpenCV, which is here for Atari, writes no GIF, and no
-H.264 as it comes from PyPI.
+imageio writes them: .mp4 with the ffmpeg bundled with imageio-ffmpeg (H.264, which browsers can play), and
+.gif with Pillow, which also draws the score. OpenCV, which is installed for Atari, cannot write GIF, and its
+PyPI build cannot write H.264.
 """
 
 import os
@@ -19,11 +19,11 @@ _PAUSE_SECS = 1.0
 
 
 def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
-    """Writes episodes one after the other, under a temporary name first.
+    """Writes episodes one after another to a video file, under a temporary name first.
 
     Args:
-      path: .mp4 or .gif.
-      episodes: at least one, with a title each.
+      path: the file, .mp4 or .gif.
+      episodes: at least one, each with a title.
 
     Raises:
       OSError: the file cannot be written.
@@ -43,7 +43,7 @@ def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
 
 
 def caption(picture: np.ndarray, text: str) -> np.ndarray:
-    """The picture under a strip with a line of text; even sides, as video codecs want them."""
+    """Adds a strip with a line of text above a picture; pads the sides to even lengths, for video codecs."""
     from PIL import Image, ImageDraw, ImageFont
 
     height, width = picture.shape[:2]
@@ -58,7 +58,7 @@ def caption(picture: np.ndarray, text: str) -> np.ndarray:
 
 
 def montage(scenes: Iterable[Scene], columns: int = 4, rows: int = 2) -> np.ndarray:
-    """Scenes of an episode, evenly spread, as one picture: uint8 `[height, width, 3]`."""
+    """Evenly spaced scenes of an episode as one picture: uint8 `[height, width, 3]`."""
     taken = _spread(scenes, columns * rows)
     pictures = [scene.picture for scene in taken]
     blank = np.zeros_like(pictures[0])
@@ -69,7 +69,7 @@ def montage(scenes: Iterable[Scene], columns: int = 4, rows: int = 2) -> np.ndar
 
 
 def _spread(scenes: Iterable[Scene], count: int) -> list[Scene]:
-    """The first and the last scene and others between, keeping few at a time."""
+    """The first scene, the last one, and others between them, with few in memory at a time."""
     kept: list[Scene] = []
     stride, last = 1, None
     for index, scene in enumerate(scenes):
@@ -84,7 +84,7 @@ def _spread(scenes: Iterable[Scene], count: int) -> list[Scene]:
 
 
 def _pictures(title: str, episode: Rerun) -> Iterator[np.ndarray]:
-    """All scenes with their captions; the last one stands for a while."""
+    """All scenes with captions; the last one is held for a moment."""
     picture: Any = None
     for scene in episode:
         picture = caption(scene.picture, f"{title}: {scene.episode_return:g} at step {scene.agent_steps}")

@@ -1,1 +1,1 @@
-"""Between inference and training: unrolls, the queue, prefetch."""
+"""Everything between inference and training: unrolls, the queue, replay, prefetch."""

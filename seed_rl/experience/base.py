@@ -1,4 +1,4 @@
-"""What stands between inference and training: experience goes in as unrolls and comes out as batches."""
+"""The interface between inference and training: experience goes in as unrolls and comes out as batches."""
 
 import abc
 from collections.abc import Callable
@@ -27,21 +27,23 @@ class Batch(NamedTuple):
 
 
 class Experience(abc.ABC):
-    """Thread-safe: one thread or several insert, a prefetch thread samples, the training thread updates.
+    """A thread-safe store of unrolls.
+
+    One or more threads insert, a prefetch thread samples, and the training thread updates priorities.
 
     Attributes:
-      inserts_slowly: whether `insert` has more to do than to keep an unroll, so that inference should leave
-        it to another thread.
+      inserts_slowly: whether `insert` does more than store an unroll, so that inference should leave it to
+        another thread.
     """
 
     inserts_slowly: bool = False
 
     @abc.abstractmethod
     def insert(self, unrolls: list[Unroll]) -> None:
-        """Takes finished unrolls; blocks while training has to catch up (back-pressure).
+        """Adds finished unrolls; blocks while training has to catch up (back-pressure).
 
         Raises:
-          ClosedError: closed meanwhile.
+          ClosedError: the experience was closed in the meantime.
         """
 
     @abc.abstractmethod
@@ -49,42 +51,42 @@ class Experience(abc.ABC):
         """Waits for a batch `[S, B, ...]`.
 
         Raises:
-          ClosedError: closed meanwhile.
+          ClosedError: the experience was closed in the meantime.
         """
 
     @abc.abstractmethod
     def batch_ready(self) -> bool:
-        """Whether `sample` would not have to wait."""
+        """Whether `sample` would return without waiting."""
 
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:  # noqa: B027 (a default)
-        """Priorities `[B]` of a batch after it was trained on; by default nothing."""
+        """Updates the priorities `[B]` of a batch that was trained on; does nothing by default."""
 
     def save(self, path: str) -> None:  # noqa: B027 (a default)
-        """Writes the contents to a file, where the settings ask for it; by default nothing."""
+        """Writes the contents to a file, if the settings ask for it; does nothing by default."""
 
     def restore(self, path: str) -> None:  # noqa: B027 (a default)
-        """Takes the contents that `save` wrote, where there are any; by default nothing.
+        """Loads the contents that `save` wrote, if there are any; does nothing by default.
 
         Raises:
-          ValueError: the file cannot be used; one sentence.
+          ValueError: the file cannot be used; the message is one sentence.
         """
 
     @abc.abstractmethod
     def figures(self) -> dict[str, float]:
-        """Figures for the logs by plain name, such as the queue's depth."""
+        """Figures for the logs by plain name, such as the queue depth."""
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Ends every wait, now and later, with ClosedError."""
+        """Makes every current and future wait end with ClosedError."""
 
 
 class ExperienceConfig(abc.ABC):
-    """Settings of a kind of experience, which make the experience itself."""
+    """Settings of one kind of experience, which also create it."""
 
     @property
     @abc.abstractmethod
     def uses(self) -> float:
-        """Times that an unroll is trained on, on average."""
+        """How many times an unroll is trained on, on average."""
 
     @abc.abstractmethod
     def make(
@@ -94,13 +96,13 @@ class ExperienceConfig(abc.ABC):
         initial_priorities: Callable[[list[Unroll]], np.ndarray],
         seed: int,
     ) -> Experience:
-        """The experience, empty.
+        """Creates the experience, empty.
 
         Args:
           batch_size: B, unrolls in a batch.
-          unroll: how they are cut.
-          initial_priorities: gives unrolls that come in their priorities `[K]`.
-          seed: of whatever is drawn.
+          unroll: how unrolls are cut.
+          initial_priorities: computes the priorities `[K]` of new unrolls.
+          seed: seed for random draws.
 
         Raises:
           ValueError: the settings do not fit the batch or the machine.

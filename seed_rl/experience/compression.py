@@ -8,21 +8,21 @@ import zstandard
 
 NAMES = ("zstd", "none")
 
-# Frames of games are simple pictures: the fastest levels already take out nearly all that higher ones do.
+# Game frames are simple pictures: the fastest levels already save nearly as much as higher ones.
 _LEVEL = 1
 
 
 class Compressor(Protocol):
-    """Lossless, thread-safe, and without the interpreter lock while it works."""
+    """A lossless and thread-safe compressor that releases the interpreter lock while it works."""
 
     def compress(self, raw: np.ndarray) -> bytes:
-        """The same bytes (uint8 `[N]`) in fewer."""
+        """Compresses bytes (uint8 `[N]`)."""
 
     def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
-        """The inverse of `compress`, into an array uint8 `[N]` of the right size.
+        """The inverse of `compress`, into a uint8 array `[N]` of the right size.
 
         Raises:
-          ValueError: these are not so many bytes, or not compressed ones.
+          ValueError: the bytes are not compressed ones, or decompress to another size.
         """
 
 
@@ -30,10 +30,10 @@ class Zstandard:
     """Zstandard (RFC 8878)."""
 
     def __init__(self) -> None:
-        self._local = threading.local()  # Its contexts must not be shared between threads.
+        self._local = threading.local()  # Its contexts must not be shared by threads.
 
     def compress(self, raw: np.ndarray) -> bytes:
-        """One frame."""
+        """Compresses into a single Zstandard frame."""
         if not hasattr(self._local, "compressor"):
             self._local.compressor = zstandard.ZstdCompressor(_LEVEL)
         return self._local.compressor.compress(raw)
@@ -47,14 +47,14 @@ class Zstandard:
         except zstandard.ZstdError as error:
             raise ValueError(f"These bytes cannot be decompressed ({error}).") from None
         if size != len(raw):
-            raise ValueError(f"There are {size} bytes where {len(raw)} are needed.")
+            raise ValueError(f"These bytes decompress to {size} bytes, not to {len(raw)}.")
 
 
 class Uncompressed:
-    """Leaves everything as it is."""
+    """Stores bytes as they are."""
 
     def compress(self, raw: np.ndarray) -> bytes:
-        """A copy."""
+        """Copies the bytes."""
         return raw.tobytes()
 
     def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
@@ -63,10 +63,10 @@ class Uncompressed:
 
 
 def make_compressor(name: str) -> Compressor:
-    """The compressor of this name, one of NAMES.
+    """Creates the compressor of this name, one of NAMES.
 
     Raises:
-      ValueError: there is none of this name.
+      ValueError: there is no compressor of this name.
     """
     if name == "zstd":
         return Zstandard()

@@ -17,9 +17,9 @@ class _Entry(NamedTuple):
 
 
 class Fifo(Experience):
-    """The queue. `insert` blocks while it is full: that is the back-pressure on inference and actors.
+    """The queue. `insert` blocks while it is full, which puts back-pressure on inference and actors.
 
-    With more than one pass, an unroll that was trained on goes to the end of the queue again.
+    With more than one pass, an unroll that was trained on goes back to the end of the queue.
     """
 
     def __init__(self, batch_size: int, capacity: int | None = None, passes: int = 1):
@@ -27,19 +27,19 @@ class Fifo(Experience):
 
         Args:
           batch_size: B, unrolls in a batch.
-          capacity: most unrolls waiting for their first pass; None for one batch.
-          passes: times that each unroll is trained on.
+          capacity: most unrolls that may wait for their first pass; None for one batch.
+          passes: how many times each unroll is trained on.
 
         Raises:
-          ValueError: the capacity is less than a batch, which could never be filled.
+          ValueError: the capacity is less than a batch, so no batch could ever be filled.
         """
         self._batch_size = batch_size
         self._capacity = batch_size if capacity is None else capacity
         self._passes = passes
         if self._capacity < batch_size:
             raise ValueError(
-                f"--queue_capacity={capacity} is less than --batch_size={batch_size}, so that no batch would "
-                "ever fill; raise it."
+                f"--queue_capacity={capacity} is less than --batch_size={batch_size}, so no batch would ever "
+                "fill; raise it."
             )
         self._entries: collections.deque[_Entry] = collections.deque()
         self._new = 0  # Entries that wait for their first pass.
@@ -47,7 +47,7 @@ class Fifo(Experience):
         self._changed = threading.Condition()
 
     def insert(self, unrolls: list[Unroll]) -> None:
-        """Appends unrolls, one by one as there is room."""
+        """Appends unrolls one at a time, as soon as there is room."""
         with self._changed:
             for unroll in unrolls:
                 self._changed.wait_for(lambda: self._closed or self._new < self._capacity)
@@ -59,7 +59,7 @@ class Fifo(Experience):
                     self._changed.notify_all()
 
     def sample(self) -> Batch:
-        """The first `batch_size` unrolls of the queue."""
+        """Takes the first `batch_size` unrolls from the queue."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._entries) >= self._batch_size)
             if self._closed:
@@ -72,7 +72,7 @@ class Fifo(Experience):
         return stack([entry.unroll for entry in taken])
 
     def batch_ready(self) -> bool:
-        """Whether a batch is there."""
+        """Whether the queue contains a whole batch."""
         with self._changed:
             return len(self._entries) >= self._batch_size
 
@@ -88,7 +88,7 @@ class Fifo(Experience):
 
 
 def stack(unrolls: list[Unroll]) -> Batch:
-    """Unrolls `[S, ...]` as a time-major batch `[S, B, ...]` with weights of one."""
+    """Stacks unrolls `[S, ...]` into a time-major batch `[S, B, ...]` with weights of one."""
     steps = [(u.prev_action, u.env, u.agent) for u in unrolls]
     prev_action, env, agent = optree.tree_map(lambda *x: np.stack(x, axis=1), *steps)
     state = optree.tree_map(lambda *x: np.stack(x), *(u.initial_state for u in unrolls))

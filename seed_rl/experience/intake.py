@@ -1,33 +1,33 @@
-"""A thread's worth of room between inference and an experience whose `insert` takes long. No TensorFlow."""
+"""A buffer with its own thread, in front of an experience whose `insert` is slow. Imports no TensorFlow."""
 
 import threading
 
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.types import Unroll
 
-# Unrolls that may wait. More would only take memory: inference has to wait in the end.
+# Unrolls that may wait. More would only take memory: sooner or later, inference has to wait anyway.
 _CAPACITY = 32
 
 
 class Intake:
-    """Takes unrolls from inference threads; a thread of its own, which calls `run`, files them.
+    """Takes unrolls from inference threads; a separate thread, which calls `run`, inserts them.
 
-    Replay computes priorities and compresses as unrolls come in. On an inference thread that would keep
-    actors waiting for their actions. Unrolls are filed in the order in which they came.
+    Replay computes priorities and compresses as unrolls come in. On an inference thread, that would keep
+    actors waiting for their actions. Unrolls are inserted in the order in which they arrived.
     """
 
     def __init__(self, experience: Experience):
-        """Prepares; `experience` is where unrolls go."""
+        """Prepares an empty intake; `experience` is where unrolls go."""
         self._experience = experience
         self._waiting: list[Unroll] = []
         self._closed = False
         self._changed = threading.Condition()
 
     def insert(self, unrolls: list[Unroll]) -> None:
-        """Takes finished unrolls; blocks while too many wait (back-pressure).
+        """Takes finished unrolls; blocks while too many are waiting (back-pressure).
 
         Raises:
-          ClosedError: closed meanwhile.
+          ClosedError: the intake was closed in the meantime.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._waiting) < _CAPACITY)
@@ -37,10 +37,10 @@ class Intake:
             self._changed.notify_all()
 
     def run(self) -> None:
-        """Files unrolls until the intake or the experience is closed.
+        """Inserts unrolls until the intake or the experience is closed.
 
         Raises:
-          ClosedError: one of them has been closed.
+          ClosedError: either has been closed.
         """
         while True:
             with self._changed:
@@ -52,7 +52,7 @@ class Intake:
             self._experience.insert(unrolls)
 
     def close(self) -> None:
-        """Ends every wait, now and later. What still waits is lost."""
+        """Makes every current and future wait end. Unrolls that are still waiting are lost."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

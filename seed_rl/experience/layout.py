@@ -1,8 +1,8 @@
-"""How unrolls lie in replay: as compressed blobs, shared where unrolls overlap, so that a step is kept once.
+"""How replay stores unrolls: as compressed blobs, shared where unrolls overlap, so each step is kept once.
 
 An unroll has `S = burn_in + T + 1` steps and shares its first `burn_in + 1` with the unroll before it. It is
 cut into a prefix of `burn_in + 1` steps, a head, and a tail of `burn_in + 1` steps; its tail is the prefix of
-the unroll after it.
+the next unroll.
 """
 
 import itertools
@@ -21,7 +21,7 @@ Blob: TypeAlias = bytes | memoryview
 
 
 class Packed(NamedTuple):
-    """An unroll in blobs; `prefix` may be the very object that is another unroll's `tail`."""
+    """An unroll as blobs; `prefix` may be the same object as another unroll's `tail`."""
 
     prefix: Blob
     head: Blob
@@ -48,15 +48,15 @@ def _leaf(array: np.ndarray) -> _Leaf:
 
 
 class Layout:
-    """Packs unrolls that are all like a first one, and unpacks them into batches. Thread-safe."""
+    """Packs unrolls that all have the structure of an example, and unpacks them into batches. Thread-safe."""
 
-    def __init__(self, example: Unroll, burn_in: int, stored_info: Sequence[str], compressor: Compressor):
-        """Takes the structure, shapes and dtypes of `example`.
+    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor):
+        """Uses the structure, shapes and dtypes of `example`.
 
         Raises:
-          ValueError: the unroll shares more steps with the one before it than it has new ones.
+          ValueError: an unroll shares more steps with the one before it than it adds.
         """
-        self._stored_info, self._compressor = tuple(stored_info), compressor
+        self._compressor = compressor
         self._local, self._pool = threading.local(), BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
@@ -73,7 +73,7 @@ class Layout:
         self._prefix, self._head, self._tail = (slice(*ends) for ends in itertools.pairwise(bounds))
 
     def describe(self) -> dict[str, Any]:
-        """What tells two layouts apart, as JSON can hold it."""
+        """Everything in which layouts can differ, in a form that JSON supports."""
         return {
             "cuts": [self._prefix.stop, self._head.stop, self._tail.stop],
             "steps": [[list(leaf.shape), leaf.dtype.str] for leaf in self._leaves],
@@ -85,7 +85,7 @@ class Layout:
 
         Args:
           unroll: steps `[S, ...]`.
-          prefix: the tail of the unroll before it, where there is one that it continues.
+          prefix: the tail of the unroll that this one continues; None if there is none.
         """
         steps = optree.tree_leaves(self._steps(unroll))
         return Packed(
@@ -114,9 +114,8 @@ class Layout:
         return Sample(prev_action, env, agent, state, weight)
 
     def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput]:
-        """What is kept of the steps."""
-        info = {name: unroll.agent.info[name] for name in self._stored_info}
-        return unroll.prev_action, unroll.env, unroll.agent._replace(info=info)
+        """The parts of the steps that are stored."""
+        return unroll.prev_action, unroll.env, unroll.agent._replace(info={})
 
     def _pack_steps(self, steps: Sequence[np.ndarray], part: slice) -> bytes:
         return self._join([array[part] for array in steps], self._leaves, part.stop - part.start)
@@ -129,13 +128,13 @@ class Layout:
         return self._compressor.compress(raw)
 
     def _split(self, blob: Blob, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
-        """The inverse of `_join`; what it gives is overwritten by the next call in this thread."""
+        """The inverse of `_join`; its result is overwritten by the next call in this thread."""
         raw = self._scratch(leaves, count)
         self._compressor.decompress(blob, raw)
         return _views(raw, leaves, count)
 
     def _scratch(self, leaves: Sequence[_Leaf], count: int) -> np.ndarray:
-        """Memory for `count` steps, the same again and again: fresh memory is slow to touch."""
+        """Memory for `count` steps, the same for every call: fresh memory is slow to touch."""
         size = count * sum(leaf.nbytes for leaf in leaves)
         if size > len(getattr(self._local, "scratch", b"")):
             self._local.scratch = np.empty(size, np.uint8)

@@ -1,4 +1,4 @@
-"""How much memory replay may take on this machine."""
+"""How much memory replay may use on this machine."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.lim
 
 
 def machine_memory() -> int:
-    """Bytes of memory that this process may take: the machine's, or its container's where that is less."""
+    """Bytes of memory that this process may use: the machine's, or its container's if that is less."""
     limits = [psutil.virtual_memory().total]
     for path in map(Path, _CGROUP_LIMITS):
         try:
@@ -23,11 +23,11 @@ def replay_limit(max_bytes: int | None, memory: int) -> int:
     """The limit in bytes: `max_bytes`, or half of the memory.
 
     Args:
-      max_bytes: what was asked for.
-      memory: bytes that the process may take.
+      max_bytes: the limit in the settings.
+      memory: bytes that the process may use.
 
     Raises:
-      ValueError: that is more than there is.
+      ValueError: `max_bytes` is more than there is.
     """
     if max_bytes is None:
         return int(_SHARE * memory)

@@ -1,24 +1,24 @@
-"""Keeps the replay ratio: the one that is ahead, inference or training, waits for the other."""
+"""Keeps the replay ratio: whichever of inference and training is ahead waits for the other."""
 
 
 class RateLimiter:
-    """Says whether an unroll may come in and whether a batch may be drawn. Not thread-safe.
+    """Decides whether an unroll may be added and whether a batch may be drawn. Not thread-safe.
 
-    Nothing is drawn before `min_size` unrolls are there, and until then nothing counts. From then on the
-    number of unrolls drawn stays within two batches below `replay_ratio` times the number that came in. One
-    of the two directions is always open.
+    Nothing is drawn before there are `min_size` unrolls, and nothing is counted until then. From then on, the
+    number of unrolls drawn stays within two batches below `replay_ratio` times the number added. At any time,
+    at least one of the two is allowed.
 
     Attributes:
       started: whether the minimum size has been reached.
     """
 
     def __init__(self, replay_ratio: float, batch_size: int, min_size: int):
-        """Starts with nothing counted.
+        """Starts with all counts at 0.
 
         Args:
-          replay_ratio: unrolls drawn for each that comes in, above 0.
+          replay_ratio: unrolls drawn for each one added, above 0.
           batch_size: unrolls in a batch.
-          min_size: unrolls before the first batch.
+          min_size: unrolls needed before the first batch.
         """
         self._ratio, self._batch_size, self._min_size = replay_ratio, batch_size, min_size
         self.started = False
@@ -26,7 +26,7 @@ class RateLimiter:
 
     @property
     def measured_ratio(self) -> float | None:
-        """Unrolls drawn for each that came in, since the first batch could be drawn; None before that."""
+        """Unrolls drawn for each one added, since the first batch could be drawn; None before that."""
         return self._sampled / self._inserted if self._inserted else None
 
     def may_insert(self) -> bool:
@@ -38,16 +38,16 @@ class RateLimiter:
         return self.started and self._credit() >= self._batch_size
 
     def inserted(self, size: int) -> None:
-        """An unroll came in, and there are `size` now."""
+        """Counts an unroll that was added; there are `size` now."""
         self._inserted += self.started
         self.started = self.started or size >= self._min_size
 
     def restored(self, size: int) -> None:
-        """There are `size` unrolls from the start."""
+        """Records that replay starts with `size` restored unrolls."""
         self.started = size >= self._min_size
 
     def sampled(self) -> None:
-        """A batch was drawn."""
+        """Counts a batch that was drawn."""
         self._sampled += self._batch_size
 
     def _credit(self) -> float:

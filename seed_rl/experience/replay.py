@@ -18,15 +18,15 @@ from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
 from seed_rl.types import Unroll
 
-# So that whatever came in can be drawn.
+# Above 0, so that every unroll can be drawn.
 _LOWEST_PRIORITY = 1e-6
 
-# What an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, places in lists, the
-# view of the blob, and what the allocator adds.
+# Memory that an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, slots in
+# lists, the view of the blob, and the allocator's own overhead.
 _ENTRY_OVERHEAD_BYTES = 256
 _BLOB_OVERHEAD_BYTES = 208
 
-# Of the memory that blobs lie in; the limit in bytes makes it smaller.
+# Size of the memory segments that hold the blobs; a low limit in bytes makes it smaller.
 _SEGMENT_BYTES = 8 * 2**20
 _LEAST_SEGMENTS = 32
 
@@ -40,13 +40,13 @@ class _Last(NamedTuple):
 
 
 class Replay(Experience):
-    """The last unrolls, at most `capacity` of them and in at most `max_bytes`.
+    """Keeps the latest unrolls, at most `capacity` of them, in at most `max_bytes`.
 
-    Unrolls are numbered as they come in; number n lies at index `n % capacity`. The oldest go first, so
-    the numbers that are there are always a range, and an update of priorities knows which unrolls have gone.
+    Unrolls are numbered as they come in; number n is at index `n % capacity`. The oldest are removed first,
+    so the numbers in replay are always a range, and an update of priorities can tell which unrolls are gone.
     """
 
-    inserts_slowly = True  # It computes first priorities, and compresses.
+    inserts_slowly = True  # It computes initial priorities and compresses.
 
     def __init__(
         self,
@@ -62,30 +62,31 @@ class Replay(Experience):
         Args:
           config: settings.
           batch_size: B, unrolls in a batch.
-          length: T, agent steps from the beginning of an unroll to that of the next.
+          length: T, agent steps from the start of one unroll to the start of the next.
           burn_in: agent steps; consecutive unrolls share one more than that.
-          initial_priorities: gives unrolls that come in their priorities `[K]`.
-          seed: of the draws.
+          initial_priorities: computes the priorities `[K]` of new unrolls.
+          seed: seed for random draws.
 
         Raises:
-          ValueError: the replay would be larger than the machine's memory, or no such compression.
+          ValueError: the replay would be larger than the machine's memory, or there is no such compression.
         """
         self._config, self._batch_size = config, batch_size
         self._length, self._burn_in = length, burn_in
         self._initial_priorities = initial_priorities
-        self._max_bytes = replay_limit(config.max_bytes, machine_memory())
-        self._compressor = make_compressor(config.compression)
+        self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
+        self._compressor = make_compressor(config.replay_compression)
         self._layout: Layout | None = None
         self._restored_layout: dict[str, Any] | None = None
         segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
         self._arena = Arena(segment_bytes)
-        self._tree = SumTree(config.capacity)
-        self._limiter = RateLimiter(config.replay_ratio, batch_size, config.min_size)
+        self._tree = SumTree(config.replay_buffer_size)
+        self._limiter = RateLimiter(config.replay_ratio, batch_size, config.replay_buffer_min_size)
         self._random = np.random.default_rng(seed)
-        self._entries: list[Packed | None] = [None] * config.capacity
-        self._is_continued = np.zeros(config.capacity, bool)  # Whether the tail is another's prefix.
+        self._entries: list[Packed | None] = [None] * config.replay_buffer_size
+        # Whether an unroll's tail is also another's prefix.
+        self._is_continued = np.zeros(config.replay_buffer_size, bool)
         self._last: dict[int, _Last] = {}
-        self._oldest = self._next = 0  # Numbers of the oldest unroll that is there, and of the next to come.
+        self._oldest = self._next = 0  # Numbers of the oldest unroll in replay and the next to come.
         # The newest and the oldest segment are only partly in use.
         tables = self._tree.nbytes + sys.getsizeof(self._entries) + self._is_continued.nbytes
         self._bytes = tables + 2 * segment_bytes
@@ -93,20 +94,21 @@ class Replay(Experience):
         self._changed = threading.Condition()
 
     def __len__(self) -> int:
-        """Unrolls that are there."""
+        """The number of unrolls in replay."""
         return self._next - self._oldest
 
     @property
     def nbytes(self) -> int:
-        """Memory of everything that is kept, in bytes."""
+        """Memory of everything in replay, in bytes."""
         return self._bytes
 
     def insert(self, unrolls: list[Unroll]) -> None:
-        """Takes unrolls, one by one as the replay ratio allows.
+        """Adds unrolls one at a time, as the replay ratio allows.
 
         Raises:
-          ClosedError: closed meanwhile.
-          ValueError: the memory limit is reached before the minimum size, or unrolls unlike those restored.
+          ClosedError: the replay was closed in the meantime.
+          ValueError: the memory limit is reached before the minimum size, or the unrolls differ in layout
+            from those restored.
         """
         priorities = self._initial_priorities(unrolls)
         layout = self._require_layout(unrolls[0])
@@ -117,7 +119,7 @@ class Replay(Experience):
                     raise ClosedError
                 before = self._unroll_before(unroll)
                 prefix = None if before is None else self._entry(before).tail
-            packed = layout.pack(unroll, prefix)  # Compresses outside of the lock.
+            packed = layout.pack(unroll, prefix)  # Compresses outside the lock.
             with self._changed:
                 self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
                 blobs = [blob if blob is prefix else self._arena.put(blob) for blob in packed[:4]]
@@ -128,10 +130,10 @@ class Replay(Experience):
     def sample(self) -> Batch:
         """Draws a batch in proportion to priority^alpha (Schaul et al., 2016, equation 1).
 
-        Its weights are (N P)^-beta over the largest of them (section 3.4). An unroll may come twice.
+        Its weights are (N P)^-beta divided by the largest of them (section 3.4). An unroll may occur twice.
 
         Raises:
-          ClosedError: closed meanwhile.
+          ClosedError: the replay was closed in the meantime.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
@@ -139,26 +141,26 @@ class Replay(Experience):
                 raise ClosedError
             indices = self._tree.sample(self._batch_size, self._random)
             probabilities = self._tree.get(indices) / self._tree.total
-            serials = self._oldest + (indices - self._oldest) % self._config.capacity
+            serials = self._oldest + (indices - self._oldest) % self._config.replay_buffer_size
             packed = [self._entry(serial) for serial in serials]
             self._limiter.sampled()
             self._changed.notify_all()
         weights = importance_weights(probabilities, self._config.importance_sampling_exponent)
         assert self._layout is not None
-        sample = self._layout.unpack(packed, weights)  # Decompresses outside of the lock.
+        sample = self._layout.unpack(packed, weights)  # Decompresses outside the lock.
         versions = np.array([entry.policy_version for entry in packed], np.int64)
         return Batch(sample, versions, serials)
 
     def batch_ready(self) -> bool:
-        """Whether the replay ratio allows a batch."""
+        """Whether the replay ratio allows drawing a batch."""
         with self._changed:
             return self._limiter.may_sample()
 
     def update_priorities(self, handle: np.ndarray, priorities: np.ndarray) -> None:
-        """Sets the priorities `[B]` of a batch's unrolls, but for those that have gone meanwhile."""
+        """Sets the priorities `[B]` of a batch's unrolls, except those removed in the meantime."""
         with self._changed:
             there = handle >= self._oldest
-            self._tree.set(handle[there] % self._config.capacity, self._scaled(priorities[there]))
+            self._tree.set(handle[there] % self._config.replay_buffer_size, self._scaled(priorities[there]))
 
     def figures(self) -> dict[str, float]:
         """Size, memory and the replay ratio as measured since the minimum size was reached."""
@@ -177,34 +179,34 @@ class Replay(Experience):
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings ask for it; other threads continue meanwhile."""
         layout = self._layout
-        if layout is None or not self._config.checkpoint:
+        if layout is None or not self._config.checkpoint_replay:
             return
         with self._changed:
             serials = range(self._oldest, self._next)
-            priorities = self._tree.get(np.array(serials, np.int64) % self._config.capacity)
+            priorities = self._tree.get(np.array(serials, np.int64) % self._config.replay_buffer_size)
             entries = [self._entry(serial) for serial in serials]
-        header = {"layout": layout.describe(), "compression": self._config.compression}
+        header = {"layout": layout.describe(), "compression": self._config.replay_compression}
         replay_file.write(path, replay_file.Contents(header, priorities, entries))
 
     def restore(self, path: str) -> None:
-        """Takes what `save` wrote, if the settings ask for it and there is such a file.
+        """Loads what `save` wrote, if the settings ask for it and there is such a file.
 
         Raises:
-          ValueError: the file cannot be read, or is of other settings.
+          ValueError: the file cannot be read, or was written with other settings.
         """
-        contents = replay_file.read(path, self._arena.put) if self._config.checkpoint else None
+        contents = replay_file.read(path, self._arena.put) if self._config.checkpoint_replay else None
         if contents is None:
             return
-        mine = {"compression": self._config.compression, "cuts": cuts(self._length, self._burn_in)}
+        mine = {"compression": self._config.replay_compression, "cuts": cuts(self._length, self._burn_in)}
         header = contents.header
         found = {"compression": header["compression"], "cuts": header["layout"]["cuts"]}
         if mine != found:
             raise ValueError(
-                f"{path} holds a replay of other unrolls or compression ({found}, not {mine}); use the flags "
-                "that it was written with, or move it away to continue with an empty replay."
+                f"{path} contains a replay with other unrolls or compression ({found}, not {mine}); use the "
+                "flags that it was written with, or move it away to continue with an empty replay."
             )
         self._restored_layout = header["layout"]
-        newest = slice(-self._config.capacity, None)
+        newest = slice(-self._config.replay_buffer_size, None)
         by_tail: dict[int, int] = {}
         with self._changed:
             for packed, priority in zip(contents.entries[newest], contents.priorities[newest], strict=True):
@@ -213,7 +215,7 @@ class Replay(Experience):
             self._limiter.restored(len(self))
 
     def _entry(self, serial: int) -> Packed:
-        entry = self._entries[serial % self._config.capacity]
+        entry = self._entries[serial % self._config.replay_buffer_size]
         assert entry is not None
         return entry
 
@@ -222,25 +224,25 @@ class Replay(Experience):
 
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
-            layout = Layout(unroll, self._burn_in, self._config.stored_info, self._compressor)
+            layout = Layout(unroll, self._burn_in, self._compressor)
             if self._restored_layout not in (None, layout.describe()):
                 raise ValueError(
-                    "The replay that was restored holds other observations or recurrent states than this run "
-                    "has now; move it away, or continue without --checkpoint_replay."
+                    "The restored replay contains other observations or recurrent states than this run's; "
+                    "move its file away, or resume without --checkpoint_replay."
                 )
             self._layout = layout
         return self._layout
 
     def _unroll_before(self, unroll: Unroll) -> int | None:
-        """The number of the unroll that this one continues, if it is there."""
+        """The number of the unroll that this one continues, if it is still in replay."""
         last = self._last.get(unroll.env_id)
         if last is None or unroll.stream != last.stream or last.serial < self._oldest:
             return None
         return last.serial if unroll.first_step == last.first_step + self._length else None
 
     def _add(self, packed: Packed, scaled_priority: float, before: int | None) -> None:
-        """Adds an unroll, which continues number `before`, and lets the oldest go to make room."""
-        capacity = self._config.capacity
+        """Adds an unroll, which continues number `before`, and removes the oldest to make room."""
+        capacity = self._config.replay_buffer_size
         if before is not None and before >= self._oldest and self._entry(before).tail is packed.prefix:
             self._is_continued[before % capacity] = True
             self._bytes -= _nbytes(packed.prefix)
@@ -255,15 +257,15 @@ class Replay(Experience):
 
     def _let_go(self) -> None:
         """Removes the oldest unroll."""
-        if not self._limiter.started and len(self) < min(self._config.min_size, self._config.capacity):
+        if not self._limiter.started and len(self) < self._config.replay_buffer_min_size:
             raise ValueError(
                 f"Replay reached --replay_max_bytes ({self._max_bytes / 2**30:.2f} GiB) at {len(self)} "
-                f"unrolls, fewer than --replay_buffer_min_size={self._config.min_size}; raise the first or "
-                "lower the second."
+                f"unrolls, fewer than --replay_buffer_min_size={self._config.replay_buffer_min_size}; raise "
+                "the first or lower the second."
             )
-        index = self._oldest % self._config.capacity
+        index = self._oldest % self._config.replay_buffer_size
         packed = self._entry(self._oldest)
-        # The tail lives on as the prefix of the unroll that continues this one.
+        # The tail remains, as the prefix of the unroll that continues this one.
         gone = packed[:4] if not self._is_continued[index] else (packed.prefix, packed.head, packed.state)
         self._bytes -= _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, gone))
         self._entries[index] = None
@@ -276,5 +278,5 @@ def _nbytes(blob: Blob) -> int:
 
 
 def importance_weights(probabilities: np.ndarray, exponent: float) -> np.ndarray:
-    """`(1 / P)^beta` over the largest of them, float32 `[B]`: the N of (N P)^-beta cancels out."""
+    """`(1 / P)^beta` divided by the largest of them, float32 `[B]`: the N of (N P)^-beta cancels out."""
     return ((probabilities.min() / probabilities) ** exponent).astype(np.float32)

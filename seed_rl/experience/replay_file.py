@@ -1,4 +1,4 @@
-"""The contents of replay in a file: numbers in NumPy's format, blobs as they are. Nothing is unpickled."""
+"""Saves replay to a file: numbers in NumPy's format, blobs as they are. Nothing is unpickled."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ _MAGIC = b"seed_rl replay 1\n"
 
 
 class Contents(NamedTuple):
-    """What is written: settings as JSON can hold them, scaled priorities float64 `[N]`, and N unrolls.
+    """The contents of a file: settings as JSON, scaled priorities float64 `[N]`, and N unrolls.
 
     The oldest come first. Unrolls that share a blob share it again when they are read.
     """
@@ -24,7 +24,7 @@ class Contents(NamedTuple):
 
 
 def write(path: str, contents: Contents) -> None:
-    """Writes to a temporary name first, and then renames."""
+    """Writes the file under a temporary name first, then renames it."""
     numbers: dict[int, int] = {}
     blobs: list[Blob] = []
 
@@ -49,14 +49,14 @@ def write(path: str, contents: Contents) -> None:
 
 
 def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:
-    """What `write` wrote; None if there is no such file.
+    """Reads what `write` wrote; None if there is no such file.
 
     Args:
       path: the file.
-      keep: takes each blob to where it is to lie.
+      keep: stores a blob and returns the stored copy.
 
     Raises:
-      ValueError: it is no such file, or broken.
+      ValueError: it is not such a file, or it is damaged.
     """
     try:
         with open(path, "rb") as file:

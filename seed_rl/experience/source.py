@@ -15,12 +15,12 @@ from seed_rl.types import Sample
 
 _log = logging.getLogger(__name__)
 
-# How long the thread is waited for at the end.
+# How long to wait for the thread at the end.
 _CLOSE_SECS = 20.0
 
 
 class DeviceBatch(NamedTuple):
-    """A batch on the device: `sample` holds tensors; the rest as in `experience.base.Batch`."""
+    """A batch on the device: `sample` contains tensors; the rest is as in `experience.base.Batch`."""
 
     sample: Sample
     policy_version: np.ndarray
@@ -45,7 +45,7 @@ class Source:
         self._thread.start()
 
     def next(self, timeout_secs: float | None = None) -> DeviceBatch | None:
-        """The next batch; None when there is none within `timeout_secs`.
+        """The next batch; None if there is none within `timeout_secs`.
 
         Raises:
           ClosedError: the experience was closed.
@@ -63,7 +63,7 @@ class Source:
         self._closed.set()
         self._experience.close()
         deadline = time.monotonic() + _CLOSE_SECS
-        while self._thread.is_alive():  # The thread may wait for room: make some.
+        while self._thread.is_alive():  # The thread may be waiting for room: make some.
             if time.monotonic() > deadline:
                 _log.warning(
                     "seed_rl: prefetch did not stop within %g s; it ends with the learner.", _CLOSE_SECS
@@ -78,5 +78,5 @@ class Source:
         try:
             while not self._closed.is_set():
                 self._ready.put(to_device(self._experience.sample()))
-        except Exception as error:  # ClosedError among them: raised when the next batch is asked for.
+        except Exception as error:  # Including ClosedError; raised when the next batch is asked for.
             self._ready.put(error)

@@ -9,7 +9,7 @@ class SumTree:
     """Priorities of `capacity` indices, all 0 at first. Vectorised over indices; not thread-safe.
 
     Node i has the children 2i and 2i + 1; the leaves are the last level. A parent is always computed from its
-    children, never by a difference, so that no rounding error builds up.
+    children, never by a difference, so rounding errors do not build up.
     """
 
     def __init__(self, capacity: int):
@@ -38,7 +38,7 @@ class SumTree:
         return self._nodes[self._first_leaf + indices]
 
     def set(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """Sets priorities `[K]` of indices `[K]`; where an index comes twice, the last one counts.
+        """Sets priorities `[K]` of indices `[K]`; if an index occurs twice, its last priority counts.
 
         Raises:
           ValueError: a priority is negative, NaN or infinite; nothing is changed.
@@ -55,15 +55,15 @@ class SumTree:
             self._nodes[path] = self._nodes[2 * path] + self._nodes[2 * path + 1]
 
     def find(self, masses: np.ndarray) -> np.ndarray:
-        """For each mass `[K]` in [0, total): the index whose share of the line from 0 to total it falls into.
+        """For each mass `[K]` in [0, total): the index whose interval between 0 and total it falls into.
 
-        Indices of priority 0 are never returned while the total is above 0.
+        Indices with priority 0 are never returned while the total is above 0.
         """
         masses = np.array(masses, np.float64)
         nodes = np.ones(len(masses), np.int64)
         for _ in range(self._depth):
             left = self._nodes[2 * nodes]
-            # A mass that rounding has put past the end of its subtree must not run into an empty one.
+            # A mass that rounding has pushed past the end of its subtree must not end up in an empty one.
             right = (masses >= left) & (self._nodes[2 * nodes + 1] > 0)
             masses -= np.where(right, left, 0.0)
             nodes = 2 * nodes + right

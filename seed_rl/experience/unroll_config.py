@@ -7,16 +7,16 @@ import dataclasses
 class UnrollConfig:
     """How experience is cut; all numbers are in agent steps.
 
-    A stored unroll is `burn_in + length + 1` steps long. With the usual period, consecutive unrolls overlap
+    A stored unroll is `burn_in + length + 1` steps long. With the default period, consecutive unrolls overlap
     by `burn_in + 1` steps.
 
     Attributes:
       length: T, transitions that are trained on.
       burn_in: steps before them that only bring the recurrent state up to date.
-      period: steps from the beginning of an unroll to that of the next; None: `length`. With 1, every step
-        begins an unroll, so that an unroll of length n is an n-step transition.
-      stagger: whether environment i leaves out its first `i * period / num_envs` steps once, so that the
-        unrolls of all environments do not end at the same moment.
+      period: steps from the start of one unroll to the start of the next; None: `length`. With 1, an unroll
+        starts at every step, so an unroll of length n is an n-step transition.
+      stagger: whether environment i skips its first `i * period / num_envs` steps once, so that the unrolls
+        of all environments do not end at the same moment.
 
     Raises:
       ValueError: a number is too low.
@@ -30,7 +30,7 @@ class UnrollConfig:
     def __post_init__(self) -> None:
         if self.length < 1 or self.burn_in < 0 or self.every < 1:
             raise ValueError(
-                f"{self} is not valid; length and period are at least 1, and burn_in is at least 0."
+                f"{self} is not valid; length and period must be at least 1, and burn_in at least 0."
             )
 
     @property
@@ -40,5 +40,5 @@ class UnrollConfig:
 
     @property
     def every(self) -> int:
-        """The period as a number."""
+        """The period as a number, also where it is the default."""
         return self.length if self.period is None else self.period

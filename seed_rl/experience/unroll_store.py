@@ -1,4 +1,4 @@
-"""Gathers the steps of every environment into unrolls."""
+"""Collects the steps of every environment into unrolls."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
 
 
 class UnrollStore:
-    """One ring of `S = burn_in + T + 1` steps per environment.
+    """A ring buffer of `S = burn_in + T + 1` steps per environment.
 
     A new unroll begins every period (see `UnrollConfig`). The recurrent state handed out with an unroll is
     the one just before its FIRST step, whatever the burn-in.
@@ -18,25 +18,25 @@ class UnrollStore:
     Not thread-safe: a caller with several threads locks each call, and lets no other thread reset or append
     to the same environments between `starting` and `append` (see `inference.turns`). An unroll is complete
     when it is handed out, so it may be used even if its environment has been reset in the meantime. Its
-    `stream` tells it from the unrolls before and after a reset, in whatever order they arrive.
+    `stream` distinguishes it from unrolls before and after a reset, in whatever order they arrive.
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig):
         """Prepares an empty store.
 
         Args:
-          num_envs: environments, by id 0 to num_envs - 1.
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
           unroll: how their steps are cut.
         """
         self._period, self._stored = unroll.every, unroll.stored_steps
-        # Unrolls under way at the same time, each with the state and policy version of its first step.
+        # Unrolls in progress at the same time, each with the state and policy version of its first step.
         self._heads = -(-self._stored // self._period) + 1
         offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
         self._first_count = np.zeros(num_envs, np.int64) - offsets
         self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
         self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
         self._versions = np.zeros((num_envs, self._heads), np.int64)
-        self._rings: list[np.ndarray] = []  # Of the leaves of a step, and of states.
+        self._rings: list[np.ndarray] = []  # One per leaf of a step, then one per leaf of a state.
         self._states: list[np.ndarray] = []
         self._structure: Any = None
 
@@ -60,21 +60,21 @@ class UnrollStore:
         states: Nest,
         policy_version: int,
     ) -> list[Unroll]:
-        """Adds one step `[B, ...]` of different environments.
+        """Adds one step `[B, ...]`, each row from a different environment.
 
         Args:
           env_ids: int `[B]`, each at most once.
           prev_action: `[B, ...]`.
           env: `[B, ...]`.
           agent: `[B, ...]`.
-          starting: what `starting(env_ids)` gave for this step, `[K]`.
+          starting: what `starting(env_ids)` returned for this step, `[K]`.
           states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
-          policy_version: updates that the policy had seen.
+          policy_version: number of updates that the policy had received.
 
         Returns:
           The unrolls that this step completed.
         """
-        env_ids = env_ids.astype(np.intp, copy=False)  # Once, as NumPy would do it for each array.
+        env_ids = env_ids.astype(np.intp, copy=False)  # Once here; NumPy would do it for each array.
         leaves, structure = optree.tree_flatten((prev_action, env, agent))
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:

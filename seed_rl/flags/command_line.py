@@ -1,7 +1,7 @@
-"""From the command line to configurations, in two stages.
+"""Turns the command line into configurations, in two stages.
 
-The first looks only for the environment and the agent; the second defines their flags, and nobody else's, and
-parses everything.
+The first stage looks only for the environment and the agent. The second defines the flags of these two and no
+others, and parses everything.
 """
 
 import dataclasses
@@ -70,7 +70,7 @@ class CommandLine:
         return self.read(self.agent_class)
 
     def given(self, *config_classes: type[Options], leave_out: Collection[str] = ()) -> list[str]:
-        """The flags of these classes that were set, as `--name=value` and each once, for passing them on."""
+        """The flags of these classes that were set, each once as `--name=value`, for passing them on."""
         fields = [leaf.name for config_class in config_classes for leaf in options_of(config_class)]
         names = [name for name in dict.fromkeys(fields) if name in self.flag_values and name not in leave_out]
         return given_flags(self.flag_values, names)
@@ -89,12 +89,12 @@ def parse(
 
     Args:
       argv: the arguments, the program's name first.
-      description: what `--help` says above the flags.
+      description: the text that `--help` prints above the flags.
       options: classes whose fields become flags of this main, besides the environment's and the agent's.
       with_agent: whether this main takes `--agent`.
       leave_out: by class, fields that get no flag.
       elsewhere: classes of other mains. A flagfile may be shared with them: its lines for their flags (and
-        for the agent's, where this main takes none) are passed over.
+        for the agent's, if this main takes none) are skipped.
 
     Raises:
       UsageError: bad input, in one sentence.
@@ -119,7 +119,7 @@ def parse(
         print(description.strip())
         print(flag_values.get_help(include_special_flags=False))
         if environment is None or (with_agent and agent is None):
-            print(f"\nWith {_CHOICES[with_agent]}, --help prints the flags of what was chosen as well.")
+            print(f"\nWith {_CHOICES[with_agent]}, --help also prints their flags.")
         raise SystemExit(0)
     if environment is None or environment_class is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
@@ -142,13 +142,13 @@ def parse_options(
 
     Args:
       argv: the arguments, the program's name first.
-      description: what `--help` says above the flags.
+      description: the text that `--help` prints above the flags.
       config_class: the main's options.
-      positional: whether arguments that are no flags are let through.
-      pass_through: whether other flags (written --name=value) are let through.
+      positional: whether to let through arguments that are not flags.
+      pass_through: whether to let through other flags (written --name=value).
 
     Returns:
-      The options, and what was let through.
+      The options, and the arguments that were let through.
 
     Raises:
       UsageError: bad input, in one sentence.
@@ -164,12 +164,12 @@ def parse_options(
     _, *rest = _parse(argv[1:], flag_values, known_only=pass_through)
     wrong = [arg for arg in rest if not (pass_through if arg.startswith("--") else positional)]
     if wrong:
-        raise UsageError(f"The argument {wrong[0]!r} is no flag; flags are written --name=value.")
+        raise UsageError(f"The argument {wrong[0]!r} is not a flag; flags are written --name=value.")
     return read_options(config_class, flag_values), rest
 
 
 def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
-    """The values of a few flags, knowing no others; None for those not given.
+    """The values of a few flags, ignoring all others; None for those not given.
 
     Args:
       args: the command line without the program's name, flagfiles expanded.
@@ -190,11 +190,11 @@ def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
     flag_values.set_gnu_getopt(True)
     where: dict[str, Any] = {"flag_values": flag_values, "module_name": _GENERAL}
     names = _list(environments.names())
-    flags.DEFINE_flag(_string_flag("environment", f"The environments to act in, one of: {names}."), **where)
+    flags.DEFINE_flag(_string_flag("environment", f"The environment to act in, one of: {names}."), **where)
     if with_agent:
         names = _list(algorithms.names())
-        flags.DEFINE_flag(_string_flag("agent", f"The algorithm that learns, one of: {names}."), **where)
-    text = "A file of flags, one a line; later flags win over earlier ones."
+        flags.DEFINE_flag(_string_flag("agent", f"The algorithm to train with, one of: {names}."), **where)
+    text = "A file of flags, one per line; later flags override earlier ones."
     flags.DEFINE_flag(_string_flag("flagfile", text), **where)
     text = "Prints the flags of this command, the chosen environment and the chosen agent."
     for name in ("help", "helpfull"):
@@ -209,7 +209,7 @@ def _parse_all(args: Sequence[str], flag_values: flags.FlagValues, chosen: str) 
     """The second stage: every argument must be a flag of this command line."""
     _, *positional = _parse(args, flag_values, chosen)
     if positional:
-        raise UsageError(f"The argument {positional[0]!r} is no flag; flags are written --name=value.")
+        raise UsageError(f"The argument {positional[0]!r} is not a flag; flags are written --name=value.")
 
 
 def _parse(
@@ -227,7 +227,7 @@ def _parse(
 
 
 def _illegal_value(text: str, flag_values: flags.FlagValues) -> str:
-    """What absl says of a bad value, in one sentence that says what to change."""
+    """The message of absl about a bad value, as one sentence that says what to change."""
     match = re.match(r"flag --(\w+)=(.*?): ", text, re.DOTALL)
     if not match:
         return text.rstrip(".") + "; flags are written --name=value."

@@ -1,4 +1,4 @@
-"""One Options class into absl flags, and absl flags back into a validated object of that class."""
+"""Turns an Options class into absl flags, and absl flags back into a validated object of that class."""
 
 import types
 import typing
@@ -33,7 +33,7 @@ def define_options(
 ) -> None:
     """Defines a flag for every option, under the first line of its class's docstring as the heading.
 
-    A flag that is there already is shared when its type and default are the same.
+    A flag that already exists is shared if its type and default are the same.
 
     Args:
       config_class: fields may be int, float, bool or str, each also `| None`.
@@ -41,7 +41,7 @@ def define_options(
       leave_out: names of fields that get no flag.
 
     Raises:
-      TypeError: a field of another type, or one that clashes with a flag that is there already.
+      TypeError: a field has another type, or clashes with a flag that already exists.
     """
     heading = (config_class.__doc__ or config_class.__name__).strip().splitlines()[0].rstrip(".")
     parts = config_class.parts().values()
@@ -72,7 +72,7 @@ def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **
       **fixed: values that do not come from a flag.
 
     Raises:
-      UsageError: an invalid value, in the words of the class's own validation.
+      UsageError: a value is invalid; the message is that of the class's own validation.
     """
     names = option_names(config_class)
     values = {name: getattr(flag_values, name) for name in names if name not in fixed and name in flag_values}
@@ -83,12 +83,12 @@ def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **
 
 
 def given_flags(flag_values: flags.FlagValues, names: Iterable[str]) -> list[str]:
-    """Those of `names` that the command line or a flagfile set, as `--name=value`."""
+    """The flags among `names` that the command line or a flagfile set, as `--name=value`."""
     return [flag_values[name].serialize() for name in names if flag_values[name].present]
 
 
 def options_of(config_class: type[Options]) -> list[Leaf]:
-    """The options that become flags: those made with `option`, in parts too."""
+    """The options that become flags: those made with `option`, including those in parts."""
     return [leaf for leaf in config_class.leaves() if "help" in leaf.metadata]
 
 
@@ -107,8 +107,8 @@ def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
     parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
     if kind not in parsers:
         raise TypeError(
-            f"{config_class.__name__}.{leaf.name} is of type {leaf.kind}, which no flag can hold; use int, "
-            "float, bool or str (each may be `| None`)."
+            f"{config_class.__name__}.{leaf.name} is of type {leaf.kind}, which flags do not support; use "
+            "int, float, bool or str (each may be `| None`)."
         )
     return flags.Flag(parsers[kind](), _SERIALIZER, leaf.name, default, text)
 

@@ -1,4 +1,4 @@
-"""How a main ends: errors of use with one sentence, signals with their exit code, bugs with a traceback."""
+"""How a main ends: usage errors with one sentence, signals with their exit code, bugs with a traceback."""
 
 import contextlib
 import importlib.util
@@ -13,15 +13,15 @@ INTERRUPTED_EXIT_CODE = 130
 
 
 class UsageError(ValueError):
-    """Something that the user can put right; its text is one sentence that says what to change."""
+    """An error that the user can fix; its text is one sentence that says what to change."""
 
 
 @contextlib.contextmanager
 def usage_errors() -> Iterator[None]:
-    """Around the stage that turns the user's choices into objects (such as making an environment).
+    """Wraps the stage that turns the user's choices into objects (such as making an environment).
 
     Raises:
-      UsageError: for a ValueError or ImportError from inside, with its sentence.
+      UsageError: a ValueError or ImportError was raised inside; the message is the same.
     """
     try:
         yield
@@ -32,7 +32,7 @@ def usage_errors() -> Iterator[None]:
 
 
 def require_package(module: str, extra: str) -> None:
-    """Checks that an optional package is there, without importing it.
+    """Checks that an optional package is installed, without importing it.
 
     Args:
       module: the top-level module, such as `tensorflow`.
@@ -51,13 +51,13 @@ def require_package(module: str, extra: str) -> None:
 def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a main and ends the process with its exit code.
 
-    UsageError gives `seed_rl: error: …` and exit code 2 without a traceback. Ctrl-C gives 130 and SIGTERM
-    143, even if the process was started with SIGINT ignored. Every other exception is a bug and keeps its
-    traceback (exit code 1).
+    A UsageError prints `seed_rl: error: …` without a traceback, and the exit code is 2. It is 130 for Ctrl-C
+    and 143 for SIGTERM, even if the process was started with SIGINT ignored. Any other exception is a bug and
+    keeps its traceback (exit code 1).
 
     Args:
-      main: takes the arguments, the program's name first, and returns its exit code (None: 0).
-      argv: by default `sys.argv`.
+      main: takes the arguments, the program's name first, and returns its exit code (None means 0).
+      argv: the command line; `sys.argv` by default.
     """
     interrupts = Interrupts()
     try:

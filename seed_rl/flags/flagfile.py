@@ -1,8 +1,8 @@
-"""Flagfiles: one `--name=value` a line, `#` or `//` before comments, `--flagfile=OTHER` to include another.
+"""Flagfiles: one `--name=value` per line, `#` or `//` before comments, `--flagfile=OTHER` to include another.
 
-absl reads them as well, but looks for an included file in the current directory. Here it is looked for beside
-the file that names it, so that presets work from any directory; and a flagfile may be shared by the learner,
-the actors and the local launcher, each of which passes over what is not for it.
+absl can read them, too, but looks for an included file in the current directory. Here, the path is relative
+to the file that includes it, so that presets work from any directory. A flagfile may also be shared by the
+learner, the actors and the local launcher: each of them skips the flags of the others.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,14 +14,14 @@ _COMMENTS = ("#", "//")
 
 
 def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> list[str]:
-    """Replaces each `--flagfile=PATH` by the lines of its file, in place; later flags win.
+    """Replaces each `--flagfile=PATH` with the lines of its file, in place; later flags win.
 
     Args:
       args: the command line without the program's name.
-      passed_over: names of flags whose lines in files are left out.
+      passed_over: names of flags whose lines in files are skipped.
 
     Raises:
-      UsageError: a file cannot be read, holds a line that is no flag, or includes itself.
+      UsageError: a file cannot be read, contains a line that is not a flag, or includes itself.
     """
     expanded: list[str] = []
     rest = iter(args)
@@ -42,7 +42,7 @@ def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> 
 
 
 def _flagfile_path(arg: str) -> str | None:
-    """What `arg` names as a flagfile: a path, '' where the next argument does, None for any other flag."""
+    """The flagfile's path in `arg`: '' if it is the next argument, None for any other flag."""
     name, _, path = arg.partition("=")
     return path.strip() if name in ("--flagfile", "-flagfile") else None
 
@@ -56,7 +56,7 @@ def _bare_name(line: str, names: Collection[str]) -> str:
 def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
     path = path.resolve()
     if path in including:
-        raise UsageError(f"The flagfile {path} includes itself; take its --flagfile line out.")
+        raise UsageError(f"The flagfile {path} includes itself; remove its --flagfile line.")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,7 +68,7 @@ def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
             continue
         if not line.startswith("-"):
             raise UsageError(
-                f"Line {number} of the flagfile {path} is no flag: {line!r}; write --name=value."
+                f"Line {number} of the flagfile {path} is not a flag: {line!r}; write --name=value."
             )
         included = _flagfile_path(line)
         if included is None:

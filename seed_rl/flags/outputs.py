@@ -1,4 +1,4 @@
-"""Checks of files that a command will write, before it does any work."""
+"""Checks the files that a command will write, before it does any work."""
 
 import tempfile
 from pathlib import Path
@@ -7,20 +7,20 @@ from seed_rl.flags.errors import UsageError
 
 
 def check_output(path: Path, flag: str, overwrite: bool) -> None:
-    """Checks that a file can be written; leaves nothing.
+    """Checks that a file can be written; leaves nothing behind.
 
     Args:
-      path: of the file; its directory need not exist yet.
-      flag: what names it, without dashes.
-      overwrite: whether it may be there already.
+      path: the path of the file; its directory need not exist yet.
+      flag: the flag that names the file, without dashes.
+      overwrite: whether the file may already exist.
 
     Raises:
-      UsageError: it is there, or its directory cannot be written.
+      UsageError: the file already exists, or cannot be written.
     """
     if path.is_dir():
         raise UsageError(f"--{flag}={path} is a directory; name a file.")
     if path.exists() and not overwrite:
-        raise UsageError(f"{path} is there already; add --overwrite, or name another file with --{flag}.")
+        raise UsageError(f"{path} already exists; add --overwrite, or name another file with --{flag}.")
     directory = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=directory):

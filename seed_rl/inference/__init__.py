@@ -1,1 +1,1 @@
-"""Inference: the table of environments beside the device, and the core that acts and files the steps."""
+"""Inference: the table of environments next to the device, and the core that acts and stores the steps."""

@@ -1,4 +1,4 @@
-"""Inference: takes batches of requests, acts, answers, and files the steps as experience."""
+"""Inference: takes batches of requests, acts, answers, and stores the steps as experience."""
 
 import threading
 import time
@@ -21,14 +21,14 @@ from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
 
-# To a step of a stream that has ended; nobody reads it.
+# The answer to a step of a stream that has ended; nobody reads it.
 _OVER = BadStep("A newer stream of these environments has taken over.")
 
-# Environments that a sentence names.
+# The most environments that a message names.
 _MOST_NAMED = 8
 
 
-class InferenceFigures:
+class BatchFigures:
     """Latencies and batch sizes since they were last taken. Thread-safe."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class InferenceFigures:
         self._batch_sizes: list[int] = []
 
     def add(self, latencies: list[float], batch_size: int) -> None:
-        """Adds a batch: seconds from arrival to answer of its requests, and its environments."""
+        """Adds a batch: seconds from arrival to answer for each request, and the number of environments."""
         with self._lock:
             self._latencies += latencies
             self._batch_sizes.append(batch_size)
@@ -73,15 +73,15 @@ class InferenceCore:
         """Prepares tables and stores.
 
         Args:
-          policy: acts.
+          policy: chooses the actions.
           spec: of the environments.
-          unroll: how their steps are cut.
-          num_envs: of the run.
-          num_eval_envs: the last of them, which leave no experience.
+          unroll: how steps are cut into unrolls.
+          num_envs: environments of the run.
+          num_eval_envs: how many of them, the last ones, only evaluate: they produce no experience.
           insert: takes finished unrolls; may block (back-pressure).
           policy_version: the number of updates so far.
         """
-        self.figures = InferenceFigures()
+        self.figures = BatchFigures()
         self.agent_steps = 0
         self.num_eval_envs = num_eval_envs
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
@@ -89,7 +89,7 @@ class InferenceCore:
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
-        self._runs = np.zeros(num_envs, np.uint64)  # Actor processes; the table starts clean for any of them.
+        self._actors = np.zeros(num_envs, np.uint64)  # Processes whose episodes the table's rows belong to.
         self._num_training_envs = num_envs - num_eval_envs
         self._store = UnrollStore(self._num_training_envs, unroll)
         self._insert, self._policy_version = insert, policy_version
@@ -123,7 +123,7 @@ class InferenceCore:
         return unrolls
 
     def process(self, requests: list[Request]) -> tuple[list[Answer], list[Unroll]]:
-        """Acts on a batch: the answer to each request, and the unrolls that it completed.
+        """Acts on a batch; returns the answer to each request, and the unrolls that the batch completed.
 
         Raises:
           FloatingPointError: the policy has diverged.
@@ -139,7 +139,7 @@ class InferenceCore:
     def _process_in_turn(
         self, requests: list[Request], env_ids: np.ndarray
     ) -> tuple[list[Answer], list[Unroll]]:
-        """The same for streams that may act, while no other thread acts for their environments."""
+        """Does the same for streams whose turn it is, while no other thread acts for their environments."""
         batch = self._rows()
         batch.fill([request.records for request in requests], env_ids)
         if not self._steps.are_valid(batch.rows["record"]):
@@ -171,7 +171,7 @@ class InferenceCore:
     def _act(
         self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
     ) -> tuple[list[Answer], list[Unroll]]:
-        """Acts on a batch of valid steps, and files those that the network has an answer to."""
+        """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         version = self._policy_version()
         training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
@@ -195,21 +195,21 @@ class InferenceCore:
         return answers, unrolls
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
-        """Refuses the streams that make the network overflow: puts sentences into `answers`.
+        """Refuses the streams that make the network overflow: puts error messages into `answers`.
 
-        What inference keeps of their environments goes back to the beginning, so that nothing of it is left
-        for the next stream.
+        The state that inference keeps for their environments is reset, so that none of it is left for the
+        next stream.
 
         Args:
           requests: of the batch.
           answers: to the requests.
-          is_good: whether an environment has an answer `[B]`.
+          is_good: whether the network has an answer for each environment `[B]`.
 
         Returns:
-          Whether an environment's stream continues `[B]`.
+          Whether the stream of each environment continues `[B]`.
 
         Raises:
-          FloatingPointError: the fault is the policy's.
+          FloatingPointError: the policy itself is at fault.
         """
         if not self._table.policy_is_finite():
             raise FloatingPointError(
@@ -236,14 +236,13 @@ class InferenceCore:
         return answers
 
     def _begin(self, lease: Lease) -> None:
-        """A stream begins: its unfinished unrolls are void; a new actor's environments start clean."""
+        """Starts a stream: drops unfinished unrolls, and resets the table for a new actor's environments."""
         env_ids = lease.env_ids
         self._drop_unrolls(env_ids)
-        # The first stream of a new actor may have ended before its first step came here.
-        is_new_run = self._runs[env_ids] != np.uint64(lease.run_id)
-        if lease.is_new_run or is_new_run.any():
+        # The first stream of a new actor may have ended before its first step arrived here.
+        if (self._actors[env_ids] != np.uint64(lease.actor_id)).any():
             self._table.reset(env_ids)
-        self._runs[env_ids] = lease.run_id
+        self._actors[env_ids] = lease.actor_id
 
     def _drop_unrolls(self, env_ids: np.ndarray) -> None:
         with self._lock:
@@ -251,12 +250,12 @@ class InferenceCore:
 
 
 def _env_ids(requests: list[Request]) -> np.ndarray:
-    """All environments of a batch `[B]`."""
+    """The ids of all environments in a batch `[B]`."""
     return np.concatenate([request.lease.env_ids for request in requests])
 
 
 def _overflow(env_ids: np.ndarray) -> BadStep:
-    """What is said to a stream with these environments that the network has no answer to."""
+    """The answer to a stream with these environments, for which the network overflows."""
     named = ", ".join(map(str, env_ids[:_MOST_NAMED])) + (", ..." if len(env_ids) > _MOST_NAMED else "")
     return BadStep(
         f"The observations or rewards of these environments make the network overflow: {named}. Check them, "

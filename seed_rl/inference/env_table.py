@@ -1,4 +1,4 @@
-"""What inference keeps of every environment, beside the inference device: recurrent state, last action."""
+"""The state that inference keeps for every environment, next to its device: recurrent state, last action."""
 
 import functools
 from typing import Any
@@ -28,9 +28,9 @@ class EnvTable:
         """Allocates the rows.
 
         Args:
-          policy: acts.
+          policy: chooses the actions.
           spec: of the environments.
-          num_envs: rows.
+          num_envs: the number of rows.
         """
         self._policy, self._spec = policy, spec
         self._record = StepCodec(spec).record
@@ -45,7 +45,7 @@ class EnvTable:
         self._has_gpu = bool(tf.config.list_logical_devices("GPU"))
         self._captured = list(self._act.captured_inputs)
         self._dtypes = [output.dtype for output in self._act.outputs]
-        # TensorFlow's order of the outputs need not be that of optree.
+        # TensorFlow may order the outputs differently from optree.
         nest = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
         self._places, self._structure = optree.tree_flatten(nest)
 
@@ -53,12 +53,12 @@ class EnvTable:
         """One inference call.
 
         Args:
-          rows: `[B]` as `Rows` has them, each environment at most once. TensorFlow reads them where they are.
+          rows: `[B]` from `Rows`, each environment at most once. TensorFlow reads them in place.
 
         Returns:
           The actions before this step `[B, ...]`, the agent's answer `[B, ...]`, the recurrent states before
-          this step `[K, ...]` of the K rows that start, and whether the network has not overflowed `[B]`, all
-          NumPy. Rows where it has must be reset: their states are written back as they are.
+          this step `[K, ...]` of the K rows with `starts` set, and whether each row is free of overflow
+          `[B]`, all NumPy. Rows that overflow must be reset: their states are written back as they are.
         """
         raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
         tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
@@ -69,15 +69,15 @@ class EnvTable:
         return tf.nest.flatten(self._act(rows))
 
     def _call_as_op(self, rows: tf.Tensor) -> list[tf.Tensor]:
-        """The same in a quarter of the time, most of which the call would spend on looks at its argument.
+        """Does the same in a quarter of the time: a call spends most of its time on inspecting its argument.
 
-        On the CPU only: how such an op places its integers on other devices has not been tried.
+        On the CPU only: how such an op places its integers on other devices is untested.
         """
         arguments = [rows, *self._captured]
         return tf.raw_ops.StatefulPartitionedCall(args=arguments, Tout=self._dtypes, f=self._act)
 
     def reset(self, env_ids: np.ndarray) -> None:
-        """Puts rows back to the initial state."""
+        """Resets rows to the initial state."""
         for row, initial in zip(
             tf.nest.flatten(self._states), tf.nest.flatten(self._initial_state), strict=True
         ):
@@ -86,7 +86,7 @@ class EnvTable:
         self._write(self._prev_action, env_ids, zeros)
 
     def policy_is_finite(self) -> bool:
-        """Whether the policy's variables are finite, and its answer to an observation of zeros; slow."""
+        """Whether the policy's variables and its answer to an observation of zeros are finite; slow."""
         table = {id(variable) for variable in [*tf.nest.flatten(self._states), self._prev_action]}
         for variable in self._act.variables:
             is_weight = id(variable) not in table and variable.dtype.is_floating
@@ -102,7 +102,7 @@ class EnvTable:
     def _traced_act(self, rows: tf.Tensor) -> Any:
         env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
         starting = tf.where(starts)[:, 0]
-        env = decode_records(rows, self._record, self._spec)  # The record is the first of a row.
+        env = decode_records(rows, self._record, self._spec)  # The record is the first field of a row.
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)
@@ -124,7 +124,7 @@ def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -
     for nest, largest in limits:
         for leaf in tf.nest.flatten(nest):
             if leaf.dtype.is_floating or (leaf.dtype.size > 4 and largest < np.inf):
-                is_good = tf.abs(tf.cast(leaf, tf.float32)) < largest  # NaN is not.
+                is_good = tf.abs(tf.cast(leaf, tf.float32)) < largest  # False for NaN.
                 inner = list(range(1, leaf.shape.rank))
                 checks.append(tf.reduce_all(is_good, inner) if inner else is_good)
-    return functools.reduce(tf.logical_and, checks)  # At least of rewards.
+    return functools.reduce(tf.logical_and, checks)  # Never empty: there are always rewards.

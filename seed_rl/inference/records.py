@@ -11,11 +11,11 @@ def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) 
 
     Args:
       records: uint8 `[B, N]`, whose first bytes are the records.
-      layout: of a record, `StepCodec.record`.
+      layout: the dtype of a record, `StepCodec.record`.
       spec: of the environments.
 
     Returns:
-      `[B, ...]`.
+      Tensors `[B, ...]`.
     """
     assert layout.names is not None
     reward, done, truncated, *leaves = (decode_array(records, layout, name) for name in layout.names)

@@ -1,26 +1,26 @@
-"""The input of an inference call as one array, in memory that is used again and again.
+"""The input of an inference call as one array, in memory that is reused.
 
-One array, because every argument of a `tf.function` costs about as much as a small network; in the same
-memory, because the first touch of fresh memory costs several times as much as the copy of a batch.
+It is one array, because every argument of a `tf.function` costs about as much as a small network. The memory
+is reused, because touching fresh memory for the first time costs several times as much as copying a batch.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
 
-# Smaller messages are faster to join and then to copy together than to copy one by one.
+# Smaller messages are faster to join and then copy together than to copy one by one.
 _LARGE_MESSAGE_BYTES = 16 << 10
 
-# What TensorFlow's kernels expect of memory that they do not allocate themselves.
+# The alignment that TensorFlow's kernels expect of memory that they did not allocate themselves.
 _ALIGNMENT = 64
 
 
 class Rows:
-    """A batch `[B]`: each row is the record of an environment's step, and what inference must know besides.
+    """A batch `[B]`: each row is the record of an environment's step, and what else inference needs.
 
     Attributes:
       layout: the structured dtype of a row: `record`, `env_id` (int32), and `starts` (bool): whether the
-        recurrent state before this step is wanted.
+        recurrent state before this step is needed.
       rows: `[B]`.
     """
 

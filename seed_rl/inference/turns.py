@@ -21,8 +21,9 @@ class Turns:
 
     def __init__(self, num_envs: int):
         """Starts with no stream for any of `num_envs` environments."""
-        self._newest = np.full(num_envs, -1, np.int64)  # Keys of leases; they count up.
-        self._current: dict[int, Lease] = {}  # By key: those that have acted and are the newest everywhere.
+        self._newest = np.full(num_envs, -1, np.int64)  # Keys of leases, which increase.
+        # By key: leases that have acted, and are the newest for all of their environments.
+        self._current: dict[int, Lease] = {}
         self._acting: dict[int, Lease] = {}
         self._changed = threading.Condition()
 
@@ -30,7 +31,7 @@ class Turns:
     def take(self, leases: Sequence[Lease]) -> Iterator[tuple[list[Lease], list[Lease]]]:
         """Holds the environments of a batch; waits first until no other thread holds any of them.
 
-        Holding is short, since it covers acting and filing the steps, but not what may block on experience.
+        They are held only briefly, while acting and storing the steps, but not while experience may block.
 
         Args:
           leases: of the streams in the batch.
@@ -55,7 +56,7 @@ class Turns:
                 self._changed.notify_all()
 
     def _admit(self, leases: Sequence[Lease]) -> tuple[list[Lease], list[Lease]]:
-        """Waits for the environments, and sorts streams that may be new or over."""
+        """Waits for the environments, and finds the streams that are new and those that are over."""
         keys = np.repeat([lease.key for lease in leases], [lease.num_envs for lease in leases])
         env_ids = np.concatenate([lease.env_ids for lease in leases])
         self._changed.wait_for(lambda: not self._is_held(env_ids))

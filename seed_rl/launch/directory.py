@@ -8,7 +8,7 @@ from seed_rl.launch.plan import Plan
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
 from seed_rl.runs.lock import check_free
-from seed_rl.runs.record import check, identity
+from seed_rl.runs.record import check, run_identity
 
 
 def name_preset(preset: Path | None) -> None:
@@ -19,7 +19,7 @@ def name_preset(preset: Path | None) -> None:
 
 def check_directory(line: CommandLine, logdir: Path) -> None:
     """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
-    mine = identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+    mine = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
     with usage_errors():
         check(str(logdir), mine)
         check_free(logdir)

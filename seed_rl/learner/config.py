@@ -8,7 +8,7 @@ from seed_rl.training.config import TrainerConfig
 
 @dataclasses.dataclass(frozen=True)
 class LearnerConfig(TrainerConfig):
-    """Everything of a learner that is neither the agent's nor the environment's."""
+    """All settings of a learner that belong neither to the agent nor to the environment."""
 
     server_address: str = option(
         "unix:/tmp/seed_rl.sock",
@@ -16,21 +16,21 @@ class LearnerConfig(TrainerConfig):
         is_plumbing=True,
     )
     num_envs: int = option(
-        4, "Environments over all actors together (actors x --env_batch_size).", at_least=1, is_plumbing=True
+        4, "Environments across all actors (actors x --env_batch_size).", at_least=1, is_plumbing=True
     )
     logdir: str = option(
-        "runs/seed_rl", "Directory of the run: checkpoints, metrics, TensorBoard events.", is_plumbing=True
+        "runs/seed_rl", "Run directory: checkpoints, metrics, TensorBoard events.", is_plumbing=True
     )
     total_environment_frames: int = option(
         1_000_000_000, "Training ends after this many environment frames (agent steps x repeats).", at_least=1
     )
     inference_batch_size: int = option(
-        64, "Most environments in one inference call.", at_least=1, is_plumbing=True
+        64, "Maximum number of environments in one inference call.", at_least=1, is_plumbing=True
     )
     inference_timeout_ms: float = option(
         20.0,
-        "An inference batch that is neither full nor complete is handed over after this long, in "
-        "milliseconds: what a stalled actor can cost the others.",
+        "Milliseconds after which an inference batch runs although it is neither full nor complete: the most "
+        "that a stalled actor can cost the others.",
         above=0,
         is_plumbing=True,
     )
@@ -42,31 +42,31 @@ class LearnerConfig(TrainerConfig):
     )
     save_checkpoint_secs: float = option(600.0, "Seconds between checkpoints.", above=0, is_plumbing=True)
     keep_checkpoints: int = option(
-        3, "How many of the last checkpoints are kept.", at_least=1, is_plumbing=True
+        3, "How many of the latest checkpoints are kept.", at_least=1, is_plumbing=True
     )
     keep_checkpoint_every_hours: float = option(
         1.0,
-        "Besides the last ones, one checkpoint per this many hours is kept for good.",
+        "In addition to the latest ones, one checkpoint per this many hours is kept for good.",
         above=0,
         is_plumbing=True,
     )
     evaluation_window: int = option(
         20,
-        "Last episodes of evaluation environments that their mean return is taken over. The paper has 200 "
-        "(Figure 7); evaluation environments are few, and fewer episodes are more recent.",
+        "Number of latest evaluation episodes in the mean evaluation return. The paper uses 200 (Figure 7); "
+        "there are few evaluation environments, so fewer episodes are more recent.",
         at_least=1,
     )
     log_period_secs: float = option(
         10.0, "Seconds between lines of metrics and progress.", above=0, is_plumbing=True
     )
-    seed: int = option(1, "Seed of the network's initialisation and of sampling.", is_plumbing=True)
+    seed: int = option(1, "Seed for the network's initialization and for sampling.", is_plumbing=True)
     synchronous: bool = option(
         False,
-        "Repeatable to the bit, and slower: all environments act in one batch, and training and acting take "
-        "turns. Two runs with the same --seed, on the same machine and versions, learn the same.",
+        "Repeatable bit for bit, but slower: all environments act in one batch, and training and acting take "
+        "turns. Runs with the same --seed, on the same machine and versions, learn exactly the same.",
     )
     wandb_project: str | None = option(
-        None, "Project on Weights & Biases that the figures go to as well. Needs [wandb].", is_plumbing=True
+        None, "Weights & Biases project to log the figures to as well. Needs [wandb].", is_plumbing=True
     )
     intra_op_threads: int = option(
         0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True

@@ -1,4 +1,4 @@
-"""The figures of a run: gathered from all rooms, once per period."""
+"""The figures of a run, gathered from all of its parts once per period."""
 
 import collections
 import math
@@ -12,12 +12,12 @@ import psutil
 
 from seed_rl.serving.slots import Lease
 
-# Training episodes that the mean return is taken over.
+# Number of training episodes in the mean return.
 _WINDOW = 100
 
 
 class RunFigures:
-    """Counts episodes and restarts as they are reported (any thread), and makes the figures of a period."""
+    """Counts episodes and restarts as they are reported (by any thread), and computes a period's figures."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class RunFigures:
 
         Args:
           num_action_repeats: environment frames in an agent step.
-          env_frames: of the run so far, more than 0 when it is resumed.
-          seconds: of the run so far.
-          episodes: of the run so far.
+          env_frames: environment frames of the run so far, more than 0 if it is resumed.
+          seconds: seconds of the run so far.
+          episodes: episodes of the run so far.
           num_training_envs: environments from this id on evaluate.
-          evaluation_window: episodes that the mean return of evaluation is taken over.
-          recent: what the property of this name was when the run was last saved; episodes with a return that
-            is not finite, which earlier versions saved, are dropped.
+          evaluation_window: number of episodes in the mean return of evaluation.
+          recent: value of the property `recent` when the run was last saved; episodes with a return that is
+            not finite, which earlier versions saved, are dropped.
         """
         recent = recent or {}
         self._repeats = num_action_repeats
@@ -60,12 +60,12 @@ class RunFigures:
 
     @property
     def recent(self) -> dict[str, Any]:
-        """The episodes that means are taken over, as JSON can hold them."""
+        """The episodes in the means, in a form that JSON supports."""
         with self._lock:
             return {"training": list(self._recent), "evaluation": list(self._evaluations)}
 
     def settled_return(self, num_eval_envs: int) -> float | None:
-        """The mean return of evaluation, else of training; None until a whole window has ended."""
+        """The mean return of evaluation, or of training without it; None until the window is full."""
         with self._lock:
             if num_eval_envs:
                 full = len(self._evaluations) == self._evaluations.maxlen
@@ -74,7 +74,7 @@ class RunFigures:
 
     @property
     def seconds(self) -> float:
-        """Of the run so far, time between sessions not counted."""
+        """Seconds of the run so far, not counting time between sessions."""
         return time.monotonic() - self._started
 
     def env_frames(self, agent_steps: int) -> int:
@@ -82,13 +82,13 @@ class RunFigures:
         return self._frames_before + agent_steps * self._repeats
 
     def on_lease(self, lease: Lease) -> None:
-        """A stream was accepted."""
+        """Records that a stream was accepted."""
         self.actor_restarts += lease.is_restart
 
     def on_episodes(self, episodes: Iterable[Any]) -> None:
-        """Actors reported finished episodes (messages). One with a return that is not finite does not count.
+        """Records finished episodes that actors reported (messages), except those whose return is not finite.
 
-        It would make every mean over its window NaN or infinite.
+        Those would make every mean over their window NaN or infinite.
         """
         with self._lock:
             for episode in episodes:
@@ -104,8 +104,8 @@ class RunFigures:
         """The figures of the period that ends now.
 
         Args:
-          agent_steps: since this process started.
-          updates: of the run.
+          agent_steps: agent steps since this process started.
+          updates: updates of the run.
         """
         now, frames = time.monotonic(), self.env_frames(agent_steps)
         last_time, last_frames = self._last

@@ -1,4 +1,4 @@
-"""Signs that a run learns badly, each reported once with the flag that helps. No TensorFlow."""
+"""Signs that a run is learning badly, each reported once with the flag that helps. No TensorFlow."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -6,13 +6,13 @@ from typing import Any
 
 from seed_rl.types import ArraySpec
 
-# A solved task may lower the entropy as well, so the sentence says "unless".
+# A solved task may lower the entropy as well, so the message says "unless".
 _COLLAPSED_ENTROPY_SHARE = 0.05
-# Runs that learn have 0.001 to 0.01.
+# Runs that learn well are at 0.001 to 0.01.
 _HIGH_KL = 0.1
-# Updates between acting and learning; runs that learn well on small machines have 5 to 10.
+# Updates between acting and learning; runs that learn well on small machines are at 5 to 10.
 _HIGH_POLICY_LAG = 40.0
-# Share of the return gained since the start that counts as lost for good.
+# A run that has lost this share of the return gained since its start is in trouble.
 _LOST_SHARE = 0.5
 # A gain smaller than this share of the returns themselves is noise.
 _LEAST_GAIN = 0.1
@@ -20,19 +20,19 @@ _LEAST_GAIN = 0.1
 _LONG_SHARE = 0.02
 _LONG_REPORTS = 6
 
-# What is wrong in the figures of a period; None if nothing is.
+# Says what is wrong in the figures of a period; None if nothing is.
 Sign = Callable[[Mapping[str, Any]], str | None]
 
 
 class Health:
-    """Looks at the figures of each period."""
+    """Checks the figures of each period for signs that a run is learning badly."""
 
     def __init__(self, action: ArraySpec, total_environment_frames: int):
         """Prepares.
 
         Args:
-          action: of the environments; the entropy of continuous actions is not judged: it has no scale.
-          total_environment_frames: of the whole run.
+          action: action spec; the entropy of continuous actions is not judged, since it has no scale.
+          total_environment_frames: environment frames of the whole run.
         """
         self._long_frames = _LONG_SHARE * total_environment_frames
         self._uniform_entropy = _uniform_entropy(action)
@@ -41,10 +41,10 @@ class Health:
         self._signs = [_Lasting(sign) for sign in (self._entropy, _kl, _policy_lag, self._return)]
 
     def check(self, figures: Mapping[str, Any]) -> list[str]:
-        """Sentences about what has been wrong for long; each kind is returned once per process.
+        """Returns warnings about what has been wrong for a long time, each kind once per process.
 
         Args:
-          figures: of a period, by plain name; figures that are missing are not judged.
+          figures: figures of a period, by plain name; missing ones are not judged.
         """
         sentences = [sign.check(figures, self._long_frames) for sign in self._signs]
         return [f"Warning: {sentence}" for sentence in sentences if sentence]
@@ -54,7 +54,7 @@ class Health:
         if entropy >= _COLLAPSED_ENTROPY_SHARE * self._uniform_entropy:
             return None
         return (
-            f"the policy's entropy has collapsed ({entropy:.3f} nats; choosing at random has "
+            f"the policy's entropy has collapsed ({entropy:.3f} nats; a uniform policy has "
             f"{self._uniform_entropy:.2f}), so it hardly explores; unless the task is solved, raise "
             "--entropy_cost."
         )
@@ -72,13 +72,13 @@ class Health:
         if value >= self._best - _LOST_SHARE * gain:
             return None
         return (
-            f"the mean return ({value:.2f}) has been far below its best ({self._best:.2f}) for long; lower "
-            "--learning_rate. The best policy so far is kept: evaluate it with --checkpoint=best."
+            f"the mean return ({value:.2f}) has been far below its best ({self._best:.2f}) for a long time; "
+            "lower --learning_rate. The best policy so far is kept: evaluate it with --checkpoint=best."
         )
 
 
 class _Lasting:
-    """Reports a sign once, when it has been there in every period for long enough."""
+    """Reports a sign once, when it has been present in every period for long enough."""
 
     def __init__(self, sign: Sign):
         self._sign = sign
@@ -122,5 +122,5 @@ def _policy_lag(figures: Mapping[str, Any]) -> str | None:
 
 
 def _uniform_entropy(action: ArraySpec) -> float:
-    """Entropy in nats of choosing at random; minus infinity where actions are continuous."""
+    """Entropy in nats of a uniform policy; minus infinity if actions are continuous."""
     return math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf

@@ -1,52 +1,52 @@
-"""Inference and training in turns, on one thread, so that two runs with the same seed do the same."""
+"""Inference and training take turns on one thread, so that two runs with the same seed do the same."""
 
 import collections
 from collections.abc import Callable
 
 from seed_rl.experience.base import Experience
 from seed_rl.experience.source import DeviceBatch, to_device
-from seed_rl.learner.serving import Inference
+from seed_rl.learner.serving import Serving
 from seed_rl.serving.request import Request
 from seed_rl.types import Unroll
 
 
 class Lockstep:
-    """Stands where `experience.source.Source` stands in a run that is not synchronous.
+    """Takes the place of `experience.source.Source` in a synchronous run.
 
-    All environments act in one batch, in the order of their ids; then their unrolls go in one by one, and
-    each batch that they allow is trained on before anything else happens. So nothing depends on who came
-    first, and nothing is faster than the slowest actor.
+    All environments act in one batch, in the order of their ids. Then their unrolls are inserted one by one,
+    and every batch that this allows is trained on before anything else happens. So nothing depends on the
+    order of arrival, and nothing is faster than the slowest actor.
     """
 
-    def __init__(self, inference: Inference, experience: Experience, num_envs: int):
+    def __init__(self, serving: Serving, experience: Experience, num_envs: int):
         """Prepares.
 
         Args:
-          inference: of a synchronous run.
+          serving: serves a synchronous run.
           experience: where unrolls go and batches come from.
-          num_envs: of the run; nothing acts before all of them have asked for an action.
+          num_envs: environments of the run; none acts before all of them have asked for an action.
         """
-        self._inference, self._experience, self._num_envs = inference, experience, num_envs
+        self._serving, self._experience, self._num_envs = serving, experience, num_envs
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
         self._unrolls: collections.deque[Unroll] = collections.deque()
 
     def next(self, timeout_secs: float) -> DeviceBatch | None:
-        """The next batch; None when the environments have to act first, which this call lets them."""
+        """The next batch; None if the environments have to act first, which they then do in this call."""
         while self._unrolls and not self._experience.batch_ready():
             self._experience.insert([self._unrolls.popleft()])
         if self._experience.batch_ready():
             return to_device(self._experience.sample())
-        for client, request in self._inference.requests(timeout_secs):
+        for client, request in self._serving.requests(timeout_secs):
             self._wait_for_others(client, request)
-        self._keep(lambda client, request: self._inference.is_connected(client))
+        self._keep(lambda client, request: self._serving.is_connected(client))
         if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
-            self._unrolls.extend(self._inference.answer(batch))
+            self._unrolls.extend(self._serving.answer(batch))
         return None
 
     def _wait_for_others(self, client: int, request: Request) -> None:
-        """Puts a request among those that wait, in place of those of older streams of its environments."""
+        """Adds a request to those that wait; it replaces those of older streams of its environments."""
         new = request.lease
         last = new.first_env + new.num_envs - 1
         self._keep(

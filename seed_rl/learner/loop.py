@@ -1,7 +1,8 @@
-"""The learner: wires inference, experience and training, for any algorithm and any environment.
+"""The learner: wires inference, experience and training together, for any algorithm and any environment.
 
-No algorithm and no flag here. Threads: the server's event loop, inference, prefetch, and training, which is
-the thread that calls `run`. With `--synchronous` that thread infers and samples, too (`learner.lockstep`).
+No algorithm and no flag appears here. Threads: the server's event loop, inference, intake (for replay),
+prefetch, and training, which is the thread that calls `run`. With `--synchronous`, that thread also runs
+inference and sampling (`learner.lockstep`).
 """
 
 import time
@@ -19,7 +20,7 @@ from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
-from seed_rl.learner.serving import Inference
+from seed_rl.learner.serving import Serving
 from seed_rl.messages import warn
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
@@ -29,37 +30,37 @@ from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.metrics import MetricsWriter
 from seed_rl.training.progress import ProgressDisplay
 from seed_rl.training.trainer import Trainer, UpdateOutput
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
-# How soon the training thread notices, while it has no batch, that it should stop.
+# How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
 
 
 class Learner:
-    """One run of training, from its last checkpoint to its end or until it is told to stop."""
+    """One training run, from its last checkpoint until it is complete or stopped."""
 
     def __init__(
         self,
         config: LearnerConfig,
-        identity: EnvironmentIdentity,
+        environment: EnvironmentDescription,
         algorithm: Algorithm,
         settings: Mapping[str, Any] | None = None,
         security: Security = Security(),  # noqa: B008 (immutable)
     ):
-        """Prepares the run and restores its last checkpoint; writes nothing and serves nobody yet.
+        """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
         Args:
           config: settings.
-          identity: the environments.
-          algorithm: what learns; its variables are overwritten by a checkpoint.
-          settings: of the run, a nest of dicts, for the logs.
+          environment: the environments.
+          algorithm: the algorithm to train; a checkpoint overwrites its variables.
+          settings: settings of the run, nested dicts, for the logs.
           security: TLS and token that actors need.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
         """
-        self._config, self._identity, self._algorithm = config, identity, algorithm
+        self._config, self._environment, self._algorithm = config, environment, algorithm
         self._settings, self._security = settings or {}, security
         self._trainer = Trainer(algorithm, config)
         self._checkpointer = Checkpointer(
@@ -72,11 +73,11 @@ class Learner:
         self.resumed_from = self._checkpointer.restore()
         self._unsaved = ""
         if self.resumed_from is None and config.init_checkpoint:
-            self._checkpointer.initialise_from(config.init_checkpoint)
+            self._checkpointer.initialize_from(config.init_checkpoint)
         progress = self._checkpointer.progress
         self._saved_frames = int(progress.env_frames.numpy()) if self.resumed_from else None
         self._figures = RunFigures(
-            identity.spec.num_action_repeats,
+            environment.spec.num_action_repeats,
             int(progress.env_frames.numpy()),
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
@@ -93,7 +94,7 @@ class Learner:
         self._intake = Intake(self._experience) if in_a_thread else None
         self._core = InferenceCore(
             algorithm.policy,
-            identity.spec,
+            environment.spec,
             algorithm.unroll,
             config.num_envs,
             algorithm.num_eval_envs,
@@ -102,7 +103,7 @@ class Learner:
         )
 
     def run(self, stopping: Callable[[], bool]) -> bool:
-        """Trains until the run's environment frames are reached or `stopping` says so.
+        """Trains until the run's environment frames are reached or `stopping` returns true.
 
         Leaves a checkpoint either way, and an exported policy at the end of training.
 
@@ -110,16 +111,16 @@ class Learner:
           Whether training is complete.
 
         Raises:
-          AddressError: the address cannot be listened on.
+          AddressError: the server cannot listen on the address.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
         config, guard = self._config, Guard()
-        inference = Inference(config, self._identity, self._core, self._figures, self._security, self._intake)
+        serving = Serving(config, self._environment, self._core, self._figures, self._security, self._intake)
         display = ProgressDisplay(config.total_environment_frames, self._frames(), guard)
         metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project, guard)
         source: Source | Lockstep = (
-            Lockstep(inference, self._experience, config.num_envs)
+            Lockstep(serving, self._experience, config.num_envs)
             if config.synchronous
             else Source(self._experience)
         )
@@ -129,45 +130,45 @@ class Learner:
                 display.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
             if self.resumed_from:
                 display.say(f"Resuming from {self.resumed_from}.")
-            figures = self._train(inference, source, metrics, display, stopping)
+            figures = self._train(serving, source, metrics, display, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
             else:
                 farewell = "The learner was stopped."
-            self._save()  # Before anything else is written that may take its time.
+            self._save()  # Before other output, which may take a while.
             metrics.write(figures)
         except BaseException:
             farewell = "The learner failed."
             raise
         finally:
-            inference.stop(farewell, self._experience)
+            serving.stop(farewell, self._experience)
             source.close()
             metrics.close()
-        inference.raise_error()  # A thread may have died since the last look.
+        serving.raise_error()  # A thread may have died since the last check.
         if complete:
             self._export()
         saved = "Stopped without a checkpoint" if self._unsaved else "Stopped with a checkpoint"
         display.finish(figures, complete or saved)
         if self._unsaved:
-            raise UnsavedError(f"{self._unsaved} Make space, and give the same command again to resume.")
+            raise UnsavedError(f"{self._unsaved} Free up space, and run the same command again to resume.")
         return bool(complete)
 
     def _train(
         self,
-        inference: Inference,
+        serving: Serving,
         source: Source | Lockstep,
         metrics: MetricsWriter,
         display: ProgressDisplay,
         stopping: Callable[[], bool],
     ) -> dict[str, Any]:
-        """The loop; returns the last figures."""
+        """Runs the training loop; returns the last figures."""
         config, total = self._config, self._config.total_environment_frames
-        health = Health(self._identity.spec.action, total)
+        health = Health(self._environment.spec.action, total)
         output: UpdateOutput | None = None
         lags: list[float] = []
         last_log = last_save = time.monotonic()
         while not stopping() and self._frames() < total:
-            inference.raise_error()
+            serving.raise_error()
             batch = source.next(_POLL_SECS)
             if batch is not None:
                 lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))
@@ -178,7 +179,7 @@ class Learner:
                 _require_finite(output)
                 self._save()
                 if self._unsaved:
-                    warn(f"{self._unsaved} The next interval tries again.")
+                    warn(f"{self._unsaved} The learner tries again at the next interval.")
             if now - last_log >= config.log_period_secs:
                 last_log = now
                 figures = self._report(output, lags)
@@ -210,10 +211,10 @@ class Learner:
         return self._figures.env_frames(self._core.agent_steps)
 
     def _save(self) -> None:
-        """Writes a checkpoint; `_unsaved` is then a sentence on what went wrong, or empty."""
+        """Writes a checkpoint; sets `_unsaved` to a sentence about what went wrong, or to an empty string."""
         progress, frames = self._checkpointer.progress, self._frames()
         progress.env_frames.assign(frames)
-        progress.agent_steps.assign(frames // self._identity.spec.num_action_repeats)
+        progress.agent_steps.assign(frames // self._environment.spec.num_action_repeats)
         progress.episodes.assign(self._figures.episodes)
         progress.seconds.assign(self._figures.seconds)
         progress.recent.value = self._figures.recent
@@ -236,14 +237,14 @@ class Learner:
     def _export(self) -> None:
         directory = RunDirectory(Path(self._config.logdir)).saved_model
         try:
-            export_policy(self._algorithm.policy, self._identity.spec, str(directory))
+            export_policy(self._algorithm.policy, self._environment.spec, str(directory))
         except WRITE_ERRORS as error:
             what = f"The policy cannot be exported ({reason(error)}), though its checkpoint is complete."
             self._unsaved = self._unsaved or what
 
 
 def _require_finite(output: UpdateOutput | None) -> None:
-    """Raises FloatingPointError if the last update made the network diverge, or was of a diverged one."""
+    """Raises FloatingPointError if the network diverged in the last update or before it."""
     if output is None:
         return
     if not all(np.isfinite(output.metrics[name].numpy()) for name in ("loss", "gradient_norm")):

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def quiet_start() -> Iterator[None]:
-    """Holds back what native code and Python write to standard error; shows it if an exception comes out.
+    """Holds back what native code and Python write to standard error; shows it if an exception is raised.
 
-    TensorFlow writes lines on oneDNN and missing GPU drivers at import and at first use, which no setting
-    turns off. A ValueError is the user's to read without them.
+    TensorFlow writes lines about oneDNN and missing GPU drivers at import and at first use, which no setting
+    turns off. A ValueError is meant for the user, and is easier to read without them.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -1,4 +1,4 @@
-"""Inference in a learner: server, batcher and inference threads, everything between wire and experience."""
+"""Inference in a learner: server, batcher and inference threads, all between the wire and the experience."""
 
 import logging
 import queue
@@ -15,40 +15,40 @@ from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import Unroll
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
 _log = logging.getLogger(__name__)
 
-# How long the threads and the server are each waited for at the end. They need less than a second, unless
-# TensorFlow compiles or the machine is overloaded.
+# How long to wait at the end for the threads, and for the server. They need less than a second, unless
+# TensorFlow is compiling or the machine is overloaded.
 _STOP_SECS = 20.0
 
 
-class Inference:
+class Serving:
     """Server, batcher and inference threads: everything between the wire and the experience."""
 
     def __init__(
         self,
         config: LearnerConfig,
-        identity: EnvironmentIdentity,
+        environment: EnvironmentDescription,
         core: InferenceCore,
         figures: RunFigures,
         security: Security,
         intake: Intake | None = None,
     ):
-        """Starts serving; in a synchronous run the inference is left to `answer`.
+        """Starts serving; in a synchronous run, inference is left to `answer`.
 
         Args:
           config: settings.
-          identity: the environments.
-          core: acts.
-          figures: get episodes and leases.
+          environment: the environments.
+          core: computes the actions.
+          figures: receive episodes and leases.
           security: TLS and token that actors need.
-          intake: what the core's unrolls go through, if it needs a thread.
+          intake: what the core's unrolls go through, if anything; it gets a thread.
 
         Raises:
-          AddressError: the address cannot be listened on.
+          AddressError: the server cannot listen on the address.
         """
         self._core = core
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
@@ -57,7 +57,7 @@ class Inference:
         )
         self._server = InferenceServer(
             config.server_address,
-            identity,
+            environment,
             config.num_envs,
             self._batcher,
             config.inference_batch_size,
@@ -77,15 +77,15 @@ class Inference:
             thread.start()
 
     def raise_error(self) -> None:
-        """Raises what one of the threads died of, if one did."""
+        """Raises the error that ended one of the threads, if there is one."""
         if not self._errors.empty():
             raise self._errors.get()
 
     def stop(self, reason: str, experience: Experience) -> None:
         """Ends the streams and the threads; see `InferenceServer.stop`. Closes the experience.
 
-        Raises nothing: what a thread died of meanwhile is for `raise_error`. What does not stop in time is
-        named in a warning, and ends with the process.
+        Raises nothing: an error that ends a thread meanwhile is left to `raise_error`. Anything that does not
+        stop in time is named in a warning, and ends with the process.
         """
         experience.close()
         if self._intake:
@@ -97,11 +97,11 @@ class Inference:
         _join([server])
 
     def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
-        """For a synchronous run: a batch of (client, request) pairs; empty if there is none in time."""
+        """For a synchronous run: a batch of (client, request) pairs; empty if none arrives in time."""
         return self._batcher.next_batch(timeout_secs) or []
 
     def is_connected(self, client: int) -> bool:
-        """For a synchronous run: whether the client of a request is still there."""
+        """For a synchronous run: whether the client of a request is still connected."""
         return self._batcher.is_connected(client)
 
     def answer(self, batch: list[tuple[int, Request]]) -> list[Unroll]:
@@ -127,7 +127,7 @@ class Inference:
 
 
 def _join(threads: list[threading.Thread]) -> None:
-    """Waits for threads, all together for `_STOP_SECS`."""
+    """Waits for threads, for `_STOP_SECS` in total."""
     deadline = time.monotonic() + _STOP_SECS
     for thread in threads:
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -11,24 +11,24 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 
 class ActorCriticOutput(NamedTuple):
-    """What the heads say, float32: `policy_parameters` `[T, B, P]` and `baseline` `[T, B]` (the value)."""
+    """Outputs of the heads, float32: `policy_parameters` `[T, B, P]` and `baseline` `[T, B]` (the value)."""
 
     policy_parameters: tf.Tensor
     baseline: tf.Tensor
 
 
 class ActorCritic(keras.layers.Layer):
-    """The trunk, whose state is this network's, and two linear heads (IMPALA, 2018, figure 3)."""
+    """The trunk, whose state is the network's state, and two linear heads (IMPALA, 2018, figure 3)."""
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
-        """Makes the network with all of its variables.
+        """Creates the network with all of its variables.
 
         Raises:
           ValueError: the settings do not fit the observation (see `Encoder`).
         """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
-        # A small policy head starts near the uniform policy.
+        # Small weights in the policy head start near the uniform policy.
         small = keras.initializers.Orthogonal(0.01)
         self._policy_head = keras.layers.Dense(num_policy_parameters, kernel_initializer=small)
         self._baseline_head = keras.layers.Dense(1, kernel_initializer="orthogonal")

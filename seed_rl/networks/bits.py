@@ -1,4 +1,4 @@
-"""Packed bits to the bools that they stand for: the inverse of `numpy.packbits`."""
+"""Unpacks bits into the bools that they stand for: the inverse of `numpy.packbits`."""
 
 import math
 
@@ -8,7 +8,7 @@ from seed_rl.types import ArraySpec
 
 
 def unpack_stacks(stacks: tf.Tensor, spec: ArraySpec) -> tf.Tensor:
-    """From stacks of F packed arrays, uint8 `[..., *spec.shape, F]`, to uint8 `[N, elements, F]`, 0 or 1.
+    """Unpacks stacks of F arrays, uint8 `[..., *spec.shape, F]`, to uint8 `[N, elements, F]`, 0 or 1.
 
     N is the product of the leading dimensions, and the elements are those of `spec.bits` in C order.
     """
@@ -21,7 +21,7 @@ def unpack_stacks(stacks: tf.Tensor, spec: ArraySpec) -> tf.Tensor:
 
 
 def unpack(array: tf.Tensor, spec: ArraySpec) -> tf.Tensor:
-    """An observation `[..., *spec.shape]` as the environment gave it, `[..., *spec.unpacked.shape]`.
+    """Unpacks an observation `[..., *spec.shape]` to the environment's `[..., *spec.unpacked.shape]`.
 
     Packed bools become uint8, 0 or 1; anything else is left as it is.
     """

@@ -9,7 +9,7 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 
 class DuelingNetwork(keras.layers.Layer):
-    """The trunk, whose state is this network's, and two streams of one hidden layer each.
+    """The trunk, whose state is the network's state, and two streams with one hidden layer each.
 
     `Q(x, a) = V(x) + A(x, a) - mean over b of A(x, b)` (Wang et al., 2016, equation 9; R2D2: Kapturowski et
     al., 2019, section 2.3).
@@ -23,14 +23,14 @@ class DuelingNetwork(keras.layers.Layer):
         units: int = 512,
         start_at_zero: bool = False,
     ):
-        """Makes the network with all of its variables.
+        """Creates the network with all of its variables.
 
         Args:
           config: the trunk's settings.
-          env_spec: what the network sees.
+          env_spec: spec of the environment.
           num_actions: A.
-          units: of each stream's hidden layer.
-          start_at_zero: whether all values are 0 before anything is learned.
+          units: units of each stream's hidden layer.
+          start_at_zero: whether all Q-values start at 0.
 
         Raises:
           ValueError: the settings do not fit the observation (see `Encoder`).

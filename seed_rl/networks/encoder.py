@@ -15,30 +15,30 @@ from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like
 
 
 class Encoder(keras.layers.Layer):
-    """Encodes each array of an observation by itself and concatenates the features.
+    """Encodes each array of an observation separately and concatenates the features.
 
-    The state is {name: frame-stacking state} of the arrays that are stacked, the bare array by the name
+    The state is {name: frame-stacking state} for the arrays that are stacked; a bare array is named
     `observation`.
     """
 
     def __init__(self, config: NetworkConfig, observation_spec: Nest):
-        """Makes one torso per array.
+        """Creates one torso per array.
 
         Raises:
-          ValueError: the settings ask for a convolutional torso or for frame stacking, and the observation
-            has no image that can have it.
+          ValueError: the settings ask for a convolutional torso or for frame stacking, but the observation
+            has no suitable image.
         """
         super().__init__()
         leaves = flatten_spec(observation_spec)
         specs = [spec.unpacked for _, spec in leaves]
         if config.torso not in ("auto", "mlp") and not any(map(torsos.is_image, specs)):
             raise ValueError(
-                f"--torso={config.torso} needs images, and the observation is {observation_spec}; "
+                f"--torso={config.torso} needs images, but the observation is {observation_spec}; "
                 "use --torso=auto."
             )
         if config.frame_stack > 1 and not any(map(stacking.is_stackable, specs)):
             raise ValueError(
-                f"--frame_stack={config.frame_stack} needs images of uint8 or bool, and the observation is "
+                f"--frame_stack={config.frame_stack} needs images of uint8 or bool, but the observation is "
                 f"{observation_spec}; use --frame_stack=1."
             )
         self._observation_spec = observation_spec
@@ -66,14 +66,14 @@ class Encoder(keras.layers.Layer):
         self._torsos = track_each(self, made, "torso")
 
     def observe(self, observation: Nest) -> None:
-        """Adds observations, nest of `[..., *shape]`, to the running statistics, where there are any."""
+        """Adds observations, nest of `[..., *shape]`, to the running statistics, if there are any."""
         arrays = flatten_like(self._observation_spec, observation)
         for scale, spec, array in zip(self._scales, self._specs, arrays, strict=True):
             if scale:
                 scale.update(unpack(array, spec))
 
     def initial_state(self, batch_size: int | tf.Tensor) -> dict[str, tf.Tensor]:
-        """The state before the first step; empty when nothing is stacked."""
+        """The state before the first step; empty if nothing is stacked."""
         named = zip(self._names, self._stacks, strict=True)
         return {name: stack.initial_state(batch_size) for name, stack in named if stack and stack.has_state}
 
@@ -97,20 +97,20 @@ class Encoder(keras.layers.Layer):
         return (features[0] if len(features) == 1 else tf.concat(features, -1)), next_state
 
     def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
-        """The custom network on arrays `[T, B, ...]`: float32 `[T, B, F]`."""
+        """Applies the custom network to arrays `[T, B, ...]`: float32 `[T, B, F]`."""
         assert self._network is not None
         steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
         outputs = self._network(pack_like(self._observation_spec, steps))
         if len(outputs.shape) != 2 or outputs.dtype != tf.float32:
             raise ValueError(
-                f"--network={type(self._network).__name__} gave {outputs.dtype.name}{outputs.shape}; it must "
-                "give features float32 [N, F]."
+                f"--network={type(self._network).__name__} returned {outputs.dtype.name}{outputs.shape}; it "
+                "must return features, float32 [N, F]."
             )
         return tf.reshape(outputs, [arrays[0].shape[0], -1, outputs.shape[-1]])
 
 
 def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
-    """The network that stands in the place of the torsos; None where there is none."""
+    """The custom network that takes the place of the torsos; None if there is none."""
     if not config.network:
         return None
     unpacked = [spec.unpacked for _, spec in flatten_spec(observation_spec)]
@@ -118,21 +118,21 @@ def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
 
 
 def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:
-    """For images: even a single frame may need its channel dimension."""
+    """Only for images; even with a single frame, they may need a channel dimension."""
     if not torsos.is_image(spec.unpacked):
         return None
     return stacking.FrameStack(_num_frames(config, spec), spec)
 
 
 def _running_scale(config: NetworkConfig, spec: ArraySpec) -> RunningScale | None:
-    """For all but what becomes one-hot vectors."""
+    """Only for arrays that do not become one-hot vectors."""
     if torsos.is_one_hot(spec):
         return None
     return RunningScale(spec, _num_frames(config, spec), one_scale=torsos.is_image(spec))
 
 
 def _num_frames(config: NetworkConfig, spec: ArraySpec) -> int:
-    """Frames that the torso of this array sees at once."""
+    """The number of frames that the torso of this array sees at once."""
     return config.frame_stack if stacking.is_stackable(spec) else 1
 
 

@@ -1,4 +1,4 @@
-"""The one unroll of a recurrent core that resets its state at episode ends, and the LSTM core."""
+"""The unroll of any recurrent core, which resets its state at episode ends, and the LSTM core."""
 
 from typing import Any, Protocol
 
@@ -9,20 +9,20 @@ from seed_rl.types import Nest
 
 
 class Core(Protocol):
-    """A recurrent cell in two parts, so that all that needs no state is one operation over a whole unroll."""
+    """A recurrent cell in two parts, so that whatever needs no state is one operation over a whole unroll."""
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """The state that an episode starts with: nest of `[B, ...]`."""
 
     def project(self, inputs: tf.Tensor) -> tf.Tensor:
-        """What the inputs `[T, B, D]` contribute by themselves: `[T, B, P]`."""
+        """The part of the computation that depends only on the inputs `[T, B, D]`: `[T, B, P]`."""
 
     def step(self, projected: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
         """One step, from projected inputs `[B, P]` and a state to outputs `[B, H]` and the next state."""
 
 
 def unroll(core: Core, inputs: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
-    """Runs a core over time; where `done[t]`, the state is reset before step t.
+    """Runs a core over time; where `done[t]` is set, the state is reset before step t.
 
     Args:
       core: the recurrent core.
@@ -43,7 +43,7 @@ def unroll(core: Core, inputs: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple
 
 
 def reset(state: Nest, initial_state: Nest, done: tf.Tensor) -> Nest:
-    """Nests of `[B, ...]`: `initial_state` where `done` `[B]` is set, `state` elsewhere."""
+    """Selects, in nests of `[B, ...]`, `initial_state` where `done` `[B]` is set and `state` elsewhere."""
 
     def choose(initial: tf.Tensor, current: tf.Tensor) -> tf.Tensor:
         return tf.where(tf.reshape(done, [-1] + [1] * (len(current.shape) - 1)), initial, current)
@@ -55,7 +55,7 @@ class LSTM(keras.layers.Layer):
     """An LSTM core (Hochreiter and Schmidhuber, 1997, with the forget gate of Gers et al., 1999).
 
     The state is {"c": cell, "h": output}, float32 `[B, size]` each. It computes what `keras.layers.LSTMCell`
-    does, but takes the inputs of all T steps through one matrix product: forward and backward then take
+    does, but multiplies the inputs of all T steps in one matrix product: forward and backward then take
     about two thirds of the time on a CPU (256 units, 21 steps, B = 16 and 32, the core alone).
     """
 
@@ -66,16 +66,16 @@ class LSTM(keras.layers.Layer):
         self._recurrent = keras.layers.Dense(4 * size, use_bias=False, kernel_initializer="orthogonal")
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """Zeros."""
+        """All zeros."""
         zeros = tf.zeros([batch_size, self.size])
         return {"c": zeros, "h": zeros}
 
     def project(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The inputs' part of the gates, input, forget, candidate and output: `[T, B, 4 * size]`."""
+        """The inputs' part of the gates (input, forget, candidate and output): `[T, B, 4 * size]`."""
         return self._inputs(inputs)
 
     def step(self, projected: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
-        """One step."""
+        """Computes one step."""
         gates = projected + self._recurrent(state["h"])
         write, forget, candidate, read = tf.split(gates, 4, -1)
         cell = tf.sigmoid(forget) * state["c"] + tf.sigmoid(write) * tf.tanh(candidate)

@@ -1,4 +1,4 @@
-"""What raw observations are brought to before the first layer: a fixed scale, or running statistics."""
+"""Scaling of raw observations before the first layer, by a fixed scale or by running statistics."""
 
 from typing import Any, NamedTuple
 
@@ -9,38 +9,38 @@ from seed_rl.types import ArraySpec
 
 
 class Affine(NamedTuple):
-    """Inputs `x` count as `(x - shift) * scale`. shift: None where it is 0, else like one input."""
+    """Scales inputs `x` to `(x - shift) * scale`. shift: None if it is 0, else shaped like one input."""
 
     shift: tf.Tensor | None
     scale: Any
 
 
 class FixedScale:
-    """uint8 counts as fractions of 255; anything else is left as it is."""
+    """Divides uint8 by 255, and leaves anything else as it is."""
 
     def __init__(self, spec: ArraySpec):
         self._affine = Affine(None, 1.0 / 255.0 if spec.dtype == "uint8" else 1.0)
 
     def affine(self) -> Affine:
-        """The same at any time."""
+        """The scaling, which never changes."""
         return self._affine
 
 
 class RunningScale(keras.layers.Layer):
-    """Mean 0 and variance 1 by the statistics of all observations that were trained on.
+    """Scales to mean 0 and variance 1 by the statistics of all observations that were trained on.
 
-    Each component of a vector is scaled by itself. The pixels of an image have their own means, which takes
-    the background away, but one scale: dividing by its own deviation would blow up a pixel that hardly ever
-    changes. Until the first observation this is the fixed scale.
+    Each component of a vector is scaled separately. The pixels of an image have their own means, which
+    removes the background, but share one scale: dividing by its own deviation would blow up a pixel that
+    hardly ever changes. Before the first observation, the fixed scale is used.
     """
 
     def __init__(self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False):
         """Starts without statistics.
 
         Args:
-          spec: of the observation.
-          num_frames: the torso's input has this many frames one after the other for each channel.
-          one_scale: whether all components share the scale, as the pixels of an image.
+          spec: spec of the observation.
+          num_frames: number of consecutive frames that the torso's input has for each channel.
+          one_scale: whether all components share one scale, as the pixels of an image do.
         """
         super().__init__()
         self._fixed = FixedScale(spec).affine().scale
@@ -55,7 +55,7 @@ class RunningScale(keras.layers.Layer):
         self.built = True
 
     def update(self, observations: tf.Tensor) -> None:
-        """Adds observations `[..., *spec.shape]` (Chan et al., 1979: the statistics of two sets joined)."""
+        """Adds observations `[..., *spec.shape]` (Chan et al., 1979: combines the statistics of two sets)."""
         shape = self.mean.shape
         batch = tf.reshape(tf.cast(observations, tf.float32), [-1, *shape])
         mean, variance = tf.nn.moments(batch, 0)
@@ -69,7 +69,7 @@ class RunningScale(keras.layers.Layer):
         self.count.assign(count)
 
     def affine(self) -> Affine:
-        """By the statistics so far; `shift` is `[*shape of the torso's input]`."""
+        """The scaling by the statistics so far; `shift` is `[*shape of the torso's input]`."""
         variance = tf.reduce_mean(self.variance) if self._one_scale else tf.convert_to_tensor(self.variance)
         scale = tf.where(variance > 0.0, tf.math.rsqrt(tf.maximum(variance, 1e-12)), self._fixed)
         shift = tf.convert_to_tensor(self.mean)

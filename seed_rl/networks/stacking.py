@@ -10,19 +10,19 @@ _WORDS = {2: tf.uint16, 4: tf.uint32, 8: tf.uint64}
 
 
 class FrameStack:
-    """Stacks frames of uint8 over `num_frames` agent steps, right across episode ends and unrolls.
+    """Stacks frames of uint8 over `num_frames` agent steps, correctly across episode ends and unrolls.
 
-    The state is the stack of the step before, uint8 `[B, *spec.shape, num_frames]`; frames from before an
+    The state is the stack of the previous step, uint8 `[B, *spec.shape, num_frames]`; frames from before an
     episode's first step are zeros. A byte's stack is one machine word that is shifted by a byte per step,
     which on a CPU is about three times faster than concatenating single bytes. Packed bits are stacked first
-    and unpacked then.
+    and then unpacked.
     """
 
     def __init__(self, num_frames: int, spec: ArraySpec):
         """Stacks frames of `spec`: images `[H, W]` or `[H, W, C]`, of uint8 or of packed bits.
 
         Raises:
-          ValueError: the frames are no such images, or `num_frames` is not 1, 2, 4 or 8.
+          ValueError: the frames are not such images, or `num_frames` is not 1, 2, 4 or 8.
         """
         if num_frames not in FRAME_STACKS:
             raise ValueError(f"--frame_stack={num_frames} is not valid; choose one of: 1, 2, 4, 8.")
@@ -35,7 +35,7 @@ class FrameStack:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one stack: `[H, W, num_frames]`, or `[H, W, C * num_frames]` from frames `[H, W, C]`."""
+        """Shape of a stack: `[H, W, num_frames]`, or `[H, W, C * num_frames]` from frames `[H, W, C]`."""
         height, width, *channels = self._spec.unpacked.shape
         return height, width, (channels[0] if channels else 1) * self._num_frames
 
@@ -51,15 +51,15 @@ class FrameStack:
         return tf.zeros([batch_size, *self._spec.shape, self._num_frames], tf.uint8)
 
     def stack(self, frames: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
-        """Stacks of each step, oldest frame first.
+        """Computes the stack of each step, oldest frame first.
 
         Args:
           frames: `[T, B, *spec.shape]`; T must be known when this is traced.
           done: bool `[T, B]`, True at the first step of an episode.
-          state: from `initial_state` or the call before.
+          state: from `initial_state` or the previous call.
 
         Returns:
-          Stacks `[T, B, *self.shape]`, of a pixel's channels one after the other, and the next state.
+          Stacks `[T, B, *self.shape]`, in which each channel's frames are adjacent, and the next state.
         """
         if self.has_state:
             stacks = self._stack_words(frames, done, state)

@@ -1,4 +1,4 @@
-"""Torsos: from one kind of observation to a flat vector of features.
+"""Torsos, which turn one kind of observation into a flat vector of features.
 
 Each is a Keras layer from `[N, *shape]` to float32 `[N, F]`.
 """
@@ -15,7 +15,7 @@ from seed_rl.types import ArraySpec
 
 Scale = FixedScale | RunningScale
 
-# `auto` takes a convolutional torso for images of at least this height and width: the Nature CNN's smallest.
+# `auto` picks a convolutional torso for images of at least this size: the smallest for the Nature CNN.
 MIN_IMAGE_SIZE = 36
 _SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1, "football": 1}
 # (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
@@ -27,10 +27,10 @@ _CONVOLUTIONS = {
 # Channels of each section of a residual network.
 _SECTIONS = {
     "resnet": (16, 32, 32),
-    # Kurach et al., "Google Research Football", 2019: that of IMPALA with one more section.
+    # Kurach et al., "Google Research Football", 2019: IMPALA's, with one more section.
     "football": (16, 32, 32, 32),
 }
-# Scaled vectors are limited to this, for components that hardly ever change.
+# Scaled vectors are clipped to this, for the sake of components that hardly ever change.
 _MAX_ABS_SCALED = 10.0
 
 
@@ -53,16 +53,16 @@ def make_torso(
     initializer: str = "he_normal",
     mlp_activation: str = "relu",
 ) -> Any:
-    """The torso for one array of an observation.
+    """Creates the torso for one array of an observation.
 
     Args:
-      name: one of `networks.config.TORSOS`; anything that is not an image gets the MLP all the same.
-      spec: of the array as the environment gives it.
-      shape: of the array as the torso sees it, after frame stacking.
-      mlp_units: hidden layers of the MLP.
-      scale: of the inputs; None: fixed.
-      initializer: of layers that a ReLU follows, by Keras's name.
-      mlp_activation: of the MLP's layers.
+      name: one of `networks.config.TORSOS`; anything that is not an image gets the MLP regardless.
+      spec: spec of the array as the environment provides it.
+      shape: shape of the array as the torso sees it, after frame stacking.
+      mlp_units: units of the MLP's hidden layers.
+      scale: scaling of the inputs; None: fixed.
+      initializer: initializer of layers that are followed by a ReLU, by its name in Keras.
+      mlp_activation: activation of the MLP's layers.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
@@ -78,7 +78,7 @@ def make_torso(
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
-            f"--torso={name} needs images of at least {smallest}x{smallest}, and this environment's are "
+            f"--torso={name} needs images of at least {smallest}x{smallest}, but this environment's are "
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
     if name in _SECTIONS:
@@ -87,7 +87,7 @@ def make_torso(
 
 
 class MLP(keras.layers.Layer):
-    """Flattens, then fully connected layers with an activation.
+    """Flattens its input, then applies fully connected layers with an activation.
 
     Bounded integers become one-hot vectors; anything else is scaled.
     """
@@ -105,7 +105,7 @@ class MLP(keras.layers.Layer):
         self._dense = Chain([_dense(n, initializer, activation) for n in units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """From `[N, *shape]` to `[N, F]`."""
+        """Maps `[N, *shape]` to `[N, F]`."""
         flat = tf.reshape(inputs, [tf.shape(inputs)[0], inputs.shape[1:].num_elements()])
         if is_one_hot(self._spec):
             one_hot = tf.one_hot(tf.cast(flat, tf.int32), max(self._spec.num_values))
@@ -127,8 +127,8 @@ def cnn(
 ) -> Any:
     """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
 
-    The small CNN of IMPALA (Espeholt et al., 2018, figure 3, left), that of Mnih et al., 2015, and that of
-    MinAtar's authors (Young and Tian, 2019).
+    This covers IMPALA's small CNN (Espeholt et al., 2018, figure 3, left), the CNN of Mnih et al., 2015, and
+    the one by MinAtar's authors (Young and Tian, 2019).
     """
     (filters, size, stride), *rest = convolutions
     kwargs = {"activation": "relu", "kernel_initializer": initializer}
@@ -141,7 +141,7 @@ def resnet(scale: Scale, sections: Sequence[int], initializer: str = "he_normal"
     """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, 256]`.
 
     Each section is a convolution, a pooling that halves the image, and two residual blocks. `initializer` is
-    the last layer's; the convolutions start from Glorot's.
+    used for the last layer; the convolutions use Glorot's.
     """
     chain: list[Any] = []
     for i, filters in enumerate(sections):
@@ -159,15 +159,15 @@ class ResidualBlock(keras.layers.Layer):
         self._branch = Chain([keras.layers.ReLU(), _conv3x3(filters), keras.layers.ReLU(), _conv3x3(filters)])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """From `[N, H, W, filters]` to the same."""
+        """Maps `[N, H, W, filters]` to the same shape."""
         return inputs + self._branch(inputs)
 
 
 class PixelConv2D(keras.layers.Conv2D):
-    """A convolution of raw images, scaled.
+    """A convolution of raw images, including their scaling.
 
-    A convolution is linear: the kernel is scaled and the convolution of the shift is subtracted, instead of
-    doing either to the images, which are many times larger.
+    A convolution is linear, so the kernel is scaled and the convolution of the shift is subtracted. Doing
+    this to the images would cost more, since they are many times larger.
     """
 
     def __init__(self, scale: Scale, *args: Any, **kwargs: Any):
@@ -175,7 +175,7 @@ class PixelConv2D(keras.layers.Conv2D):
         self._scale = scale
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """From `[N, H, W, C]` of any dtype to float32 `[N, H', W', filters]`."""
+        """Maps `[N, H, W, C]` of any dtype to float32 `[N, H', W', filters]`."""
         shift, scale = self._scale.affine()
         outputs = self._convolve(tf.cast(inputs, tf.float32), self.kernel * scale)
         if shift is not None:
@@ -187,14 +187,14 @@ class PixelConv2D(keras.layers.Conv2D):
 
 
 class Chain(keras.layers.Layer):
-    """Layers one after the other. Unlike `keras.Sequential` it leaves the dtype of its input alone."""
+    """Applies layers in sequence. Unlike `keras.Sequential`, it leaves the dtype of its input alone."""
 
     def __init__(self, chain: Sequence[Any]):
         super().__init__()
         self._chain = track_each(self, chain, "layer")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """From what the first layer takes to what the last one gives."""
+        """Maps the first layer's input to the last layer's output."""
         for layer in self._chain:
             inputs = layer(inputs)
         return inputs

@@ -1,4 +1,4 @@
-"""Lists of Keras layers that `tf.train.Checkpoint` and SavedModel see."""
+"""Lists of Keras layers that `tf.train.Checkpoint` and SavedModel can see."""
 
 from collections.abc import Iterable
 from typing import Any

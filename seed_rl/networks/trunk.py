@@ -1,4 +1,4 @@
-"""The trunk that every agent's network stands on: observations, last action and reward in, features out."""
+"""The trunk of every agent's network: observations, last action and reward in, features out."""
 
 import keras
 import tensorflow as tf
@@ -10,14 +10,14 @@ from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_s
 
 
 class Trunk(keras.layers.Layer):
-    """Encoder, last action and reward, and an LSTM or none (IMPALA, 2018, figure 3, without the heads).
+    """Encoder, last action and reward, and optionally an LSTM (IMPALA, 2018, figure 3, without the heads).
 
-    The state is a dict with `core` (the LSTM's) and `frames` (frame stacking's), each only where there is
-    one; an empty tuple where there is neither.
+    The state is a dict with `core` (the LSTM's) and `frames` (frame stacking's), each only if there is one;
+    it is an empty tuple if there is neither.
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec):
-        """Makes the trunk; `unroll` makes its variables when it is first called (see `example`).
+        """Creates the trunk; the first call of `unroll` creates its variables (see `example`).
 
         Raises:
           ValueError: the settings do not fit the observation (see `Encoder`).
@@ -30,7 +30,7 @@ class Trunk(keras.layers.Layer):
         self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
 
     def example(self) -> tuple[tf.Tensor, EnvOutput, Nest]:
-        """Arguments of `unroll` for T = B = 1, for networks to make their variables with."""
+        """Arguments of `unroll` for T = B = 1, with which networks create their variables."""
         leaves = flatten_spec(self._env_spec.observation)
         observation = pack_like(self._env_spec.observation, [tf.constant(s.zeros(1, 1)) for _, s in leaves])
         done = tf.ones([1, 1], tf.bool)
@@ -54,7 +54,7 @@ class Trunk(keras.layers.Layer):
         """Runs over time; the state is reset before each step where `env.done` is set.
 
         Args:
-          prev_action: `[T, B, ...]`, what produced `env`; T must be known when this is traced.
+          prev_action: `[T, B, ...]`, the actions that produced `env`; T must be known when this is traced.
           env: `[T, B, ...]`.
           state: the state before the first step, nest of `[B, ...]`.
 
@@ -80,8 +80,8 @@ def last_action_and_reward(
     Integer actions become one-hot vectors; a Box is flattened. All are zeros at an episode's first step.
 
     Args:
-      action_spec: of one action.
-      prev_action: `[T, B, ...]`, what produced `env`.
+      action_spec: spec of one action.
+      prev_action: `[T, B, ...]`, the actions that produced `env`.
       env: `[T, B, ...]`.
       max_abs_reward: the reward is clipped to this absolute value; 0: not clipped.
     """

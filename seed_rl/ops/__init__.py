@@ -1,1 +1,1 @@
-"""Pure functions, one idea a file."""
+"""Pure functions, one idea per file."""

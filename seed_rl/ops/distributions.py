@@ -1,9 +1,9 @@
-"""Action distributions over a flat tensor of parameters, as a policy head puts it out.
+"""Action distributions, whose parameters are a flat tensor as a policy head outputs it.
 
 `distribution_for(action_spec)` picks one: a categorical for Discrete, a product of categoricals for
 MultiDiscrete, a diagonal tanh-normal for a bounded Box and a diagonal normal for an unbounded one.
 Parameters are float32 `[..., num_parameters]`; actions are `[..., *action_spec.shape]`; everything else is
-float32 `[...]`. Leading dimensions are free and may be unknown.
+float32 `[...]`. Leading dimensions are arbitrary and may be unknown.
 """
 
 import abc
@@ -16,18 +16,18 @@ from seed_rl.types import ArraySpec
 
 # Standard deviations stay above this, so that densities and their gradients stay finite.
 MIN_STDDEV = 0.01
-# A tanh-normal's actions stay this fraction of the half range off the bounds: what atanh needs in float32.
+# A tanh-normal's actions stay this fraction of the half range inside the bounds: atanh in float32 needs it.
 BOUND_MARGIN = 1e-6
-# From this fraction of the half range on, actions of a tanh-normal count as one: see TanhNormal.
+# Beyond this fraction of the half range, a tanh-normal has one density for all actions: see TanhNormal.
 TAIL_START = 0.999
-# Below this the normal distribution function is computed from its series.
+# Below this, the normal distribution function is computed from its series.
 _FAR_OUT = -6.0
 # Nodes of the quadrature for a tanh-normal's entropy: error under 0.01 nats for stddev up to 3.
 _NUM_NODES = 32
 
 
 class ActionDistribution(abc.ABC):
-    """A family of distributions over the actions of one spec; see the module's text for shapes.
+    """A family of distributions over the actions of one spec; see the module's docstring for shapes.
 
     Attributes:
       num_parameters: size of the last dimension of the parameters.
@@ -41,7 +41,7 @@ class ActionDistribution(abc.ABC):
 
     @abc.abstractmethod
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
-        """What to do without exploration: the most probable action, or the image of the base's mean."""
+        """The action without exploration: the most probable one, or the image of the base normal's mean."""
 
     @abc.abstractmethod
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
@@ -49,7 +49,7 @@ class ActionDistribution(abc.ABC):
 
     @abc.abstractmethod
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Entropy in nats; differential for a Box."""
+        """Entropy in nats; differential entropy for a Box."""
 
     @abc.abstractmethod
     def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
@@ -57,10 +57,10 @@ class ActionDistribution(abc.ABC):
 
 
 def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
-    """The distribution over the actions of a spec.
+    """Creates the distribution over the actions of a spec.
 
     Raises:
-      ValueError: an integer spec without bounds or of more than one dimension, or a Box whose lowest values
+      ValueError: an integer spec without bounds or with more than one dimension, or a Box whose lowest values
         are not below its highest.
     """
     if action_spec.is_discrete:
@@ -68,7 +68,7 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
         if action_spec.shape == ():
             return Categorical(num_values[0], action_spec.dtype)
         if len(action_spec.shape) > 1:
-            raise ValueError(f"Integer actions have at most one dimension; flatten {action_spec}.")
+            raise ValueError(f"Integer actions must have at most one dimension; flatten {action_spec}.")
         return ProductOfCategoricals([Categorical(n, action_spec.dtype) for n in num_values])
     if action_spec.minimum is None or action_spec.maximum is None:
         return Normal(action_spec.shape)
@@ -76,7 +76,7 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
 
 
 class Categorical(ActionDistribution):
-    """One of `num_parameters` values, from unnormalised log-probabilities (logits)."""
+    """One of `num_parameters` values, from unnormalized log-probabilities (logits)."""
 
     def __init__(self, num_values: int, dtype: str = "int32"):
         self.num_parameters = num_values
@@ -147,7 +147,7 @@ class Normal(ActionDistribution):
     """A diagonal normal over an unbounded Box; parameters are the means, then the raw deviations.
 
     The standard deviation is a shifted softplus of the raw one: about 1 where the parameter is 0, and never
-    under MIN_STDDEV.
+    below MIN_STDDEV.
     """
 
     def __init__(self, shape: tuple[int, ...]):
@@ -187,7 +187,7 @@ class Normal(ActionDistribution):
         return tf.reduce_sum(self._log_density(mean, stddev, self._from_action(action)), -1)
 
     def _log_density(self, mean: tf.Tensor, stddev: tf.Tensor, base: tf.Tensor) -> tf.Tensor:
-        """Log-density of each element of the actions that base values become."""
+        """Log-density of each element of the actions that base values map to."""
         log_density = -0.5 * tf.square((base - mean) / stddev) - tf.math.log(stddev)
         return log_density - 0.5 * math.log(2.0 * math.pi) - self._log_jacobian(base)
 
@@ -197,7 +197,7 @@ class Normal(ActionDistribution):
         return tf.reduce_sum(tf.math.log(stddev) + 0.5 * math.log(2.0 * math.pi * math.e), -1)
 
     def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """KL(parameters || other) in nats; no invertible map of the actions changes it."""
+        """KL(parameters || other) in nats, which no invertible map of the actions changes."""
         mean, stddev = self._mean_and_stddev(parameters)
         other_mean, other_stddev = self._mean_and_stddev(other)
         squares = tf.square(stddev / other_stddev) + tf.square((mean - other_mean) / other_stddev)
@@ -207,16 +207,17 @@ class Normal(ActionDistribution):
 class TanhNormal(Normal):
     """A diagonal normal squashed by tanh and stretched to the bounds of a Box.
 
-    Actions stay BOUND_MARGIN inside the bounds. Near a bound tanh is flat: float32 actions no longer tell
-    which base value they came from, and a density computed from them would say anything. So all actions of a
-    tail, from TAIL_START of the half range on, have one density: the tail's probability over its width.
+    Actions stay BOUND_MARGIN inside the bounds. Near a bound, tanh is flat: float32 actions no longer
+    determine the base value they came from, and a density computed from them would be meaningless. So all
+    actions in a tail, beyond TAIL_START of the half range, have the same density: the tail's probability
+    divided by its width.
     """
 
     def __init__(self, spec: ArraySpec):
         super().__init__(spec.shape)
         low, high = np.array(spec.minimum, np.float32), np.array(spec.maximum, np.float32)
         if not (low < high).all():
-            raise ValueError(f"The lowest values of a Box action must be below its highest; it is {spec}.")
+            raise ValueError(f"A Box action needs lowest values below its highest values, not {spec}.")
         self._middle, self._half_range = 0.5 * (low + high), 0.5 * (high - low)
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
         self._nodes = nodes.astype(np.float32)
@@ -233,7 +234,7 @@ class TanhNormal(Normal):
         return tf.atanh(tf.clip_by_value(squashed, -limit, limit))
 
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log-density of actions; in a tail its mean over the tail."""
+        """Log-density of actions; in a tail, the log of the tail's mean density."""
         mean, stddev = self._mean_and_stddev(parameters)
         base, edge = self._from_action(action), math.atanh(TAIL_START)
         in_tail = tf.abs(base) >= edge

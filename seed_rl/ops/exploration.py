@@ -1,11 +1,11 @@
-"""Epsilon-greedy exploration, an epsilon for each environment (SEED RL: Espeholt et al., 2020, Table 8)."""
+"""Epsilon-greedy exploration, with one epsilon per environment (SEED RL: Espeholt et al., 2020, Table 8)."""
 
 import numpy as np
 import tensorflow as tf
 
 
 def training_epsilons(num_envs: int) -> np.ndarray:
-    """`0.4^(1 + 7 i / (N - 1))` for environment i of N: float32 `[N]`, from 0.4 down to 0.4^8; N = 1 has 0.4.
+    """`0.4^(1 + 7 i / (N - 1))` for environment i of N: float32 `[N]`, from 0.4 down to 0.4^8; 0.4 if N = 1.
 
     Environments that mostly explore and environments that mostly exploit play at the same time (Horgan et
     al., "Ape-X", 2018, section 4.1).
@@ -14,7 +14,7 @@ def training_epsilons(num_envs: int) -> np.ndarray:
 
 
 def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:
-    """Actions int64 `[B]`: the one of highest value, or any one, all alike, with probability epsilon.
+    """Actions int64 `[B]`: the best or, with probability epsilon, one drawn uniformly.
 
     Args:
       q_values: float32 `[B, A]`.

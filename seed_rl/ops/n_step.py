@@ -8,11 +8,11 @@ def n_step_targets(
 ) -> tf.Tensor:
     """`r_t + gamma_t r_{t+1} + ... + gamma_t ... gamma_{t+n-1} V(x_{t+n})`, time-major.
 
-    Where fewer than n transitions are left, it bootstraps from the value after the last one: at the unroll's
-    end and where an episode was cut short. A discount of 0 ends the sum.
+    Where fewer than n transitions are left, the target bootstraps from the value after the last one: at the
+    end of the unroll, and where an episode was cut short. A discount of 0 ends the sum.
 
     Args:
-      rewards: `[T, B]` what the transitions earned.
+      rewards: `[T, B]` reward of each transition.
       discounts: `[T, B]` gamma, and 0 where the transition ends its episode.
       values: `[T + 1, B]` V at each step; transition t goes from step t to step t + 1.
       cut: bool `[T, B]`, True where transition t is not experience because step t was the last of an episode
@@ -20,7 +20,7 @@ def n_step_targets(
       n: transitions, at least 1.
 
     Returns:
-      Targets `[T, B]`; at a step that is cut it is that step's own value. Gradients flow through `values`.
+      Targets `[T, B]`; at a step that is cut, the step's own value. Gradients flow through `values`.
 
     Raises:
       ValueError: n is less than 1.

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 
 def rescale(x: tf.Tensor, epsilon: float = 1e-3) -> tf.Tensor:
-    """`h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x`, element by element; any shape, float32.
+    """`h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x`, elementwise; any shape, float32.
 
-    Written as `x / (sqrt(|x| + 1) + 1) + epsilon x`, which is the same and keeps float32's digits near 0.
+    Written as `x / (sqrt(|x| + 1) + 1) + epsilon x`, which is equal and keeps float32's precision near 0.
     """
     return x / (tf.sqrt(tf.abs(x) + 1.0) + 1.0) + epsilon * x
 
@@ -16,7 +16,7 @@ def undo_rescale(x: tf.Tensor, epsilon: float = 1e-3) -> tf.Tensor:
 
     `sign(x) (s^2 - 1)` with `s = (sqrt(1 + 4 epsilon y) - 1) / (2 epsilon)` and `y = |x| + 1 + epsilon`,
     where s is written as `2 y / (sqrt(1 + 4 epsilon y) + 1)`: the difference would lose most of float32's
-    digits.
+    precision.
     """
     y = tf.abs(x) + 1.0 + epsilon
     s = 2.0 * y / (tf.sqrt(1.0 + 4.0 * epsilon * y) + 1.0)

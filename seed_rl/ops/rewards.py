@@ -1,4 +1,4 @@
-"""What losses do to raw rewards before they use them."""
+"""How losses clip raw rewards."""
 
 import tensorflow as tf
 
@@ -9,7 +9,7 @@ def clip_reward(reward: tf.Tensor, max_abs_reward: float) -> tf.Tensor:
 
 
 def soft_asymmetric(reward: tf.Tensor) -> tf.Tensor:
-    """Rewards squeezed into (-1.5, 5), losses weighing less than gains. Any shape.
+    """Rewards squeezed into (-1.5, 5), so that losses weigh less than gains. Any shape.
 
     `5 tanh(r / 5)`, times 0.3 where the reward is negative: what IMPALA's code does on DMLab-30 (its paper,
     Espeholt et al. 2018, figure D.1, "optimistic asymmetric clipping", writes it without the division).

@@ -1,4 +1,4 @@
-"""TensorSpecs of what environments say."""
+"""TensorSpecs of the outputs of environments."""
 
 import tensorflow as tf
 

@@ -9,8 +9,8 @@ class VTraceOutput(NamedTuple):
     """What `vtrace` returns; float32 `[T, B]`, and no gradient flows through any of it.
 
     Attributes:
-      targets: `v_s`, what the baseline is regressed to.
-      advantages: `rho_s (r_s + gamma_s v_{s+1} - V(x_s))`, what weighs the policy gradient (section 4.2).
+      targets: `v_s`, the targets that the baseline is regressed to.
+      advantages: `rho_s (r_s + gamma_s v_{s+1} - V(x_s))`, the weights of the policy gradient (section 4.2).
       rhos: the clipped importance weights `rho_s` of the temporal differences.
     """
 
@@ -32,7 +32,7 @@ def vtrace(
     clip_pg_rho_threshold: float | None = 1.0,
     clip_c_threshold: float | None = 1.0,
 ) -> VTraceOutput:
-    """V-trace of T transitions, time-major; T must be known when this is traced.
+    """V-trace for T transitions, time-major; T must be known when this is traced.
 
     `v_s = V(x_s) + rho_s delta_s + gamma_s c_s (v_{s+1} - V(x_{s+1}))` (remark 1 of the paper), with
     `delta_s = r_s + gamma_s V(x_{s+1}) - V(x_s)`, and importance weights that are clipped at a threshold
@@ -41,15 +41,15 @@ def vtrace(
     Args:
       log_rhos: `[T, B]` log of target over behaviour probability of the actions taken.
       discounts: `[T, B]` gamma, and 0 where the transition ends its episode: `gamma * (1 - done[t + 1])`.
-      rewards: `[T, B]` what the transitions earned.
+      rewards: `[T, B]` reward of each transition.
       values: `[T, B]` V at the states that the transitions start from.
       bootstrap_value: `[B]` V at the state after the last transition.
       valid: bool `[T, B]`, False where a transition is not experience (types.py, "Episode ends"): its
         importance weights are 0, so its target is its value and its advantage 0. None: all are experience.
       lambda_: factor of the c weights (remark 2).
-      clip_rho_threshold: rho-bar; decides what fixed point the targets have.
+      clip_rho_threshold: rho-bar; determines the fixed point of the targets.
       clip_pg_rho_threshold: rho-bar of the policy gradient.
-      clip_c_threshold: c-bar; decides how fast that fixed point is reached.
+      clip_c_threshold: c-bar; determines how fast that fixed point is reached.
     """
     with tf.name_scope("vtrace"):
         rhos = tf.exp(log_rhos)

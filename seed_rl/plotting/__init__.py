@@ -1,1 +1,1 @@
-"""Pictures of runs: learning curves, one panel a game, human-normalised medians, sorted final returns."""
+"""Plots of runs: learning curves, one panel per game, human-normalized medians, sorted final returns."""

@@ -1,4 +1,4 @@
-"""Curves that were measured at different moments, brought onto common ones."""
+"""Resamples curves that were measured at different positions onto a common grid."""
 
 from collections.abc import Sequence
 
@@ -11,22 +11,22 @@ def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
     """Evenly spaced positions over the range that every curve covers.
 
     Args:
-      positions: where each curve was measured, float64 `[N]` in ascending order, N from 1 and
-        its own for each.
+      positions: where each curve was measured, float64 `[N]` in ascending order; N is at least 1 and may
+        differ between curves.
 
     Returns:
-      float64 `[M]`, as many as the densest curve has within the range, from 2 to 300; 1 where the range is a
-      point.
+      float64 `[M]`, as many points as the densest curve has within the range, limited to 2 to 300; 1 if the
+      range is a single point.
 
     Raises:
-      ValueError: no range is common to all; one sentence.
+      ValueError: the curves have no range in common; the message is one sentence.
     """
     start = max(float(at[0]) for at in positions)
     end = min(float(at[-1]) for at in positions)
     if end < start:
         raise ValueError(
-            "Runs that are averaged have no range of frames in common (one ends before another has figures); "
-            "wait until all have trained for as long, or draw them separately."
+            "The runs to average have no range of frames in common (one ends before another has metrics); "
+            "wait until they have all trained for as long, or plot them separately."
         )
     if start == end:
         return np.array([start])
@@ -42,7 +42,7 @@ def interpolate(
     Args:
       grid: float64 `[M]`, within the range of every curve.
       positions: as in `common_grid`.
-      values: float64 `[N]` of each curve.
+      values: the values of each curve, float64 `[N]`.
 
     Returns:
       float64 `[curves, M]`.

@@ -1,10 +1,10 @@
 """Means over seeds and their 95% confidence bands, by bootstrap.
 
 The scheme is that of "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (Agarwal et al.,
-2021, section 4.1): seeds are drawn with replacement, separately for each game, and the band spans the
-2.5% and 97.5% percentiles of what the draws give. A draw takes whole curves. `scipy.stats.bootstrap` does it,
-one sample a game. The authors' own library, rliable, was tried: its dependency `arch` cannot be imported with
-the current pandas.
+2021, section 4.1): seeds are drawn with replacement, separately for each game, and the band spans the range
+from the 2.5% to the 97.5% percentile over all draws. Whole curves are drawn. `scipy.stats.bootstrap` does the
+work, with one sample per game. The authors' own library, rliable, was tried, but its dependency `arch` cannot
+be imported with the current pandas.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ import scipy.stats
 
 _CONFIDENCE = 0.95
 _DRAWS = 1000
-_SEED = 0  # The same runs give the same picture.
-_BATCH_NUMBERS = 2_000_000  # float64 that are drawn at a time: 16 MB.
+_SEED = 0  # The same runs give the same plot.
+_BATCH_NUMBERS = 2_000_000  # float64 values drawn at a time: 16 MB.
 
 
 class Band(NamedTuple):
@@ -24,8 +24,8 @@ class Band(NamedTuple):
 
     Attributes:
       centre: the statistic itself.
-      low: lower edge of the 95% band; None where no game has two seeds.
-      high: upper edge; None likewise.
+      low: lower edge of the 95% band; None if no game has two seeds.
+      high: upper edge; None in the same case.
     """
 
     centre: np.ndarray
@@ -34,7 +34,7 @@ class Band(NamedTuple):
 
 
 def mean_band(seeds: np.ndarray) -> Band:
-    """The mean over seeds, float64 `[S, N]`, of which there may be one."""
+    """The mean over S seeds, at least one, whose curves are float64 `[S, N]`."""
     return median_band([seeds])
 
 
@@ -42,12 +42,13 @@ def median_band(games: Sequence[np.ndarray]) -> Band:
     """The median over games of the mean over seeds.
 
     Args:
-      games: for each, float64 `[S, N]`: the curves of S seeds, at least one and not the same number for all.
+      games: for each game, the curves of its seeds, float64 `[S, N]`; S is at least 1 and may differ between
+        games.
     """
     centre = _median_of_means(*games, axis=0)
     if all(len(seeds) == 1 for seeds in games):
         return Band(centre, None, None)
-    # The bootstrap asks for two seeds. A seed twice stands for itself: every draw has its mean.
+    # The bootstrap needs two seeds. A seed that is repeated stands for itself: every draw has its mean.
     samples = [seeds if len(seeds) > 1 else np.repeat(seeds, 2, axis=0) for seeds in games]
     result = scipy.stats.bootstrap(
         samples,

@@ -1,4 +1,4 @@
-"""How every picture looks: sizes, colours, axes, and a legend below that never covers a curve."""
+"""The look that all plots share: sizes, colours, axes, and a legend below that never covers a curve."""
 
 import textwrap
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 _DASHES = ("-", "--", ":", "-.")
 COLORS = len(_COLORS)
 REST_COLOR = "#BBBBBB"
-_LEGEND_CHARACTERS = 120  # That fit in a row, in the legend's font.
+_LEGEND_CHARACTERS = 120  # Characters that fit in a row, in the legend's font.
 _LEGEND_FONT, _LEGEND_ROW = 9, 0.2
 
 
@@ -37,31 +37,31 @@ class Stroke(NamedTuple):
 
 
 def strokes(count: int) -> list[Stroke]:
-    """Strokes that can be told apart: seven colours, and dashes when those are used up.
+    """Strokes that can be told apart: seven colours, then the same colours with dashes.
 
     Raises:
-      ValueError: there are too many; one sentence.
+      ValueError: `count` is too large; the message is one sentence.
     """
     if count > len(_COLORS) * len(_DASHES):
         raise ValueError(
-            f"{count} kinds of line cannot be told apart in one picture; name fewer runs, or choose "
+            f"{count} kinds of line cannot be told apart in one plot; pass fewer runs, or choose "
             "--style=sorted."
         )
     return [Stroke(color, dash) for dash in _DASHES for color in _COLORS][:count]
 
 
 def new_figure(height: float, labels: Sequence[str]) -> Figure:
-    """An empty picture of the standard width.
+    """An empty figure of the standard width.
 
     Args:
       height: in inches, without the legend.
-      labels: of the legend, for which room is added.
+      labels: the legend's labels, for which space is added.
     """
     return Figure((WIDTH, height + _LEGEND_ROW * _rows(labels)), dpi=_DPI, layout="constrained")
 
 
 def finish_panel(panel: Axes, lowest: float | None = None, highest: float | None = None) -> None:
-    """Grid, spines and ticks of a panel whose lines are drawn."""
+    """Sets the grid, spines and ticks of a panel after its lines are drawn."""
     panel.grid(alpha=0.25, linewidth=0.6)
     panel.set_axisbelow(True)
     panel.spines[["top", "right"]].set_visible(False)
@@ -73,7 +73,7 @@ def finish_panel(panel: Axes, lowest: float | None = None, highest: float | None
 def draw_line(
     panel: Axes, line: Line, unit: Unit, stroke: Stroke, label: str | None = None, is_dotted: bool = False
 ) -> None:
-    """A line, and its band where it has one; dots if `is_dotted`, and for a single point."""
+    """Draws a line, and its band if it has one; with dots if `is_dotted`, and for a single point."""
     x = line.x / unit.size
     marker = "o" if is_dotted or len(x) == 1 else None
     panel.plot(
@@ -91,12 +91,12 @@ def draw_line(
 
 
 def draw_legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], note: str = "") -> None:
-    """One legend for all panels, below them; nothing for no labels and no note.
+    """Draws one legend for all panels, below them; draws nothing if there are no labels.
 
     Args:
-      figure: the picture.
-      panels: where the lines are; the first with a label counts.
-      labels: those that are shown, in order.
+      figure: the figure.
+      panels: the panels with the lines; the first line with a label stands for all others.
+      labels: the labels to show, in order.
       note: a line above the labels.
     """
     handles: dict[str, Any] = {}
@@ -118,14 +118,14 @@ def draw_legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], n
 
 
 def draw_title(figure: Figure, given: str | None, default: str = "") -> None:
-    """The title that was asked for, or the default."""
+    """Draws the given title, or the default if it is None."""
     title = default if given is None else given
     if title:
         figure.suptitle(title, fontsize=12)
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Writes the picture, in the format of its ending, and without the time of day.
+    """Writes the figure, in the format of the file's ending and without a timestamp.
 
     Raises:
       OSError: the file cannot be written.
@@ -145,5 +145,5 @@ def _columns(labels: Sequence[str]) -> int:
 
 
 def _rows(labels: Sequence[str]) -> int:
-    """Rows of the legend, the note's among them."""
+    """Rows of the legend, including the note's."""
     return 0 if not labels else -(-len(labels) // _columns(labels)) + 1

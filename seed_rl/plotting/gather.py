@@ -1,4 +1,4 @@
-"""From directories to groups of runs with the figure that is drawn."""
+"""Finds and reads runs in directories, and groups them with the metric to plot."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -13,17 +13,17 @@ from seed_rl.runs.curves import Curve, curve, read_periods, return_name
 from seed_rl.runs.layout import RunDirectory
 
 _DEPTH = 3
-_POSITIONS = ("env_frames", "seconds")  # Where a period is, rather than how it went.
+_POSITIONS = ("env_frames", "seconds")  # These say when a period was, rather than how it went.
 
 Periods = list[dict[str, Any]]
 
 
 class Gathered(NamedTuple):
-    """What was found.
+    """The runs that were found.
 
     Attributes:
       groups: at least one.
-      left_out: directories of runs that have no figure to draw yet.
+      left_out: directories of runs that do not have the metric to plot yet.
     """
 
     groups: list[Group]
@@ -31,10 +31,10 @@ class Gathered(NamedTuple):
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """Run directories: those named, and those within the others up to three levels deep; each once.
+    """The run directories among the paths, or up to three levels below them; each once.
 
     Raises:
-      ValueError: one sentence; something is no directory, or there is no run in it.
+      ValueError: a directory contains no run; the message is one sentence.
     """
     found: dict[Path, Path] = {}
     for path in map(Path, paths):
@@ -42,8 +42,8 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
         if not runs and path.is_dir():
             name = RunDirectory(path).record.name
             raise ValueError(
-                f"{path} holds no {name}, and nor does a directory within it; name the --logdir of a run, "
-                "or a directory of runs."
+                f"{path} contains no {name}, and neither does any directory within it; pass the --logdir of "
+                "a run, or a directory of runs."
             )
         for run in runs or [path]:
             found.setdefault(run.resolve(), run)
@@ -51,22 +51,25 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bool = False) -> Gathered:
-    """Reads the runs of all paths, groups them, and takes the figure that is drawn.
+    """Reads the runs of all paths, groups them, and picks the metric to plot.
 
     Args:
       paths: as in `find_runs`.
-      metric: name of the figure; None for the return, in evaluation where a run of the group has that.
-      leave_out: whether a run without the figure is left out, rather than an error.
+      metric: name of the metric; None for the return, in evaluation if any run of the group reports it.
+      leave_out: whether to leave out runs without the metric, rather than raise an error.
 
     Raises:
-      ValueError: one sentence; a directory is no run, a run has no figures yet, or there is no such figure.
+      ValueError: a path is not a run directory, a run has no metrics yet, or there is no such metric; the
+        message is one sentence.
     """
     directories = find_runs(paths)
     records = [record.read(str(directory)) for directory in directories]
     periods = {r.logdir: _periods(r.logdir, leave_out) for r in records}
     names = _figures(p for some in periods.values() for p in some)
     if metric is not None and names and metric not in names:
-        raise ValueError(f"--metric={metric} is no figure of these runs; choose one of: {', '.join(names)}.")
+        raise ValueError(
+            f"--metric={metric} is not a metric of these runs; choose one of: {', '.join(names)}."
+        )
     groups, left_out = [], []
     for alike in group_records(records):
         name = metric or return_name([p for r in alike.records for p in periods[r.logdir]])
@@ -84,7 +87,7 @@ def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bo
 
 
 def _runs_within(path: Path, depth: int) -> Iterable[Path]:
-    """A run holds no other runs, so nothing within one is looked at."""
+    """The run directories at or below a path. Runs contain no other runs, so they are not searched."""
     if RunDirectory(path).record.is_file():
         yield path
     elif depth and path.is_dir() and os.access(path, os.R_OK | os.X_OK):
@@ -103,7 +106,7 @@ def _periods(logdir: Path, leave_out: bool) -> Periods:
 
 
 def _figures(periods: Iterable[dict[str, Any]]) -> list[str]:
-    """Names of all figures that are numbers, sorted."""
+    """The names of all metrics that are numbers, sorted."""
     numbers = {
         name
         for period in periods
@@ -120,5 +123,5 @@ def _finite(drawn: Curve) -> Curve:
 
 def _missing(logdir: Path, name: str, metric: str | None, periods: Sequence[dict[str, Any]]) -> str:
     if metric is None:
-        return f"{logdir} has no {name} yet, since no episode has ended; wait, or leave it out."
-    return f"{logdir} has no {name}; leave it out, or choose one of: {', '.join(_figures(periods))}."
+        return f"{logdir} has no {name} yet, since no episode has ended; wait, or leave the run out."
+    return f"{logdir} has no {name}; leave the run out, or choose one of: {', '.join(_figures(periods))}."

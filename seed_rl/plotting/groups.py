@@ -1,4 +1,4 @@
-"""Runs into groups: what differs in nothing but the seed belongs together, and labels tell groups apart."""
+"""Groups runs that differ in nothing but the seed, and finds the settings that tell the groups apart."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from seed_rl.runs.record import RunRecord
 
 
 class Task(NamedTuple):
-    """What is played."""
+    """The game that is played."""
 
     environment: str
     game: str | None
@@ -25,19 +25,19 @@ class Task(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """An agent and those of its settings, as JSON, that tell it from others of its kind."""
+    """An agent and the settings, as JSON, that distinguish it from other variants of the agent."""
 
     agent: str
     settings: tuple[tuple[str, str], ...] = ()
 
 
 class Run(NamedTuple):
-    """A run and the one figure of it that is drawn.
+    """A run and the one metric of it that is plotted.
 
     Attributes:
       record: its run.json.
-      metric: name of the figure.
-      curve: the figure, without values that are not finite; never empty.
+      metric: name of the metric.
+      curve: the finite values of the metric; never empty.
     """
 
     record: RunRecord
@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ in nothing but their seed and plumbing; a group equals only itself."""
+    """Runs that differ only in their seed and in plumbing; a group is equal only to itself."""
 
     task: Task
     variant: Variant
@@ -60,12 +60,12 @@ class Group:
 
     @property
     def final(self) -> float:
-        """Mean over runs of what they end with."""
+        """Mean over runs of their final values."""
         return float(np.mean([run.final for run in self.runs]))
 
 
 class Alike(NamedTuple):
-    """Records of one group, before their figures are read."""
+    """Records of one group, before their metrics are read."""
 
     task: Task
     variant: Variant
@@ -73,10 +73,10 @@ class Alike(NamedTuple):
 
 
 def group_records(records: Iterable[RunRecord]) -> list[Alike]:
-    """Groups of alike records, in the order of their first.
+    """Groups of records that belong together, in the order of their first record.
 
-    Two groups of the same agent on the same game differ in a setting, and every setting that does so for some
-    game is in the variants of that agent. Settings that differ only from game to game are not.
+    Two groups of the same agent on the same game differ in some setting, and every setting that differs in
+    this way on any game is part of that agent's variants. Settings that differ only between games are not.
     """
     found: dict[tuple[Task, str, str], list[RunRecord]] = {}
     settings: dict[tuple[Task, str, str], dict[str, str]] = {}
@@ -104,12 +104,12 @@ def by_task(groups: Sequence[Group]) -> dict[Task, list[Group]]:
 
 
 def variants(groups: Iterable[Group]) -> list[Variant]:
-    """Each variant once, in order."""
+    """The distinct variants, in order."""
     return sorted({group.variant for group in groups}, key=_order)
 
 
 def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
-    """Agents by name, settings by number where they are numbers."""
+    """The sort key: agents by name, and settings by value if they are numbers."""
 
     def order(value: Any) -> tuple[float, str]:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -119,7 +119,7 @@ def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
 
 
 def _differing(several: Sequence[dict[str, str]]) -> set[str]:
-    """Names of the settings that are not the same in all; one that is missing somewhere is not."""
+    """Names of the settings that are not the same in all, or that are missing in some."""
     names = {name for settings in several for name in settings}
     return {name for name in names if len({settings.get(name) for settings in several}) > 1}
 
@@ -129,14 +129,14 @@ def _variant(agent: str, settings: dict[str, str], telling: set[str]) -> Variant
 
 
 def _settings(record: RunRecord) -> dict[str, str]:
-    """What tells groups apart, as JSON by name."""
+    """The settings that tell groups apart, as JSON by name."""
     mine = record.learner_settings | record.environment_settings | record.agent_settings
     left_out = plumbing(record.agent) | {"game"}
     return {name: json.dumps(value, sort_keys=True) for name, value in mine.items() if name not in left_out}
 
 
 def plumbing(agent: str) -> set[str]:
-    """Options that say only where a run of this algorithm trains; they do not tell groups apart."""
+    """Options that only say where a run of this algorithm trains; they do not tell groups apart."""
     classes: list[type[Options]] = [LearnerConfig]
     if agent in algorithms.names():
         classes.append(algorithms.config_class(agent))

@@ -1,4 +1,4 @@
-"""Names of games, agents and groups: as short as they can be while they tell apart what is in the picture."""
+"""Names of games, agents and groups, as short as possible while everything in the plot can be told apart."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,14 +9,14 @@ _DIGITS = 3
 
 
 def task_labels(tasks: Iterable[Task]) -> dict[Task, str]:
-    """The game, after the environment where two environments have a game of that name."""
+    """The game, preceded by the environment where two environments have a game of that name."""
     distinct = list(dict.fromkeys(tasks))
     short = [str(task) for task in distinct]
     return {t: str(t) if short.count(str(t)) == 1 else " ".join(filter(None, t)) for t in distinct}
 
 
 def variant_labels(groups: Sequence[Group]) -> dict[Variant, str]:
-    """The agent, the settings that tell it from the others here, and where it is measured; in order."""
+    """The agent, the settings that tell it from the others here, and where it was measured; in order."""
     names = _variant_names(variants(groups))
     return {
         variant: name + where_measured([g for g in groups if g.variant == variant], groups)
@@ -25,7 +25,7 @@ def variant_labels(groups: Sequence[Group]) -> dict[Variant, str]:
 
 
 def group_labels(groups: Sequence[Group]) -> list[str]:
-    """For each group: its game where there are several, agent, settings, and how many runs are averaged."""
+    """For each group: its game if there are several, agent, settings, and how many runs are averaged."""
     tasks = task_labels(group.task for group in groups)
     names = _variant_names(variants(groups))
     found = []
@@ -40,7 +40,7 @@ def group_labels(groups: Sequence[Group]) -> list[str]:
 
 
 def where_measured(groups: Sequence[Group], drawn: Sequence[Group]) -> str:
-    """What to add for these groups where others that are drawn are measured in training, and they are not."""
+    """The suffix for groups measured in evaluation, if others in the plot are measured in training."""
 
     def metrics(some: Sequence[Group]) -> set[str]:
         return {run.metric for group in some for run in group.runs}
@@ -52,7 +52,7 @@ def where_measured(groups: Sequence[Group], drawn: Sequence[Group]) -> str:
 
 
 def _variant_names(distinct: Sequence[Variant]) -> dict[Variant, str]:
-    """Numbers are rounded where that keeps the names apart."""
+    """The names of variants, with rounded numbers if they can be told apart that way."""
     telling = {
         v: [s for s in v.settings if any(_differs(s, other, v) for other in distinct)] for v in distinct
     }

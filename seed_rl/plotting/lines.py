@@ -1,4 +1,4 @@
-"""The line that stands for a group: a single run's own curve, or the mean of several with its band."""
+"""The line that represents a group: a single run's own curve, or the mean of several with its band."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -14,13 +14,13 @@ Axis = Literal["env_frames", "seconds"]
 
 
 class Line(NamedTuple):
-    """What is drawn, float64 `[N]` each.
+    """A line to draw, float64 `[N]` each.
 
     Attributes:
       x: environment frames or seconds.
-      y: the figure, or its mean.
-      low: lower edge of the 95% confidence band; None without one.
-      high: upper edge; None without one.
+      y: the metric, or its mean or median.
+      low: lower edge of the 95% confidence band; None if there is none.
+      high: upper edge; None if there is none.
     """
 
     x: np.ndarray
@@ -30,7 +30,7 @@ class Line(NamedTuple):
 
 
 def group_line(group: Group, axis: Axis) -> Line:
-    """A group's figure against environment frames or seconds.
+    """A group's metric against environment frames or seconds.
 
     Raises:
       ValueError: its runs have no range in common.
@@ -44,10 +44,10 @@ def group_line(group: Group, axis: Axis) -> Line:
 
 
 def median_line(groups: Sequence[Group]) -> Line:
-    """The median over games of the human-normalised return, in percent, against environment frames.
+    """The median over games of the human-normalized return, in percent, against environment frames.
 
     Args:
-      groups: one a game.
+      groups: one per game.
 
     Raises:
       ValueError: there are no published scores for a game, or the runs have no range in common.
@@ -59,7 +59,7 @@ def median_line(groups: Sequence[Group]) -> Line:
 
 
 def _normalized(run: Run) -> np.ndarray:
-    """In percent. It is linear in the return, so its values at 0 and 1 say all."""
+    """The curve in percent. It is linear in the return, so its values at returns of 0 and 1 determine it."""
     record = run.record
     at_zero, at_one = (human_normalized(record.environment, record.game, value) for value in (0.0, 1.0))
     return at_zero + (at_one - at_zero) * run.curve.value

@@ -1,4 +1,4 @@
-"""From run directories to a picture of a style, and to its file."""
+"""Draws run directories in a style, and writes the plot to a file."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -22,12 +22,12 @@ _STYLES = {
 
 
 class Picture(NamedTuple):
-    """A picture that is in no file yet.
+    """A plot that is not in a file yet.
 
     Attributes:
-      figure: the picture.
-      contents: what is in it, in words.
-      left_out: a line about each run that is not in it.
+      figure: the plot.
+      contents: a description of what is in it.
+      left_out: one line about each run that is not in it.
     """
 
     figure: Figure
@@ -36,31 +36,31 @@ class Picture(NamedTuple):
 
 
 def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> Picture:
-    """Draws the runs of all paths, which are as in `gather.find_runs`.
+    """Draws the runs of all paths, as found by `gather.find_runs`.
 
     Raises:
-      ValueError: runs cannot be found or read, or not be drawn in this style; one sentence.
+      ValueError: runs cannot be found, read, or drawn in this style; the message is one sentence.
     """
     groups, left_out = gather(paths, config.metric, leave_out=config.style == "sorted")
     runs = sum(len(group.runs) for group in groups)
     return Picture(
         draw(groups, config),
         f"{_count(runs, 'run')} in {_count(len(groups), 'group')}",
-        [f"Left out, for it has no {config.metric or 'return'} yet: {logdir}" for logdir in left_out],
+        [f"Left out because it has no {config.metric or 'return'} yet: {logdir}" for logdir in left_out],
     )
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """The picture of a style.
+    """Draws groups in the style that the settings choose.
 
     Raises:
-      ValueError: the runs cannot be drawn in this style; one sentence.
+      ValueError: the runs cannot be drawn in this style; the message is one sentence.
     """
     return _STYLES[config.style](groups, config)
 
 
 def write(picture: Picture, output: Path) -> None:
-    """Writes a picture's file, and prints what is in it and, on standard error, what is not.
+    """Writes a plot to a file; prints what is in it and, on standard error, what was left out.
 
     Raises:
       OSError: the file cannot be written.

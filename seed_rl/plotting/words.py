@@ -1,4 +1,4 @@
-"""The words of a picture: what an axis shows, in which unit, and numbers that are short."""
+"""The text in a plot: labels of axes, their units, and short numbers."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -8,14 +8,14 @@ _UNITS = {"ms": "ms", "mib": "MiB", "updates": "updates", "seconds": "seconds"}
 
 
 class Unit(NamedTuple):
-    """What positions are divided by, and the axis's label."""
+    """The number that positions are divided by, and the axis's label."""
 
     size: float
     label: str
 
 
 def frames_unit(highest: float) -> Unit:
-    """The unit that suits as many environment frames."""
+    """The unit for an axis of up to `highest` environment frames."""
     for size, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
         if highest >= size:
             return Unit(size, f"environment frames ({word})")
@@ -23,7 +23,7 @@ def frames_unit(highest: float) -> Unit:
 
 
 def time_unit(highest: float) -> Unit:
-    """The unit that suits as many seconds."""
+    """The unit for an axis of up to `highest` seconds."""
     for size, word in ((3600.0, "hours"), (60.0, "minutes")):
         if highest >= 2 * size:
             return Unit(size, f"{word} of training")
@@ -31,7 +31,7 @@ def time_unit(highest: float) -> Unit:
 
 
 def metric_label(metrics: Collection[str]) -> str:
-    """What the vertical axis shows, given the names of the figures that are drawn.
+    """The label of the vertical axis, given the names of the metrics that are plotted.
 
     Returns in training and in evaluation may share an axis; the legend then says which is which.
     """
@@ -47,6 +47,6 @@ def metric_label(metrics: Collection[str]) -> str:
 
 
 def short_number(value: float) -> str:
-    """For ticks: 250000 is 250k, 1500000 is 1.5M."""
+    """A number as short text for ticks: 250000 becomes 250k, 1500000 becomes 1.5M."""
     size, suffix = next((s for s in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if abs(value) >= s[0]), (1.0, ""))
     return f"{value / size:g}{suffix}".replace("-", "\N{MINUS SIGN}")

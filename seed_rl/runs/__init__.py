@@ -1,1 +1,1 @@
-"""What a run directory holds: its record, its curves, and published scores to compare with."""
+"""A run directory's contents: its record, lock and curves, and published scores to compare with."""

@@ -1,4 +1,4 @@
-"""The figures of a run over time, out of its metrics.jsonl."""
+"""The metrics of a run over time, read from its metrics.jsonl."""
 
 import json
 from collections.abc import Sequence
@@ -12,12 +12,12 @@ from seed_rl.runs.layout import RunDirectory
 
 
 class Curve(NamedTuple):
-    """One figure of a run, float64 `[N]` each, in ascending order of environment frames.
+    """One metric of a run, float64 `[N]` each, in ascending order of environment frames.
 
     Attributes:
       env_frames: environment frames.
-      seconds: of training, time between sessions not counted.
-      value: the figure.
+      seconds: seconds of training, not counting the time between sessions.
+      value: the metric.
     """
 
     env_frames: np.ndarray
@@ -26,17 +26,17 @@ class Curve(NamedTuple):
 
 
 def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
-    """The figures of every period of a run, in ascending order of environment frames.
+    """The metrics of every period of a run, in ascending order of environment frames.
 
-    A run that was killed is resumed from its last checkpoint, so the periods between that and the end of the
-    killed session were played twice: the later session counts. A line that a crash or a full disk left
-    incomplete is left out, with a warning.
+    A run that was killed resumes from its last checkpoint, so the periods between that checkpoint and the end
+    of the killed session are recorded twice: the later session counts. A line that a crash or a full disk
+    left incomplete is skipped with a warning.
 
     Args:
       logdir: the run directory.
 
     Raises:
-      ValueError: it has no metrics yet; one sentence.
+      ValueError: the run has no metrics yet; the message is one sentence.
     """
     path = RunDirectory(Path(logdir)).metrics
     try:
@@ -57,14 +57,14 @@ def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
         periods.append(period)
     if torn:
         several = f"lines {', '.join(map(str, torn))} are" if len(torn) > 1 else f"line {torn[0]} is"
-        warn(f"{several} incomplete in {path} and left out.")
+        warn(f"{path}: {several} incomplete and skipped.")
     if not periods:
-        raise ValueError(f"{path} holds no figures yet; wait until the run has trained for a while.")
+        raise ValueError(f"{path} contains no metrics yet; wait until the run has trained for a while.")
     return periods
 
 
 def _period(line: str) -> dict[str, Any] | None:
-    """What a line says; None if it is incomplete."""
+    """The period that a line records; None if the line is incomplete."""
     try:
         period = json.loads(line)
         return period if isinstance(period["env_frames"], (int, float)) else None
@@ -73,24 +73,24 @@ def _period(line: str) -> dict[str, Any] | None:
 
 
 def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:
-    """One figure by name, over the periods that have it; empty where none has."""
+    """One metric by name, over the periods that report it; empty if none does."""
     found = [p for p in periods if p.get(name) is not None]
     columns = ([p[key] for p in found] for key in ("env_frames", "seconds", name))
     return Curve(*(np.array(column, np.float64) for column in columns))
 
 
 def final_value(curve: Curve) -> float:
-    """What a curve ends with: the mean over its last tenth, at least one period; it must not be empty."""
+    """The mean over the last tenth of a curve, at least one period; the curve must not be empty."""
     return float(curve.value[-max(1, len(curve.value) // 10) :].mean())
 
 
 def return_name(periods: Sequence[dict[str, Any]]) -> str:
-    """The figure that tells how well a run does: that of evaluation environments where it has them."""
+    """The metric that measures a run: the return in evaluation if it is reported, else in training."""
     evaluated = any(p.get("mean_evaluation_return") is not None for p in periods)
     return "mean_evaluation_return" if evaluated else "mean_return"
 
 
 def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
-    """Mean of the return over the last tenth of the periods that have one, at least one; None without any."""
+    """The mean over the last tenth of the periods that report a return, at least one; None if none does."""
     returns = curve(periods, return_name(periods))
     return final_value(returns) if len(returns.value) else None

@@ -6,14 +6,14 @@ Nothing else in seed_rl spells them out. This module imports the standard librar
 import dataclasses
 from pathlib import Path
 
-# How the prefix of a checkpoint begins, and the ending of the one of its files that TensorFlow writes last.
+# The first part of a checkpoint's prefix, and the ending of the file that TensorFlow writes last.
 CHECKPOINT_NAME = "ckpt"
 CHECKPOINT_INDEX = ".index"
 
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointDirectory:
-    """A directory of checkpoints, each of which is several files with a common prefix, ckpt-UPDATES.
+    """A directory of checkpoints; each is several files with a common prefix, ckpt-UPDATES.
 
     Attributes:
       path: the directory, which may not exist.
@@ -27,11 +27,11 @@ class CheckpointDirectory:
         return self.path / "checkpoint"
 
     def prefix(self, updates: int) -> Path:
-        """The path that the names of a checkpoint's files begin with."""
+        """The path that the names of a checkpoint's files start with."""
         return self.path / f"{CHECKPOINT_NAME}-{updates}"
 
     def prefixes(self) -> list[Path]:
-        """The prefixes of the checkpoints that have an index, that of the most updates first."""
+        """The prefixes of the checkpoints that have an index, the one with the most updates first."""
         names = (path.name for path in self.path.glob(f"{CHECKPOINT_NAME}-*{CHECKPOINT_INDEX}"))
         numbers = (name.removeprefix(f"{CHECKPOINT_NAME}-").removesuffix(CHECKPOINT_INDEX) for name in names)
         return [self.prefix(n) for n in sorted(map(int, filter(str.isdecimal, numbers)), reverse=True)]
@@ -49,37 +49,37 @@ class RunDirectory:
 
     @property
     def record(self) -> Path:
-        """All settings and versions (JSON); a directory with this file is a run's."""
+        """All settings and versions (JSON); a directory with this file is a run directory."""
         return self.path / "run.json"
 
     @property
     def lock(self) -> Path:
-        """Locked by the learner that trains: its process and host (text)."""
+        """Locked by the learner that is training; contains the learner's process and host (text)."""
         return self.path / "learner.lock"
 
     @property
     def metrics(self) -> Path:
-        """The figures of every period, a JSON object a line."""
+        """The metrics of every period, one JSON object per line."""
         return self.path / "metrics.jsonl"
 
     @property
     def events(self) -> Path:
-        """Folder of TensorBoard's events."""
+        """Folder of TensorBoard's event files."""
         return self.path / "tensorboard"
 
     @property
     def evaluation_events(self) -> Path:
-        """Folder of TensorBoard's events of evaluations."""
+        """Folder of TensorBoard's event files for evaluations."""
         return self.events / "evaluation"
 
     @property
     def checkpoints(self) -> CheckpointDirectory:
-        """The last checkpoints, and those that are kept for good."""
+        """The last checkpoints, and those that are kept permanently."""
         return CheckpointDirectory(self.path / "checkpoints")
 
     @property
     def best_checkpoints(self) -> CheckpointDirectory:
-        """The checkpoint of the highest mean return."""
+        """The checkpoint with the highest mean return."""
         return CheckpointDirectory(self.checkpoints.path / "best")
 
     @property
@@ -89,12 +89,12 @@ class RunDirectory:
 
     @property
     def replay(self) -> Path:
-        """What replay held at the last checkpoint."""
+        """The contents of replay at the last checkpoint."""
         return self.checkpoints.path / "replay.bin"
 
     @property
     def saved_model(self) -> Path:
-        """Folder of the policy at the end of training, a SavedModel."""
+        """Folder of the policy at the end of training, as a SavedModel."""
         return self.path / "saved_model"
 
     @property
@@ -116,5 +116,5 @@ class RunDirectory:
         return self.evaluations / f"{Path(checkpoint).name}.json"
 
     def actor_log(self, number: int) -> Path:
-        """What an actor of a launcher has said (text); actors are counted from 0."""
+        """The output of one of a launcher's actors (text); actors are numbered from 0."""
         return self.path / f"actor_{number}.log"

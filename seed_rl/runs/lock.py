@@ -1,13 +1,13 @@
 """One learner at a time in a run directory: a lock on a file in it, held for the life of the process.
 
-The lock is flock's: the kernel frees it when the process ends, even by SIGKILL, so a file that is left behind
-means nothing by itself. Programs that the process starts do not inherit the descriptor, since Python opens
-files with close-on-exec. Nothing here may fork without exec while the lock is held.
+The lock is taken with flock: the kernel releases it when the process ends, even by SIGKILL, so a file that
+is left behind means nothing on its own. Programs that the process starts do not inherit the descriptor, since
+Python opens files with close-on-exec. Nothing here may fork without exec while the lock is held.
 
-On NFS, Linux asks the server for the lock, so that it holds between hosts, unless the directory is mounted
-with `nolock` or `local_lock`. A server frees the locks of a host that is lost only when its lease is over
-(NFSv4: 90 s by default), so a learner that takes over waits for that long. A bucket that is mounted as a
-directory (Cloud Storage FUSE) has locks within one host only: learners on two hosts do not see each other.
+On NFS, Linux requests the lock from the server, so it works across hosts unless the directory is mounted with
+`nolock` or `local_lock`. The server releases the locks of a lost host only when its lease expires (NFSv4:
+90 s by default), so a learner that takes over waits for that long. A bucket that is mounted as a directory
+(Cloud Storage FUSE) has locks within one host only: learners on two hosts do not see each other.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from typing import NamedTuple
 from seed_rl.messages import warn
 from seed_rl.runs.layout import RunDirectory
 
-# What a process of this host that was killed gets to be gone, and what a host gets that may be lost.
+# How long to wait for a killed process on this host to disappear, and for a host that may be lost.
 _SAME_HOST_SECS = 10.0
 _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1
 
 
 class _Holder(NamedTuple):
-    """Who holds a lock, as the file says; empty strings where it does not."""
+    """Who holds a lock according to the file; empty strings if the file does not say."""
 
     process: str = ""
     host: str = ""
@@ -42,14 +42,14 @@ class _Holder(NamedTuple):
 def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """Makes the run directory and keeps other learners out of it.
 
-    Directories that were made here and that nothing was written to are removed again.
+    Directories that were made here and are still empty at the end are removed again.
 
     Args:
       logdir: the run directory.
-      stopping: ends the wait for the lock when it becomes true.
+      stopping: ends the wait for the lock when it returns true.
 
     Raises:
-      ValueError: one sentence; the directory cannot be written, or is in use.
+      ValueError: the directory cannot be written, or is in use; the message is one sentence.
     """
     path = RunDirectory(Path(logdir)).lock
     made = [directory for directory in (path.parent, *path.parent.parents) if not directory.exists()]
@@ -59,16 +59,16 @@ def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> It
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
     try:
-        with contextlib.suppress(OSError):  # On a full disk the lock holds all the same.
+        with contextlib.suppress(OSError):  # The lock works even on a full disk.
             os.ftruncate(handle, 0)
             os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
             os.fsync(handle)
         yield
     finally:
         with contextlib.suppress(OSError):
-            path.unlink()  # Before the lock is given up: afterwards it may be somebody else's.
+            path.unlink()  # Before the lock is released: afterwards the file may be another learner's.
         os.close(handle)
-        with contextlib.suppress(OSError):  # There is something in it.
+        with contextlib.suppress(OSError):  # A directory is not empty.
             for directory in made:
                 directory.rmdir()
 
@@ -77,14 +77,14 @@ def check_free(logdir: str | Path) -> None:
     """Refuses a run directory that a learner holds; changes nothing.
 
     Raises:
-      ValueError: one sentence that names who holds it.
+      ValueError: a learner holds it; the message is one sentence that names the holder.
     """
     path = RunDirectory(Path(logdir)).lock
     deadline = time.monotonic() + _SAME_HOST_SECS
     while True:
         try:
             handle = os.open(path, os.O_RDONLY)
-        except OSError:  # There is no lock, or the directory cannot be used, which others say better.
+        except OSError:  # There is no lock, or the directory is unusable, which other checks report better.
             return
         try:
             if _lock(handle, fcntl.LOCK_SH, path):
@@ -98,14 +98,14 @@ def check_free(logdir: str | Path) -> None:
 
 
 def _take(path: Path, stopping: Callable[[], bool]) -> int:
-    """Waits for the lock for as long as it may be that of a process that is gone; returns its descriptor."""
+    """Waits for the lock as long as its holder may be gone already; returns the lock file's descriptor."""
     start, has_said = time.monotonic(), False
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         if _lock(handle, fcntl.LOCK_EX, path):
             if _is_at(handle, path):
                 return handle
-            os.close(handle)  # The holder before has removed the file meanwhile.
+            os.close(handle)  # The previous holder has removed the file in the meantime.
             continue
         holder = _read(handle)
         os.close(handle)
@@ -115,12 +115,14 @@ def _take(path: Path, stopping: Callable[[], bool]) -> int:
             raise ValueError(_refusal(path, holder))
         if is_elsewhere and not has_said:
             has_said = True
-            warn(f"{path.parent} is locked by {holder}; waiting up to {patience:g} s, in case it is lost.")
+            warn(
+                f"{path.parent} is locked by {holder}; waiting up to {patience:g} s in case the host is lost."
+            )
         time.sleep(_POLL_SECS)
 
 
 def _lock(handle: int, kind: int, path: Path) -> bool:
-    """Whether the lock was got; true where there are none."""
+    """Tries to take the lock; also true if the file system does not support locks."""
     try:
         fcntl.flock(handle, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -128,8 +130,8 @@ def _lock(handle: int, kind: int, path: Path) -> bool:
     except OSError as error:
         if kind == fcntl.LOCK_EX:
             warn(
-                f"the file system of {path.parent} has no locks ({error.strerror}); see to it that no other "
-                "learner uses this run directory."
+                f"the file system of {path.parent} does not support locks ({error.strerror}); make sure that "
+                "no other learner uses this run directory."
             )
     return True
 

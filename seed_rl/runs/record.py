@@ -1,4 +1,4 @@
-"""The run directory's record, run.json: what a run is made of, and the check that it continues with that."""
+"""The run directory's record, run.json: a run's settings, and the check that it resumes with those."""
 
 import dataclasses
 import importlib.metadata
@@ -33,14 +33,14 @@ _PACKAGES = (
 
 @dataclasses.dataclass(frozen=True)
 class RunRecord:
-    """What run.json says.
+    """The contents of run.json.
 
     Attributes:
       logdir: the run directory.
-      identity: what must not change within the run, as `identity` gives it.
-      agent_settings: all of them, by name.
-      learner_settings: all of them, by name.
-      versions: of the packages and, in a clone, the git revision.
+      identity: the settings that must not change within the run, as returned by `run_identity`.
+      agent_settings: all settings of the agent, by name.
+      learner_settings: all settings of the learner, by name.
+      versions: the versions of the packages and, in a clone, the git revision.
     """
 
     logdir: Path
@@ -56,7 +56,7 @@ class RunRecord:
 
     @property
     def environment_settings(self) -> dict[str, Any]:
-        """All of them, by name."""
+        """All settings of the environment, by name."""
         return self.identity["environment"]["settings"]
 
     @property
@@ -73,12 +73,12 @@ class RunRecord:
         """The environment's settings.
 
         Raises:
-          ValueError: they were recorded by a version with other fields; the sentence names them.
+          ValueError: the record has settings unknown to this version; the message names them.
         """
         return self._config(environments.suite(self.environment).config_class, self.environment_settings)
 
     def agent_config(self) -> Options:
-        """The agent's settings; otherwise as `environment_config`."""
+        """The agent's settings; raises the same error as `environment_config`."""
         return self._config(algorithms.config_class(self.agent), self.agent_settings)
 
     def _config(self, config_class: type[Options], settings: dict[str, Any]) -> Any:
@@ -86,13 +86,13 @@ class RunRecord:
         if unknown:
             file = RunDirectory(self.logdir).record
             raise ValueError(
-                f"{file} is of another version of seed_rl ({self.versions.get('seed_rl')}): "
+                f"{file} was written by another version of seed_rl ({self.versions.get('seed_rl')}): "
                 f"its settings {', '.join(unknown)} are unknown to this one; use that version."
             )
         return config_class.of(**settings)
 
 
-def identity(
+def run_identity(
     environment: str, environment_config: Options, agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
     """What must not change within a run: the environment, the agent, and the settings of its network."""
@@ -104,16 +104,17 @@ def identity(
 
 
 def check(logdir: str, mine: dict[str, Any]) -> None:
-    """Refuses a directory that belongs to another run; touches nothing.
+    """Refuses a directory that belongs to another run; changes nothing.
 
-    A setting that the record lacks, because it is newer than the run, counts as its default.
+    A setting that is missing from the record because it is newer than the run has its default.
 
     Args:
       logdir: the directory, which may not exist yet.
-      mine: the `identity` of the run that would resume in it.
+      mine: the `run_identity` of the run that would resume in it.
 
     Raises:
-      ValueError: one sentence; the directory is not a directory, holds something else, or another run.
+      ValueError: the path is a file, its run has no readable record, or it belongs to another run; the
+        message is one sentence.
     """
     run = RunDirectory(Path(logdir))
     if not run.path.exists():
@@ -139,18 +140,19 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
 
 
 def read(logdir: str) -> RunRecord:
-    """The record of a run. A setting that it lacks, because it is newer than the run, is at its default.
+    """The record of a run, with defaults for settings that are newer than the run.
 
     Args:
       logdir: the run directory.
 
     Raises:
-      ValueError: one sentence; it is no run directory, or its record cannot be read.
+      ValueError: it is not a run directory, or its record cannot be read; the message is one sentence.
     """
     path = Path(logdir)
     file = RunDirectory(path).record
     if not file.is_file():
-        what = f"holds no {file.name}, so it is not a run's directory" if path.is_dir() else "is no directory"
+        missing = f"contains no {file.name}, so it is not a run directory"
+        what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
         content = completed(json.loads(file.read_text()))
@@ -162,11 +164,11 @@ def read(logdir: str) -> RunRecord:
             raise TypeError("names must be strings")
         return run
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read ({error!r}); is it of this version?") from None
+        raise ValueError(f"{file} cannot be read ({error!r}); check that this version wrote it.") from None
 
 
 def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
-    """What differs between two nests of settings: `NAME: THERE there, MINE now` for each value."""
+    """The differences between nested settings, as `NAME: THERE there, MINE now` for each value."""
     if isinstance(recorded, dict) and isinstance(mine, dict):
         keys = sorted(set(recorded) | set(mine))
         return [
@@ -178,11 +180,11 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
 
 
 def completed(content: Any) -> Any:
-    """The content of a run.json with every setting that it lacks at its default.
+    """The content of a run.json, with missing settings at their defaults.
 
-    A setting that is newer than the run did not exist in it, and its default changes nothing. This
-    is the only place that says so; whatever reads a record gets one that is complete. What is not in the form
-    that this version writes, or is of an unknown environment or agent, comes back as it is.
+    A setting that is newer than the run did not exist then, and its default changes nothing. This rule is
+    applied only here, so every reader of a record gets a complete one. Content that is not in the form that
+    this version writes, or that is of an unknown environment or agent, is returned unchanged.
     """
     if not isinstance(content, dict):
         return content
@@ -198,7 +200,7 @@ def completed(content: Any) -> Any:
 
 
 def _completed_identity(found: Any, settings: Any) -> Any:
-    """`settings` are the agent's: in older records, some of its network's are among them only."""
+    """`settings` are the agent's: in older records, some of the network's settings are only there."""
     try:
         environment, agent = dict(found["environment"]), dict(found["agent"])
         if environment["name"] in environments.names():
@@ -209,12 +211,12 @@ def _completed_identity(found: Any, settings: Any) -> Any:
             known = _network_options(agent_class)
             agent["network"] = _picked(_filled(agent_class, settings or {}), known) | agent["network"]
         return {**found, "environment": environment, "agent": agent}
-    except (KeyError, TypeError, ValueError):  # `differences` or the reader says so.
+    except (KeyError, TypeError, ValueError):  # `differences` or the reader reports it.
         return found
 
 
 def _network_options(agent_class: type[Options]) -> list[str]:
-    """The options that must not change within a run: of the part of an algorithm's settings called `net`."""
+    """The options that must not change within a run: those in the part `net` of an algorithm's settings."""
     network = agent_class.parts().get("net")
     return list(network.defaults()) if network else []
 
@@ -224,7 +226,7 @@ def _picked(settings: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
 
 
 def _agent_class(found: Any) -> type[Options] | None:
-    """The settings' class of the agent of an identity; None if there is no such agent."""
+    """The configuration class of an identity's agent; None if there is no such agent."""
     try:
         return algorithms.config_class(found["agent"]["name"])
     except (KeyError, TypeError, ValueError):
@@ -232,7 +234,7 @@ def _agent_class(found: Any) -> type[Options] | None:
 
 
 def _filled(config_class: type[Options] | None, settings: Any) -> Any:
-    """Settings with the defaults of those that they lack."""
+    """The settings, with defaults for those that are missing."""
     if config_class is None or not isinstance(settings, dict):
         return settings
     return config_class.defaults() | settings
@@ -244,7 +246,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     Args:
       logdir: the directory.
       mine: as in `check`.
-      settings: all other settings of the run, as they are resolved now.
+      settings: all other settings of the run, as resolved now.
 
     Raises:
       ValueError: the directory cannot be written.

@@ -1,4 +1,4 @@
-"""Published scores, and returns as a share of them.
+"""Published scores, and returns normalized by them.
 
 * Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark
   (up to 30 no-ops, 108K frames).
@@ -23,17 +23,17 @@ class Scores(NamedTuple):
     human: float
 
     def human_normalized(self, value: float) -> float:
-        """In percent: 0 is the random policy's score, 100 the human's."""
+        """A mean return in percent: 0 is the random policy's score, 100 the human's."""
         return 100.0 * (value - self.random) / (self.human - self.random)
 
 
 def published_scores(environment: str, game: str | None) -> Scores | None:
-    """The scores of a game; None where none are published.
+    """The scores of a game; None if there are no published ones.
 
     Args:
       environment: name of the suite.
       game: the game's name as `--game` takes it: "MsPacman" and "ms_pacman" are the same. A level of DMLab-30
-        has the scores of its test variant.
+        uses the scores of its test variant.
     """
     if environment not in _FILES or not game:
         return None
@@ -47,14 +47,14 @@ def human_normalized(environment: str, game: str | None, value: float) -> float:
     """A mean return in percent of the human score; see `Scores`.
 
     Raises:
-      ValueError: there are no published scores for the game; one sentence.
+      ValueError: there are no published scores for the game; the message is one sentence.
     """
     scores = published_scores(environment, game)
     if scores is None:
         name = " ".join(filter(None, (environment, game)))
         raise ValueError(
             f"There are no published human and random scores for {name}, so its return cannot be "
-            "normalised; leave it out, or choose another style."
+            "normalized; leave it out, or choose another style."
         )
     return scores.human_normalized(value)
 

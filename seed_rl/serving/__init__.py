@@ -1,1 +1,1 @@
-"""Who may connect, and the steps and answers of every stream. No TensorFlow."""
+"""Serves actors: who may connect, and the steps and answers of every stream. No TensorFlow."""

@@ -1,9 +1,9 @@
-"""Collects requests of different sizes into batches. Knows neither gRPC nor TensorFlow.
+"""Collects requests of different sizes into batches. Independent of gRPC and TensorFlow.
 
-Clients announce themselves (`connect`), hand in one request at a time (`submit`) and get it back answered
-when the consumer calls `finish`. A batch is handed to the consumer as soon as it is full, or every connected
-client is waiting, or its oldest request has waited for the time-out. A client that a time-out has waited for
-in vain is not waited for again until it is back, so a frozen client costs the others one time-out.
+Clients register (`connect`) and submit one request at a time (`submit`), which counts as answered when the
+consumer calls `finish`. The consumer gets a batch as soon as it is full, or every connected client is
+waiting, or its oldest request has waited for the time-out. Batches do not wait for a client that has missed
+a time-out until it submits again, so a frozen client costs the others one time-out.
 """
 
 import collections
@@ -17,8 +17,8 @@ RequestT = TypeVar("RequestT")
 
 
 class _State(enum.Enum):
-    AWAY = enum.auto()  # It works on its own; its next request is to be waited for.
-    STALLED = enum.auto()  # Away for longer than a time-out: not waited for.
+    AWAY = enum.auto()  # It is working on its own; batches wait for its next request.
+    STALLED = enum.auto()  # Away for longer than a time-out: batches do not wait for it.
     WAITING = enum.auto()  # Its request is pending or in a batch.
 
 
@@ -30,7 +30,7 @@ class Batcher(Generic[RequestT]):
 
         Args:
           max_batch_size: most environments in a batch.
-          timeout_secs: longest that a request waits for company.
+          timeout_secs: longest time that a request waits for others.
         """
         self._max_batch_size = max_batch_size
         self._timeout_secs = timeout_secs
@@ -62,27 +62,27 @@ class Batcher(Generic[RequestT]):
             self._changed.notify_all()
 
     def is_connected(self, client: int) -> bool:
-        """Whether a client has not been disconnected since."""
+        """Whether a client is still connected."""
         with self._changed:
             return client in self._states
 
     def submit(self, client: int, request: RequestT, size: int) -> None:
-        """Hands in the request of a connected client.
+        """Submits the request of a connected client.
 
         Args:
           client: from `connect`.
-          request: given to the consumer as it is.
+          request: passed to the consumer as it is.
           size: number of environments in it.
 
         Raises:
           ValueError: the request is larger than a batch.
-          RuntimeError: the client is not connected or already waits for an answer.
+          RuntimeError: the client is not connected or is already waiting for an answer.
         """
         if size > self._max_batch_size:
             raise ValueError(f"A request of {size} environments exceeds the batch of {self._max_batch_size}.")
         with self._changed:
             if self._states.get(client, _State.WAITING) is _State.WAITING:
-                raise RuntimeError(f"Client {client} is not connected or already waits for an answer.")
+                raise RuntimeError(f"Client {client} is not connected or is already waiting for an answer.")
             self._set_state(client, _State.WAITING)
             self._pending.append((client, request, size, time.monotonic()))
             self._pending_size += size
@@ -92,7 +92,7 @@ class Batcher(Generic[RequestT]):
     def next_batch(self, timeout_secs: float | None = None) -> list[tuple[int, RequestT]] | None:
         """Waits for a batch: (client, request) pairs in order of arrival; None once closed.
 
-        With a time-out of its own, an empty list when there was none in time.
+        With `timeout_secs`, an empty list if there was no batch in time.
         """
         deadline = math.inf if timeout_secs is None else time.monotonic() + timeout_secs
         with self._changed:
@@ -113,7 +113,7 @@ class Batcher(Generic[RequestT]):
             return None
 
     def finish(self, clients: list[int]) -> None:
-        """Says that the requests of these clients are answered: they are away from now on."""
+        """Records that the requests of these clients are answered: the clients are away again."""
         with self._changed:
             for client in clients:
                 if client in self._states:
@@ -137,7 +137,7 @@ class Batcher(Generic[RequestT]):
             room -= size
         self._pending_size -= self._max_batch_size - room
         if self._pending:
-            self._changed.notify()  # Another consumer may have a batch as well.
+            self._changed.notify()  # There may be another batch, for another consumer.
         return batch
 
     def _stall(self) -> None:

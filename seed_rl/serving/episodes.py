@@ -1,4 +1,4 @@
-"""What actors report of finished episodes is checked before it counts. No TensorFlow."""
+"""Checks the finished episodes that actors report, before they count. No TensorFlow."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from seed_rl.serving.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 
-# An environment of a thousand agent steps a second needs eleven days for them.
+# At a thousand agent steps per second, an environment takes eleven days for this many.
 _MOST_EPISODE_STEPS = 10**9
 
 
 def episode_problem(episodes: Sequence[pb.Episode], lease: Lease) -> str | None:
-    """Why episodes that came with a step must not count, in one sentence; None if they may."""
+    """Why episodes reported with a step cannot count, in one sentence; None if they can."""
     first, end = lease.first_env, lease.first_env + lease.num_envs
     for episode in episodes:
         env = episode.env

@@ -1,4 +1,4 @@
-"""What goes through the batcher: plain data, which knows neither gRPC nor threads. No TensorFlow."""
+"""Requests and answers in the batcher: plain data, free of gRPC and threads. No TensorFlow."""
 
 from typing import NamedTuple, TypeAlias
 
@@ -6,10 +6,10 @@ from seed_rl.serving.slots import Lease
 
 
 class Request(NamedTuple):
-    """One step of an environment group. A stream has one at a time, so its lease tells whose it is.
+    """One step of an environment group. A stream has one at a time, so its lease identifies the sender.
 
-    `records`: as many bytes as the message Step must have; what is in them is not checked yet.
-    `arrived`: when it came, in seconds of the monotonic clock.
+    `records` has as many bytes as the message Step must have; their contents are not checked yet.
+    `arrived` is the arrival time, in seconds of the monotonic clock.
     """
 
     lease: Lease
@@ -18,7 +18,7 @@ class Request(NamedTuple):
 
 
 class BadStep(NamedTuple):
-    """The answer to a step that must not reach the learner; others are answered with the bytes of actions."""
+    """The answer to a step that must not reach the learner; the answer to others is the bytes of actions."""
 
     sentence: str
 

@@ -1,4 +1,4 @@
-"""The inference server: an event loop in a thread of its own that hosts the gRPC service. No TensorFlow."""
+"""The inference server: an event loop in its own thread that hosts the gRPC service. No TensorFlow."""
 
 import asyncio
 import os
@@ -15,27 +15,27 @@ from seed_rl.serving.silence import Limits
 from seed_rl.serving.slots import Lease
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import EnvironmentIdentity, channel_options
+from seed_rl.wire.protocol import EnvironmentDescription, channel_options
 from seed_rl.wire.security import Security, TokenCheck
 
 _GRACE_SECS = 3.0
 
-# Kept for what a learner opens besides connections: checkpoints, metrics, libraries.
+# Reserved for files that a learner opens besides connections: checkpoints, metrics, libraries.
 _SPARE_DESCRIPTORS = 64
-_MOST_CONNECTIONS = 2**31 - 1  # That gRPC can count.
+_MOST_CONNECTIONS = 2**31 - 1  # As many as gRPC can count.
 
 
 class AddressError(ValueError):
-    """The address cannot be listened on; the message is a sentence for the user."""
+    """The server cannot listen on the address; the message is a sentence for the user."""
 
 
 class InferenceServer:
-    """Listens on an address and moves steps into a batcher and answers out of it."""
+    """Listens on an address, passes steps to a batcher, and sends the answers back."""
 
     def __init__(
         self,
         address: str,
-        identity: EnvironmentIdentity,
+        environment: EnvironmentDescription,
         num_envs: int,
         batcher: Batcher[Request],
         max_envs_per_message: int,
@@ -49,18 +49,18 @@ class InferenceServer:
 
         Args:
           address: unix:PATH or HOST:PORT (port 0 picks a free one, see `port`).
-          identity: the environments that actors must have.
+          environment: the environments that actors must have.
           num_envs: environments of the run.
           batcher: where steps go.
           max_envs_per_message: largest environment group.
           on_lease: called for each accepted stream.
           on_episodes: called with the episodes that actors report.
           security: TLS and token that actors need.
-          num_eval_envs: the last of the environments, which only evaluate.
-          limits: what peers may cost that say nothing.
+          num_eval_envs: how many environments, the last ones, only evaluate.
+          limits: of what silent peers may use.
 
         Raises:
-          AddressError: the address cannot be listened on, or a learner listens there already.
+          AddressError: the server cannot listen on the address, or a learner already does.
         """
         self.port = 0
         self._socket: SocketPath | None = None
@@ -70,7 +70,7 @@ class InferenceServer:
 
         async def start() -> tuple[grpc.aio.Server, InferenceService]:
             service = InferenceService(
-                identity,
+                environment,
                 num_envs,
                 max_envs_per_message,
                 batcher,
@@ -107,15 +107,15 @@ class InferenceServer:
             raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
 
     def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
-        """Sends answers to the actors that wait for them; any thread."""
+        """Sends answers to the actors that wait for them; may be called from any thread."""
         self._loop.call_soon_threadsafe(self._service.deliver, answers)
 
     def stop(self, reason: str = "") -> None:
         """Ends every stream and stops listening.
 
         Args:
-          reason: empty when training is complete (actors exit with it); otherwise why the learner stops, and
-            actors come back when there is a learner again.
+          reason: empty if training is complete, so that actors exit; otherwise why the learner stops, and
+            actors reconnect when there is a learner again.
         """
         if self._loop.is_closed():
             return
@@ -140,7 +140,7 @@ class InferenceServer:
 
 
 def _connection_options(limits: Limits) -> list[tuple[str, int]]:
-    """Options of gRPC that keep silent peers from using up the process's file descriptors."""
+    """The gRPC options that keep silent peers from using up the process's file descriptors."""
     options = [
         ("grpc.so_reuseport", 0),
         ("grpc.server_handshake_timeout_ms", int(1e3 * limits.handshake_secs)),

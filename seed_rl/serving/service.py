@@ -1,6 +1,6 @@
-"""The gRPC service: who may connect, and the conversation with each environment group. No TensorFlow.
+"""The gRPC service: who may connect, and the exchange with each environment group. No TensorFlow.
 
-Runs on one asyncio event loop. A stream costs no thread, so hundreds of actors can be connected.
+Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors can be connected.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import (
     PROTOCOL_VERSION,
     SERVICE,
-    EnvironmentIdentity,
+    EnvironmentDescription,
     differences,
     max_message_bytes,
 )
 
 
 class _Refused(Exception):
-    """Ends a stream with a status and a sentence."""
+    """Ends a stream with a status and a one-sentence message."""
 
     def __init__(self, code: grpc.StatusCode, sentence: str):
         super().__init__(sentence)
@@ -39,11 +39,11 @@ class _Refused(Exception):
 
 
 class InferenceService:
-    """Describe, LeaseTask and Act, as protos/inference.proto says."""
+    """Describe, LeaseTask and Act, as protos/inference.proto defines them."""
 
     def __init__(
         self,
-        identity: EnvironmentIdentity,
+        environment: EnvironmentDescription,
         num_envs: int,
         max_envs_per_message: int,
         batcher: Batcher[Request],
@@ -55,38 +55,38 @@ class InferenceService:
         """Prepares the service.
 
         Args:
-          identity: the environments that actors must have.
+          environment: the environments that actors must have.
           num_envs: environments of the run.
           max_envs_per_message: largest environment group.
           batcher: where steps go.
           on_lease: called (on the event loop) for each accepted stream.
           on_episodes: called with the episodes that actors report.
-          num_eval_envs: the last of the environments, which only evaluate.
-          limits: what peers may cost that say nothing.
+          num_eval_envs: how many environments, the last ones, only evaluate.
+          limits: of what silent peers may use.
         """
         self._takeover_secs = limits.takeover_secs
         self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
-        self._codec = StepCodec(identity.spec)
+        self._codec = StepCodec(environment.spec)
         self._batcher = batcher
         self._on_lease, self._on_episodes = on_lease, on_episodes
         self._slots = Slots(num_envs, num_eval_envs)
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
-        self._slot_freed = asyncio.Event()  # Set, and replaced, each time that a stream ends.
+        self._slot_freed = asyncio.Event()  # Set, and replaced, whenever a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
-        # What each stream waits for, or waited for last, by lease key; None when training has ended.
+        # The answer that each stream waits for, or waited for last, by lease key; None: training has ended.
         self._answers: dict[int, asyncio.Future[Answer | None]] = {}
         self._description = pb.Description(
             protocol_version=PROTOCOL_VERSION,
             num_envs=num_envs,
-            num_action_repeats=identity.spec.num_action_repeats,
+            num_action_repeats=environment.spec.num_action_repeats,
             max_environments_per_message=max_envs_per_message,
             max_message_bytes=max_message_bytes(self._codec.record_bytes, max_envs_per_message),
         )
-        identity.describe_into(self._description)
-        self._action_bytes = ActionCodec(identity.spec.action).action_bytes
+        environment.describe_into(self._description)
+        self._action_bytes = ActionCodec(environment.spec.action).action_bytes
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server calls. Messages of Act come and go as bytes, see `seed_rl.wire.frames`."""
+        """The handlers for a gRPC server. Act's messages are bytes here, see `seed_rl.wire.frames`."""
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
@@ -106,13 +106,13 @@ class InferenceService:
         return self._description.max_message_bytes
 
     async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
-        """What the learner expects."""
+        """Answers with the environments that the learner expects."""
         return self._description
 
     async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
-        """A task for an actor that takes any."""
+        """Assigns a task to an actor that accepts any."""
         try:
-            task, must_restart = self._slots.reserve(
+            task, must_restart = self._slots.lease_task(
                 request.run_id, request.num_envs, request.task, time.monotonic()
             )
         except SlotRefusedError as error:
@@ -121,7 +121,7 @@ class InferenceService:
         return pb.TaskLease(task=task, must_restart=must_restart)
 
     async def _act(self, request_iterator: Any, context: Any) -> None:
-        """The conversation with one environment group."""
+        """Serves one environment group."""
         lease: Lease | None = None
         client: int | None = None
         try:
@@ -135,23 +135,23 @@ class InferenceService:
         except asyncio.CancelledError:
             if lease is None or lease.key in self._streams:
                 raise  # The client has gone.
-            self._leave(lease, client)  # First: whoever takes over waits for it.
+            self._leave(lease, client)  # First, since the newer stream waits for it.
             await context.abort(grpc.StatusCode.ABORTED, "A newer stream of this actor has taken over.")
         finally:
             self._leave(lease, client)
 
     def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
-        """Answers requests; must run on the event loop."""
+        """Sends answers to requests; must run on the event loop."""
         for request, answer in answers:
             waiting = self._answers.get(request.lease.key)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
 
     def end(self, reason: str) -> None:
-        """Ends all conversations; must run on the event loop.
+        """Ends all streams; must run on the event loop.
 
         Args:
-          reason: empty when training is complete (actors exit); otherwise why the learner stops for now.
+          reason: empty if training is complete (actors exit); otherwise why the learner stops for now.
         """
         self._ended = reason
         for answer in self._answers.values():
@@ -159,7 +159,7 @@ class InferenceService:
                 answer.set_result(None)
 
     async def wait_until_left(self, timeout_secs: float) -> None:
-        """Waits for every stream to end by itself, so that its actor is told why."""
+        """Waits for every stream to end on its own, so that its actor gets the reason."""
         if self._streams:
             await asyncio.wait(self._streams.values(), timeout=timeout_secs)
 
@@ -210,7 +210,7 @@ class InferenceService:
         return records, episodes
 
     def _require_reset(self, records: bytes | memoryview) -> None:
-        """Refuses a new process that is in mid-episode; one that outlived an earlier learner may be."""
+        """Refuses a new process in mid-episode; one that outlived an earlier learner may be in one."""
         if not np.frombuffer(records, self._codec.record)["done"].all():
             raise _Refused(
                 grpc.StatusCode.INVALID_ARGUMENT, "The first step of a new actor must be a reset: set done."
@@ -231,7 +231,7 @@ class InferenceService:
         if found:
             raise _Refused(
                 precondition,
-                f"The actor's environment does not fit the learner's ({'; '.join(found)}; 'here' is the "
+                f"The actor's environment does not match the learner's ({'; '.join(found)}; 'here' is the "
                 "learner): start both with the same flags.",
             )
         largest = self._description.max_environments_per_message
@@ -244,11 +244,11 @@ class InferenceService:
         return await self._claim(hello)
 
     async def _claim(self, hello: pb.Hello) -> Lease:
-        """Leases environments. A stream of the same process gives way; another gets a moment to go."""
+        """Leases environments. Ends older streams of the same actor; another actor gets a moment to leave."""
         deadline = time.monotonic() + self._takeover_secs
         while holders := self._slots.holders(hello.first_env, hello.num_envs):
             for holder in holders:
-                if holder.run_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
+                if holder.actor_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
                     stream.cancel()
             patience = deadline - time.monotonic()
             if patience <= 0:
@@ -266,7 +266,7 @@ class InferenceService:
         return lease
 
     def _leave(self, lease: Lease | None, client: int | None) -> None:
-        """Forgets a stream; doing it twice does nothing. Awaits nothing: its task may be cancelled."""
+        """Forgets a stream; a second call does nothing. Awaits nothing, because its task may be cancelled."""
         if client is not None:
             self._batcher.disconnect(client)
         if lease is None:
@@ -279,11 +279,11 @@ class InferenceService:
 
 
 def _parsed(message: bytes, kind: str, otherwise: str) -> pb.ActRequest:
-    """A message of this kind; `otherwise` is said to one of another kind."""
+    """Parses a message of this kind; refuses any other with the message `otherwise`."""
     try:
         request = pb.ActRequest.FromString(message)
     except DecodeError:
-        request, otherwise = pb.ActRequest(), "The message is no ActRequest of protos/inference.proto."
+        request, otherwise = pb.ActRequest(), "The message is not an ActRequest of protos/inference.proto."
     if request.WhichOneof("kind") != kind:
         raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
     return request

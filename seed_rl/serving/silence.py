@@ -1,4 +1,4 @@
-"""What peers may cost that connect and say nothing. No TensorFlow."""
+"""Limits on peers that connect and send nothing. No TensorFlow."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -12,11 +12,11 @@ class Limits(NamedTuple):
 
     Attributes:
       takeover_secs: how long an actor waits for environments that another process holds: one that restarts
-        may be back before its old connection is seen to be closed.
-      hello_secs: how long a stream may last without its hello.
-      spare_streams: streams without a hello that there may be, besides one for each environment.
-      handshake_secs: how long a connection may take to speak TLS and HTTP/2.
-      idle_secs: how long a connection may last without a call.
+        may be back before the learner sees that its old connection is closed.
+      hello_secs: how long a stream may stay open without its hello.
+      spare_streams: how many streams without a hello are allowed, besides one for each environment.
+      handshake_secs: how long a connection may take for its TLS and HTTP/2 handshakes.
+      idle_secs: how long a connection may stay open without a call.
     """
 
     takeover_secs: float = 3.0
@@ -27,7 +27,7 @@ class Limits(NamedTuple):
 
 
 class SilenceError(Exception):
-    """A stream ends without a hello, with this status and sentence; its actor may connect again."""
+    """A stream ended without a hello, with this status and message; its actor may connect again."""
 
     def __init__(self, code: grpc.StatusCode, sentence: str):
         super().__init__(sentence)
@@ -43,10 +43,10 @@ class Hellos:
         self._waiting: dict[asyncio.Future[Any], None] = {}  # The oldest first.
 
     async def first(self, read: Coroutine[Any, Any, Any]) -> Any:
-        """What `read` gives. One stream too many ends the oldest: honest actors say hello at once.
+        """The message from `read`. One stream too many ends the oldest: honest actors say hello at once.
 
         Raises:
-          SilenceError: nothing came in time, or before there were too many.
+          SilenceError: nothing arrived in time, or before there were too many streams.
         """
         message = asyncio.ensure_future(read)
         self._waiting[message] = None
@@ -56,7 +56,8 @@ class Hellos:
             await asyncio.wait([message], timeout=self._timeout_secs)
             if message.cancelled():
                 raise SilenceError(
-                    grpc.StatusCode.UNAVAILABLE, "Too many streams wait without a hello; connect again."
+                    grpc.StatusCode.UNAVAILABLE,
+                    "Too many streams are waiting without a hello; connect again.",
                 )
             if not message.done():
                 raise SilenceError(

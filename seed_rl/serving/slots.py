@@ -1,6 +1,6 @@
-"""Who plays which environments: a table of environment ids and the actor processes that hold them.
+"""Which actor plays which environments: a table of environment ids and the processes that hold them.
 
-Arrays by environment id, so that a decision costs the same however many actors there are.
+Its arrays are indexed by environment id, so a decision costs the same however many actors there are.
 """
 
 import dataclasses
@@ -10,7 +10,8 @@ import itertools
 import numpy as np
 
 # An actor asks for a task, makes its environments, which may take minutes, and claims them. A task that is
-# not claimed by the first time goes to another actor if nothing else is free; by the second it is free.
+# still not claimed after the first time goes to another actor if nothing else is free; after the second time
+# it is free.
 RESERVATION_SECS = 60.0
 LONGEST_RESERVATION_SECS = 600.0
 
@@ -18,7 +19,7 @@ _FREE = -1
 
 
 class SlotRefusedError(Exception):
-    """Environments cannot be given to this actor; `out_of_range` tells the two reasons apart."""
+    """Environments cannot be given to this actor; `out_of_range` distinguishes the two reasons."""
 
     def __init__(self, sentence: str, out_of_range: bool):
         super().__init__(sentence)
@@ -29,15 +30,13 @@ class SlotRefusedError(Exception):
 class Lease:
     """Environments `first_env` to `first_env + num_envs - 1`, held by one stream of one actor process.
 
-    `is_new_run` says that another process (or none) held them before: they start clean.
-    `is_restart` says that another process did.
+    `actor_id` identifies the process, `is_restart` says that another process held some of them before.
     """
 
     key: int
-    run_id: int
+    actor_id: int
     first_env: int
     num_envs: int
-    is_new_run: bool
     is_restart: bool
 
     @functools.cached_property
@@ -47,14 +46,14 @@ class Lease:
 
 
 class Slots:
-    """The table. Not thread-safe: the server's event loop owns it."""
+    """The table of environments. Not thread-safe: the server's event loop owns it."""
 
     def __init__(self, num_envs: int, num_eval_envs: int = 0):
         """Starts with `num_envs` free environments, the last `num_eval_envs` of which only evaluate."""
         self._num_envs, self._num_eval_envs = num_envs, num_eval_envs
         self._live: dict[int, Lease] = {}
         self._keys = itertools.count()
-        # Of each environment: the key of its lease, its last holder, and who has reserved it since when.
+        # For each environment: the key of its lease, its last holder, and which process reserved it when.
         self._key = np.full(num_envs, _FREE, np.int64)
         self._was_held = np.zeros(num_envs, bool)
         self._holder = np.zeros(num_envs, np.uint64)
@@ -66,24 +65,24 @@ class Slots:
         keys = np.unique(self._key[max(first_env, 0) : max(first_env + num_envs, 0)])
         return [self._live[key] for key in keys.tolist() if key != _FREE]
 
-    def reserve(self, run_id: int, num_envs: int, task: int, now: float) -> tuple[int, bool]:
+    def lease_task(self, actor_id: int, num_envs: int, task: int, now: float) -> tuple[int, bool]:
         """Picks a task that no other actor holds, and keeps it for this one until it claims its environments.
 
-        The first task is given first, for training needs an actor; then those with evaluation environments,
-        and then the others, so that few actors suffice for both.
+        The first task is given first, because training needs an actor; then those with evaluation
+        environments, and then the others, so that a few actors suffice for both.
 
         Args:
-          run_id: of the actor's process.
+          actor_id: of the actor's process.
           num_envs: environments of a task.
-          task: what it had before, which it gets again where that is free; -1: none.
+          task: the task that it had before, which it gets again if that is free; -1: none.
           now: monotonic seconds.
 
         Returns:
-          The task, and whether another process had one of its environments after this one.
+          The task, and whether another process has held one of its environments since this one did.
 
         Raises:
-          SlotRefusedError: one sentence; no run of this size fits such an actor (out of range), or all
-            environments are taken.
+          SlotRefusedError: an actor of this size does not fit the run (out of range), or all environments are
+            taken; one sentence.
         """
         num_tasks = self._num_envs // num_envs if num_envs > 0 else 0
         if num_tasks == 0:
@@ -92,9 +91,9 @@ class Slots:
                 "--env_batch_size or raise the learner's --num_envs.",
                 out_of_range=True,
             )
-        own = (self._reserved_by == run_id) & (now - self._reserved_at < LONGEST_RESERVATION_SECS)
+        own = (self._reserved_by == actor_id) & (now - self._reserved_at < LONGEST_RESERVATION_SECS)
         order = self._order(num_envs, num_tasks, task, own)
-        picked = self._first_free(run_id, num_envs, order, now)
+        picked = self._first_free(actor_id, num_envs, order, now)
         if picked is None:
             raise SlotRefusedError(
                 f"All {self._num_envs} environments of the learner are taken by other actors; start fewer of "
@@ -102,14 +101,14 @@ class Slots:
                 out_of_range=False,
             )
         envs = slice(picked * num_envs, (picked + 1) * num_envs)
-        # Who asks again for the same task does not keep it for longer than who asks once.
+        # An actor that asks again for the same task does not keep it longer than one that asks once.
         since = float(self._reserved_at[envs].min()) if own[envs].all() else now
         self._reserved_at[own] = -np.inf
-        self._reserved_by[envs], self._reserved_at[envs] = run_id, since
-        return picked, self._had_others(run_id, envs)
+        self._reserved_by[envs], self._reserved_at[envs] = actor_id, since
+        return picked, self._had_others(actor_id, envs)
 
     def _order(self, num_envs: int, num_tasks: int, task: int, own: np.ndarray) -> np.ndarray:
-        """All tasks of this size in the order in which they are offered; some may be in it twice."""
+        """All tasks of this size in the order in which they are offered; some may appear twice."""
         first_choices = [task] if 0 <= task < num_tasks else []
         if own.any():
             first_choices.append(min(int(own.argmax()) // num_envs, num_tasks - 1))
@@ -117,10 +116,10 @@ class Slots:
         evaluates = (tasks + 1) * num_envs > self._num_envs - self._num_eval_envs
         return np.concatenate([np.array([*first_choices, 0], int), tasks[evaluates], tasks[~evaluates]])
 
-    def _first_free(self, run_id: int, num_envs: int, order: np.ndarray, now: float) -> int | None:
-        """The first task of `order` that is free, or else whose reservation is overdue; None if none is."""
-        held = (self._key != _FREE) & (self._holder != run_id)
-        age = np.where(self._reserved_by == run_id, np.inf, now - self._reserved_at)
+    def _first_free(self, actor_id: int, num_envs: int, order: np.ndarray, now: float) -> int | None:
+        """The first task in `order` that is free, or else whose reservation is overdue; None if none is."""
+        held = (self._key != _FREE) & (self._holder != actor_id)
+        age = np.where(self._reserved_by == actor_id, np.inf, now - self._reserved_at)
         for longest in (LONGEST_RESERVATION_SECS, RESERVATION_SECS):
             taken = held | (age < longest)
             taken = taken[: len(taken) // num_envs * num_envs].reshape(-1, num_envs).any(axis=1)
@@ -129,11 +128,11 @@ class Slots:
                 return int(free[0])
         return None
 
-    def claim(self, run_id: int, task: int, first_env: int, num_envs: int) -> Lease:
+    def claim(self, actor_id: int, task: int, first_env: int, num_envs: int) -> Lease:
         """Gives environments to a stream; leases of the same process on them must have been released.
 
         Raises:
-          SlotRefusedError: one sentence; out of range, or held by a live actor.
+          SlotRefusedError: the environments are out of range, or a live actor holds them; one sentence.
         """
         if first_env < 0 or num_envs < 1 or first_env + num_envs > self._num_envs:
             raise SlotRefusedError(
@@ -150,16 +149,15 @@ class Slots:
             )
         lease = Lease(
             next(self._keys),
-            run_id,
+            actor_id,
             first_env,
             num_envs,
-            is_new_run=bool((~self._was_held[envs] | (self._holder[envs] != run_id)).any()),
-            is_restart=self._had_others(run_id, envs),
+            is_restart=self._had_others(actor_id, envs),
         )
         self._live[lease.key] = lease
-        self._key[envs], self._holder[envs], self._was_held[envs] = lease.key, run_id, True
+        self._key[envs], self._holder[envs], self._was_held[envs] = lease.key, actor_id, True
         self._reserved_at[envs] = np.where(
-            self._reserved_by[envs] == run_id, -np.inf, self._reserved_at[envs]
+            self._reserved_by[envs] == actor_id, -np.inf, self._reserved_at[envs]
         )
         return lease
 
@@ -168,6 +166,6 @@ class Slots:
         if self._live.pop(lease.key, None):
             self._key[lease.first_env : lease.first_env + lease.num_envs] = _FREE
 
-    def _had_others(self, run_id: int, envs: slice) -> bool:
-        """Whether another process was the last that held one of these environments."""
-        return bool((self._was_held[envs] & (self._holder[envs] != run_id)).any())
+    def _had_others(self, actor_id: int, envs: slice) -> bool:
+        """Whether another process was the last to hold one of these environments."""
+        return bool((self._was_held[envs] & (self._holder[envs] != actor_id)).any())

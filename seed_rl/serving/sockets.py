@@ -10,25 +10,25 @@ from urllib.parse import unquote
 _SCHEME = "unix:"
 _PROBE_SECS = 1.0
 
-_IN_USE = "another learner listens there; end that one, or give this one another --server_address"
+_IN_USE = "another learner listens there; stop that one, or give this one another --server_address"
 
 
 class SocketPath:
     """Holds the path of a unix socket from before the server listens until after it has stopped.
 
-    gRPC removes whatever socket is at a path, before it listens there and again when it stops. So it gets a
-    path of its own beside the right one, to which its socket is renamed. Two servers that start at the same
-    time are told apart by a lock on a file beside the socket; the system ends it with the process.
+    gRPC removes any socket at its path, before it listens there and again when it stops. So it gets its own
+    path beside the real one, and its socket is then renamed. A lock on a file beside the socket decides
+    between two servers that start at the same time; the system releases it when the process ends.
 
     Attributes:
-      grpc_address: where the server is to listen.
+      grpc_address: where the server must listen.
     """
 
     def __init__(self, address: str):
         """Takes the path of `address` (unix:PATH).
 
         Raises:
-          OSError: a server listens there, or the path is not a socket's.
+          OSError: a server listens there, or the path exists and is not a socket.
         """
         self._path = unquote(address.removeprefix(_SCHEME))  # gRPC reads addresses as URIs.
         self.grpc_address = f"{address}~"
@@ -42,12 +42,12 @@ class SocketPath:
             raise
 
     def publish(self) -> None:
-        """Puts the socket on which the server now listens in the place of one that nobody listens on."""
+        """Renames the socket that the server now listens on, replacing any that nobody listens on."""
         os.rename(f"{self._path}~", self._path)
         self._inode = os.stat(self._path).st_ino
 
     def release(self) -> None:
-        """Removes the server's socket, if it is still there, and lets others have the path."""
+        """Removes the server's socket, if it is still there, and frees the path for others."""
         with contextlib.suppress(FileNotFoundError):
             if self._inode is not None and os.stat(self._path).st_ino == self._inode:
                 os.unlink(self._path)
@@ -57,12 +57,12 @@ class SocketPath:
 
 
 def is_socket_file(address: str) -> bool:
-    """Whether an address of gRPC's is that of a unix socket in the file system."""
+    """Whether a gRPC address is that of a unix socket in the file system."""
     return address.startswith(_SCHEME)
 
 
 def _lock(path: str) -> int:
-    """Opens and locks a file, which is made if there is none; returns its descriptor."""
+    """Opens and locks a file, which is created if there is none; returns its descriptor."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
@@ -76,15 +76,15 @@ def _lock(path: str) -> int:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # Its holder has removed it since it was opened.
+        os.close(descriptor)  # Its holder has removed the file since it was opened.
 
 
 def _require_nobody(path: str) -> None:
-    """Raises OSError if somebody who does not know of the lock listens there."""
+    """Raises OSError if a process that does not use the lock listens there."""
     if not os.path.exists(path):
         return
     if not stat.S_ISSOCK(os.stat(path).st_mode):
-        raise OSError(f"{path} exists and is no socket")
+        raise OSError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_PROBE_SECS)
         try:
@@ -92,5 +92,5 @@ def _require_nobody(path: str) -> None:
         except (ConnectionRefusedError, FileNotFoundError):
             return  # Left behind by a process that was killed.
         except (BlockingIOError, TimeoutError):
-            pass  # More connections wait than it takes.
+            pass  # Its queue of waiting connections is full.
     raise OSError(_IN_USE)

@@ -1,1 +1,1 @@
-"""Random search over hyperparameters: a space, its trials, their runs, the table. Imports no TensorFlow."""
+"""Random search over hyperparameters: spaces, trials, their runs, and the table. Imports no TensorFlow."""

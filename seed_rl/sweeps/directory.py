@@ -1,4 +1,4 @@
-"""The directory of a sweep: what it records, and that only one sweep at a time works in it."""
+"""The directory of a sweep: its record, and a lock that admits one sweep at a time."""
 
 import contextlib
 import fcntl
@@ -16,14 +16,14 @@ _RECORD = "sweep.json"
 
 
 def check(directory: Path, identity: dict[str, Any]) -> None:
-    """Refuses a directory that holds another sweep or a run; touches nothing.
+    """Refuses a directory that belongs to another sweep or contains runs; changes nothing.
 
     Args:
-      directory: of the sweep, which need not exist.
-      identity: of the sweep that would resume in it.
+      directory: the sweep's directory, which need not exist.
+      identity: the settings of the sweep that would resume in it.
 
     Raises:
-      ValueError: one sentence that names what is different.
+      ValueError: the directory cannot be used; the message is one sentence that says why.
     """
     if not directory.exists():
         return
@@ -34,7 +34,7 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
         recorded = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
-            raise ValueError(f"--logdir={directory} holds runs and no {_RECORD}; use another.") from None
+            raise ValueError(f"--logdir={directory} contains runs but no {_RECORD}; use another.") from None
         return
     except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read ({error}); use another --logdir.") from None
@@ -48,16 +48,18 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def held(directory: Path, identity: dict[str, Any]) -> Iterator[None]:
-    """Makes the directory, keeps other sweeps out of it, checks and records what it is for.
+    """Makes the directory, keeps other sweeps out of it, and checks and records which sweep it is for.
 
     Raises:
-      ValueError: one sentence; it cannot be written, is in use, or belongs to another sweep.
+      ValueError: it cannot be written, is in use, or belongs to another sweep; the message is one sentence.
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle = os.open(directory, os.O_RDONLY)
     except OSError as error:
-        raise ValueError(f"--logdir={directory} cannot be made a directory ({error.strerror}).") from None
+        raise ValueError(
+            f"--logdir={directory} cannot be used as a directory ({error.strerror}); use another."
+        ) from None
     try:
         _lock(handle, directory)
         check(directory, identity)
@@ -77,6 +79,8 @@ def _lock(handle: int, directory: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise ValueError(f"A sweep is running in {directory}; wait for its end, or use another.") from None
+        raise ValueError(
+            f"A sweep is already running in {directory}; wait until it has ended, or use another --logdir."
+        ) from None
     except OSError:
         pass  # A file system without locks.

@@ -1,4 +1,4 @@
-"""How a run of a sweep ended: judged from its exit code and its figures, and kept in a small file."""
+"""How a run of a sweep ended: judged by its exit code and metrics, and recorded in a small file."""
 
 import dataclasses
 import json
@@ -10,20 +10,21 @@ from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE
 from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.sweeps.trials import Run
 
-# What a launcher ends with that was stopped before there was anything to save.
+# Exit codes of a launcher that was stopped before there was anything to save.
 _STOPPED = (INTERRUPTED_EXIT_CODE, 128 + signal.SIGTERM, -signal.SIGTERM, -signal.SIGINT)
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A run that is over.
+    """The outcome of a run that has ended.
 
     Attributes:
-      exit_code: 0 for a complete run; negative: minus the signal that ended it.
-      final_return: mean of the return over the last tenth of the run's periods; None without episodes.
-      return_name: the figure that `final_return` is of.
+      exit_code: 0 for a complete run; -N if signal N ended it.
+      final_return: mean of the return over the last tenth of the run's periods; None if no episode
+        ended.
+      return_name: the metric that `final_return` is computed from.
       env_frames: environment frames played.
-      seconds: of training.
+      seconds: seconds of training.
       last_line: the last line of a failed run's log; '' otherwise.
     """
 
@@ -43,12 +44,12 @@ class Outcome:
 def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
     """The outcome of a run whose process has ended; None if it was stopped and can resume.
 
-    A launcher that is asked to stop writes a checkpoint and exits with 0, so the frames decide.
+    A launcher that is asked to stop writes a checkpoint and exits with 0, so the number of frames decides.
 
     Args:
       run: the run.
-      exit_code: of its process.
-      last_line: of its log.
+      exit_code: the exit code of its process.
+      last_line: the last line of its log.
     """
     if exit_code in _STOPPED:
         return None
@@ -75,11 +76,11 @@ def read(path: Path) -> Outcome | None:
     """The recorded outcome; None while there is none.
 
     Raises:
-      ValueError: the record cannot be read; one sentence.
+      ValueError: the record cannot be read; the message is one sentence.
     """
     try:
         return Outcome(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); delete it to play the run again.") from None
+        raise ValueError(f"{path} cannot be read ({error}); delete it to repeat the run.") from None

@@ -1,4 +1,4 @@
-"""Plays the runs of a sweep, a few at a time; stopped by a signal, it leaves checkpoints and no process."""
+"""Executes the runs of a sweep, a few at a time; on a signal, runs save checkpoints and all processes end."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,13 +16,15 @@ from seed_rl.sweeps.trials import Run, Sweep
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Waits of the runner, all in seconds.
+    """The runner's waiting times, all in seconds.
 
     Attributes:
-      poll: between two looks at the processes.
-      stop_grace: what runs get to end after a signal; longer than a launcher gives its learner and actors.
-      kill_grace: what they get after a second signal, which makes a launcher end everything at once.
-      same_signal: signals closer together count as one; longer than the launcher's, which they are passed to.
+      poll: the time between two checks of the processes.
+      stop_grace: how long runs may take to end after a signal; longer than a launcher gives its learner and
+        actors.
+      kill_grace: how long they may take after a second signal, which makes a launcher end everything at once.
+      same_signal: signals closer together than this count as one; longer than in the launcher, which they are
+        passed to.
     """
 
     poll: float = POLL_SECS
@@ -32,10 +34,10 @@ class Timing:
 
 
 class Runner:
-    """Plays what is left of a sweep; needs the main thread, for the signals.
+    """Executes the remaining runs of a sweep; must be used in the main thread, to handle signals.
 
     Attributes:
-      ended: the outcomes known, by trial and seed, of earlier sessions too.
+      ended: the known outcomes by trial and seed, including those of earlier sessions.
     """
 
     def __init__(
@@ -50,15 +52,15 @@ class Runner:
         """Reads the outcomes of earlier sessions; starts nothing.
 
         Args:
-          sweep: its runs.
-          parallel: most runs at the same time.
-          retry_failed: whether runs that have failed are tried again.
-          on_end: called after every run, when its outcome is recorded.
-          timing: waits.
-          say: shows a line.
+          sweep: the sweep.
+          parallel: the highest number of runs at the same time.
+          retry_failed: whether to retry runs that have failed.
+          on_end: called after every run, once its outcome is recorded.
+          timing: waiting times.
+          say: prints a line.
 
         Raises:
-          ValueError: an outcome cannot be read; one sentence.
+          ValueError: an outcome cannot be read; the message is one sentence.
         """
         self._sweep = sweep
         self._parallel = parallel
@@ -82,7 +84,7 @@ class Runner:
         return [run for run in self._sweep.runs if (run.trial, run.seed) not in self.ended]
 
     def run(self) -> bool:
-        """Plays all runs that are left; returns whether a signal cut that short."""
+        """Executes all remaining runs; returns whether a signal cut this short."""
         self._waiting = list(self.left())
         with self._signals.caught():
             try:
@@ -96,7 +98,7 @@ class Runner:
                     child.kill()
 
     def _react(self, event: Event) -> bool | None:
-        """At the end: whether a signal cut the sweep short."""
+        """Handles an event; returns, at the end only, whether a signal cut the sweep short."""
         match event:
             case Signalled(number):
                 self._stop(number)
@@ -129,7 +131,7 @@ class Runner:
             if not self._signals.count:
                 self._say(f"{child.name} was stopped from outside; the same command resumes it.")
             return
-        # What a stopped launcher ends with is no failure of the run.
+        # The exit code of a launcher that was told to stop is not a failure of the run.
         if found.failed and self._signals.count:
             return
         outcomes.write(run.outcome, found)
@@ -139,7 +141,7 @@ class Runner:
         self._say(f"{child.name}: {describe(found, run)} ({self._progress()})")
 
     def _stop(self, signals: int) -> None:
-        """After so many signals: every run is asked to end once, and again at each further signal."""
+        """Asks every run to end, and again at each further signal; `signals` is how many came before."""
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
@@ -166,7 +168,7 @@ class Runner:
         return ", ".join(words)
 
     def _seconds_left(self) -> float:
-        """From the mean duration of the runs that ended in this session."""
+        """An estimate from the mean duration of the runs that ended in this session."""
         mean = sum(self._durations) / len(self._durations)
         work = mean * len(self._waiting)
         rest = [max(0.0, mean - child.seconds) for child in self._running]
@@ -174,7 +176,7 @@ class Runner:
 
 
 def describe(found: Outcome, run: Run) -> str:
-    """How a run ended, for people."""
+    """How a run ended, as readable text."""
     if found.failed:
         line = f" ({found.last_line})" if found.last_line else ""
         return f"{describe_exit(found.exit_code)}{line}; its log is {run.log}"
@@ -185,7 +187,7 @@ def describe(found: Outcome, run: Run) -> str:
 
 
 def describe_seconds(seconds: float) -> str:
-    """A span of time, rounded: `40 s`, `12 min`, `3.5 h`."""
+    """A rounded duration: `40 s`, `12 min`, `3.5 h`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

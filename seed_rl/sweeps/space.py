@@ -8,7 +8,7 @@
       learning_rate: {log_uniform: [1e-4, 1e-2]}
       unroll_length: {choice: [10, 20, 40]}
 
-A range is `uniform`, `log_uniform` or `int_uniform`; of the latter both ends can be drawn.
+A range is `uniform`, `log_uniform` or `int_uniform`; `int_uniform` includes both ends.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ import numpy as np
 
 Value = bool | int | float | str
 
-# What a space file may not set: the sweep sets it, or the file has a place of its own for it.
+# Flags that `flags` and `space` may not contain: the sweep sets them, or the file has its own key for them.
 RESERVED = ("environment", "agent", "flagfile", "seed", "logdir", "server_address")
 
 _KEYS = ("environment", "agent", "flagfile", "flags", "space")
@@ -33,7 +33,7 @@ _DIGITS = 6
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """What one flag is drawn from.
+    """The distribution that one flag is drawn from.
 
     Attributes:
       kind: choice, uniform, log_uniform or int_uniform.
@@ -44,7 +44,7 @@ class Distribution:
     values: tuple[Value, ...]
 
     def draw(self, rng: np.random.Generator) -> Value:
-        """One value; a real number has six significant digits, so that commands and tables can be read."""
+        """Draws one value; real numbers have six significant digits, to keep commands and tables readable."""
         if self.kind == "choice":
             return self.values[int(rng.integers(len(self.values)))]
         if self.kind == "int_uniform":
@@ -63,12 +63,12 @@ class Space:
     """A space file.
 
     Attributes:
-      path: of the file.
+      path: the path of the file.
       environment: name of the suite, not checked yet.
       agent: name of the agent, not checked yet.
-      flagfile: read before all else; None for none.
+      flagfile: a flagfile that is read before all else; None if there is none.
       flags: fixed values by flag.
-      parameters: what is drawn, by flag, in ascending order of names.
+      parameters: the distributions, by flag, in alphabetical order.
     """
 
     path: Path
@@ -79,16 +79,16 @@ class Space:
     parameters: dict[str, Distribution]
 
     def sample(self, sweep_seed: int, trial: int) -> dict[str, Value]:
-        """The values of a trial by flag: a function of the arguments and the space, whatever ran before."""
+        """The values of a trial, by flag; they depend only on the arguments and the space."""
         rng = np.random.default_rng([sweep_seed, trial])
         return {name: distribution.draw(rng) for name, distribution in self.parameters.items()}
 
 
 def read_space(path: Path) -> Space:
-    """Reads and checks a space file; whether its flags exist is not known here.
+    """Reads and checks a space file, but not whether its flags exist.
 
     Raises:
-      ValueError: one sentence that names the file and what is wrong with it.
+      ValueError: the file is invalid; the message is one sentence that names the file and the problem.
     """
     content = _load(path)
     unknown = sorted(set(map(str, content)) - set(_KEYS))
@@ -105,7 +105,7 @@ def read_space(path: Path) -> Space:
         raise ValueError(f"{path} has no space; add space: with a distribution for each flag to search.")
     twice = sorted(set(flags) & set(space))
     if twice:
-        raise ValueError(f"{path}: --{twice[0]} is in flags and in space; take it out of one of them.")
+        raise ValueError(f"{path}: --{twice[0]} is in flags and in space; remove it from one of them.")
     return Space(
         path=path,
         environment=content["environment"],
@@ -128,31 +128,33 @@ def _load(path: Path) -> dict[Any, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark else ""
         problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise ValueError(f"--space={path} is no YAML ({where}{problem}).") from None
+        raise ValueError(f"--space={path} is not valid YAML ({where}{problem}).") from None
     if not isinstance(content, dict):
-        raise ValueError(f"--space={path} is no YAML mapping; write KEY: VALUE lines ({', '.join(_KEYS)}).")
+        raise ValueError(
+            f"--space={path} is not a YAML mapping; write KEY: VALUE lines ({', '.join(_KEYS)})."
+        )
     return content
 
 
 def _flags(path: Path, key: str, content: Any) -> dict[str, Any]:
-    """A mapping whose keys are names of flags that a space may set; {} for none."""
+    """A checked mapping whose keys are names of flags that a space may set; {} if there is none."""
     if content is None:
         return {}
     if not isinstance(content, dict) or not all(isinstance(name, str) for name in content):
         raise ValueError(f"{path}: {key} must be a mapping whose keys are names of flags.")
     for name in content:
         if not re.fullmatch(r"\w+", name):
-            raise ValueError(f"{path}: {name!r} in {key} is no name of a flag; write it without dashes.")
+            raise ValueError(f"{path}: {name!r} in {key} is not a flag name; write it without dashes.")
         if name in RESERVED[:3]:
-            raise ValueError(f"{path}: {name} in {key} has a place of its own; write it at the top level.")
+            raise ValueError(f"{path}: {name} does not belong in {key}; write it at the top level.")
         if name in RESERVED:
-            raise ValueError(f"{path}: the sweep itself sets --{name} of every run; take it out of {key}.")
+            raise ValueError(f"{path}: the sweep itself sets --{name} for every run; remove it from {key}.")
     return content
 
 
 def _distribution(what: str, content: Any) -> Distribution:
     if not isinstance(content, dict) or len(content) != 1:
-        raise ValueError(f"{what} needs one distribution, KIND: [...], of the kinds {', '.join(_KINDS)}.")
+        raise ValueError(f"{what} needs one distribution, KIND: [...]; KIND is one of: {', '.join(_KINDS)}.")
     ((kind, values),) = content.items()
     if kind not in _KINDS:
         raise ValueError(f"{what}: the kind {kind!r} is unknown; choose one of: {', '.join(_KINDS)}.")
@@ -180,9 +182,9 @@ def _range(what: str, kind: str, values: list[Any]) -> tuple[Value, Value]:
 
 
 def _value(what: str, value: Any) -> Value:
-    """A number, a string or a truth value; what YAML 1.1 takes for text, such as 1e-5, is a number."""
+    """A number, string or bool; numbers that YAML 1.1 reads as text, such as 1e-5, are converted."""
     if isinstance(value, str) and _EXPONENT.fullmatch(value):
         return float(value)
     if isinstance(value, bool | int | float | str):
         return value
-    raise ValueError(f"{what}: {value!r} is no value of a flag; write a number, text, true or false.")
+    raise ValueError(f"{what}: {value!r} is not a valid flag value; write a number, text, true or false.")

@@ -1,4 +1,4 @@
-"""The results of a sweep: one row a trial, the best first, as CSV and as text."""
+"""The results of a sweep: one row per trial, best first, as CSV and as text."""
 
 import csv
 import dataclasses
@@ -19,15 +19,16 @@ _FIGURES = ("final_return", "standard_error", "seeds_done", "seeds_failed")
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A trial.
+    """The results of a trial.
 
     Attributes:
-      trial: its number.
-      values: what was drawn, by flag.
-      final_return: mean of the final returns over seeds; None where there is none yet.
-      standard_error: of that mean, from the sample's deviation; None for fewer than two seeds.
-      seeds_done: complete runs.
-      seeds_failed: runs that failed.
+      trial: the number of the trial.
+      values: the values drawn, by flag.
+      final_return: mean of the final returns over seeds; None if there is none yet.
+      standard_error: the standard error of that mean, from the sample standard deviation; None for fewer than
+        two seeds.
+      seeds_done: number of complete runs.
+      seeds_failed: number of failed runs.
     """
 
     trial: int
@@ -39,12 +40,12 @@ class Row:
 
 
 def collect(sweep: Sweep) -> list[Row]:
-    """The rows of all trials, the best first, and those without a return last.
+    """The rows of all trials, best first, with those without a return last.
 
-    Trials and seeds of the directory that this session does not ask for are in it, too.
+    Trials and seeds that are in the directory but not part of this session are included.
 
     Raises:
-      ValueError: an outcome cannot be read; one sentence.
+      ValueError: an outcome cannot be read; the message is one sentence.
     """
     found = (re.fullmatch(r"trial_(\d+)", path.name) for path in sweep.directory.glob("trial_*"))
     trials = {*range(1, sweep.trials + 1), *(int(match[1]) for match in found if match)}
@@ -62,7 +63,7 @@ def write(sweep: Sweep, rows: Sequence[Row]) -> None:
 
 
 def as_text(sweep: Sweep, rows: Sequence[Row]) -> str:
-    """The rows as an aligned table, numbers to four digits."""
+    """The rows as an aligned table, with numbers rounded to four significant digits."""
     cells = [[_short(cell) for cell in row] for row in _cells(sweep, rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
@@ -85,7 +86,7 @@ def _row(sweep: Sweep, trial: int) -> Row:
 
 
 def _cells(sweep: Sweep, rows: Sequence[Row]) -> list[list[Any]]:
-    """The table with its head; '' for what is not known."""
+    """The table with its header; '' for unknown values."""
     flags = list(sweep.space.parameters)
     body = [
         [

@@ -1,8 +1,8 @@
-"""From a space to the commands of its trials, each of them checked before anything starts.
+"""Turns a space into the commands of its trials, all of them checked before anything starts.
 
-No database: a trial is a function of the sweep's seed and the trial's number, and a run is a directory that
-knows by itself how to resume. So there is no other bookkeeping, sweeps are extended by
-asking for more of them, and samplers that come with a store, such as Optuna, would bring it for nothing.
+There is no database: a trial is a function of the sweep's seed and the trial's number, and a run directory
+contains everything needed to resume. So there is no other bookkeeping, a sweep is extended by asking for more
+trials or seeds, and the store that samplers such as Optuna come with would be of no use.
 """
 
 import dataclasses
@@ -29,10 +29,10 @@ class Run:
 
     Attributes:
       trial: number of the trial, from 1.
-      seed: from 1.
-      command: what is run.
+      seed: the seed, from 1.
+      command: the command that trains.
       logdir: the run directory.
-      total_frames: environment frames after which it is complete.
+      total_frames: environment frames after which the run is complete.
     """
 
     trial: int
@@ -43,28 +43,28 @@ class Run:
 
     @property
     def log(self) -> Path:
-        """The file of the command's output."""
+        """The file for the command's output."""
         return self.logdir.with_name(f"{self.logdir.name}.log")
 
     @property
     def outcome(self) -> Path:
-        """The file that says how the run ended; there is none before that."""
+        """The file that records how the run ended; it does not exist before that."""
         return self.logdir.with_name(f"{self.logdir.name}.json")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """What a command line asks for.
+    """A sweep, as requested on a command line.
 
     Attributes:
       space: where the trials are drawn from.
-      sweep_seed: of the sampling.
-      directory: of the sweep.
-      trials: how many.
-      identity: what must not change in this directory, as JSON can hold it.
-      preset: what the launcher adds to the runs of a space without a flagfile; None if it adds nothing.
-      flagfiles: every flagfile that a run reads, the preset included.
-      runs: in the order they are started in.
+      sweep_seed: the seed for sampling.
+      directory: the directory of the sweep.
+      trials: the number of trials.
+      identity: the settings that must not change in this directory, as JSON values.
+      preset: the preset that the launcher adds to runs of a space without a flagfile; None if it adds none.
+      flagfiles: every flagfile that a run reads, including the preset.
+      runs: the runs, in the order in which they start.
     """
 
     space: Space
@@ -77,25 +77,25 @@ class Sweep:
     runs: list[Run]
 
     def values(self, trial: int) -> dict[str, Value]:
-        """What was drawn for a trial, by flag."""
+        """The values drawn for a trial, by flag."""
         return self.space.sample(self.sweep_seed, trial)
 
 
 def make_sweep(
     space: Space, directory: Path, trials: int, seeds: int, sweep_seed: int, arguments: Sequence[str] = ()
 ) -> Sweep:
-    """The runs of a sweep.
+    """Makes the runs of a sweep.
 
     Args:
       space: where the trials are drawn from.
-      directory: of the sweep, which need not exist.
-      trials: how many.
-      seeds: runs of each trial.
-      sweep_seed: of the sampling.
-      arguments: flags of local_main for every run, `--name=value`; they win over those of the space file.
+      directory: the directory of the sweep, which need not exist.
+      trials: the number of trials.
+      seeds: the number of runs per trial.
+      sweep_seed: the seed for sampling.
+      arguments: flags of local_main for every run, as `--name=value`; they override those in the space file.
 
     Raises:
-      UsageError: a flag that does not exist or a value that is not valid, in any of the trials.
+      UsageError: a flag does not exist or a value is not valid, in any of the trials.
     """
     _check_arguments(arguments, space)
     fixed = [
@@ -105,7 +105,7 @@ def make_sweep(
         *_as_flags(space.flags),
         *arguments,
     ]
-    # Chosen once, so that trials differ in nothing but what is drawn.
+    # Chosen once, so that trials differ only in the values drawn.
     _, preset = complete_arguments(fixed)
     if preset:
         fixed = [f"--flagfile={preset}", *fixed]
@@ -142,7 +142,7 @@ def _runs(trial: int, seeds: int, flags: Sequence[str], directory: Path, total_f
 
 
 def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
-    """A run's flags as the launcher reads them; refused (UsageError) where the launcher would refuse them."""
+    """A run's flags as the launcher reads them; raises UsageError if the launcher would refuse them."""
     args, _ = complete_arguments([*flags, f"--logdir={directory}"])
     line = parse_local([_PROGRAM, *args], "")
     make_plan(line, "unix:/checked")
@@ -150,7 +150,7 @@ def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
 
 
 def _flagfiles(flags: Sequence[str]) -> list[Path]:
-    """What `--flagfile` names, each file once."""
+    """The files that `--flagfile` names, each once."""
     named = (flag.partition("=") for flag in flags)
     return list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
 
@@ -160,14 +160,14 @@ def _check_arguments(arguments: Sequence[str], space: Space) -> None:
         name = argument.lstrip("-").partition("=")[0]
         names = {name, name.removeprefix("no")}
         if names & set(space.parameters):
-            raise UsageError(f"{argument} is drawn from {space.path} as well; take it out of one of them.")
+            raise UsageError(f"{argument} is also drawn in {space.path}; remove it from one of them.")
         if names & {"seed", "server_address"}:
-            hint = "--seeds=K gives the seeds 1 to K" if name == "seed" else "each run has one of its own"
-            raise UsageError(f"{argument} is not for a sweep: {hint}.")
+            hint = "--seeds=K gives the seeds 1 to K" if name == "seed" else "each run has its own"
+            raise UsageError(f"{argument} cannot be set in a sweep: {hint}.")
 
 
 def _fixed_settings(line: CommandLine, leave_out: set[str]) -> dict[str, Any]:
-    """Environment, agent, and every flag that was given, by a flagfile too."""
+    """The environment, the agent, and every flag that was given, including those in flagfiles."""
     classes = [LocalConfig, LearnerConfig, ActorConfig, line.environment_class]
     names = option_names(*classes, *([line.agent_class] if line.agent_class else [])) - leave_out
     values = line.flag_values
@@ -177,7 +177,7 @@ def _fixed_settings(line: CommandLine, leave_out: set[str]) -> dict[str, Any]:
 
 
 def _as_flags(values: dict[str, Value]) -> list[str]:
-    """As `--name=value`; truth values as YAML and absl write them."""
+    """The values as `--name=value`, with bools as YAML and absl write them."""
     return [
         f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
         for name, value in values.items()

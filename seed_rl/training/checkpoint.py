@@ -1,7 +1,7 @@
 """Checkpoints: written under a temporary name, then renamed; the last, the best and periodic ones are kept.
 
-The best is the one with the highest mean return; a record beside it says what that was. `runs.layout` has the
-names of all files.
+The best is the one with the highest mean return; a record beside it contains that return. `runs.layout`
+defines the names of all files.
 """
 
 import contextlib
@@ -20,28 +20,28 @@ from seed_rl.files import write_atomically
 from seed_rl.runs.layout import CHECKPOINT_INDEX, CHECKPOINT_NAME, CheckpointDirectory, RunDirectory
 from seed_rl.training.trainer import Trainer
 
-# What a full disk, and other trouble with the file system, is raised as.
+# What a full disk and other file system problems are raised as.
 WRITE_ERRORS = (OSError, tf.errors.OpError)
 
 
 class Json(tf.train.experimental.PythonState):
-    """A JSON value in a checkpoint. `value` is written when a checkpoint is, and read when it is restored."""
+    """A JSON value in a checkpoint. `value` is saved with the checkpoint, and set when it is restored."""
 
     def __init__(self, value: Any):
         super().__init__()
         self.value = value
 
     def serialize(self) -> str:
-        """To a string tensor."""
+        """Returns the string that TensorFlow saves."""
         return json.dumps(self.value)
 
     def deserialize(self, string_value: Any) -> None:
-        """From a string tensor."""
+        """Sets the value from the string that TensorFlow saved."""
         self.value = json.loads(string_value)
 
 
 class Progress(tf.Module):
-    """What a resumed run starts from, besides algorithm and optimizers: counters and recent episodes."""
+    """What a resumed run needs besides the algorithm and optimizers: counters and recent episodes."""
 
     def __init__(self) -> None:
         super().__init__(name="progress")
@@ -56,28 +56,28 @@ class Checkpointer:
     """Saves and restores algorithm, optimizers and progress. TensorFlow's manager rotates the files.
 
     Attributes:
-      progress: to be filled before `save`; filled by `restore`.
+      progress: must be set before `save`; `restore` sets it.
       skipped: checkpoints that `restore` could not read, newest first.
     """
 
     def __init__(
         self, logdir: str, algorithm: Algorithm, trainer: Trainer, keep: int, keep_every_hours: float
     ):
-        """Prepares; touches no file.
+        """Prepares without touching any file.
 
         Args:
           logdir: directory of the run.
           algorithm: all of its variables are saved.
           trainer: its optimizers and iteration are saved.
-          keep: how many of the last checkpoints stay.
-          keep_every_hours: one more per this many hours stays for good.
+          keep: how many of the last checkpoints are kept.
+          keep_every_hours: one more per this many hours is kept for good.
         """
         self.progress = Progress()
         self.skipped: list[str] = []
         self._algorithm, self._trainer = algorithm, trainer
         self._run = RunDirectory(Path(logdir))
         self._keep, self._keep_every_hours = keep, keep_every_hours
-        # Files of earlier versions have these names.
+        # Checkpoints of earlier versions use these names.
         optimizers = {
             "optimizer" if name == LOSS else f"optimizer_{name}": optimizer
             for name, optimizer in trainer.optimizers.items()
@@ -89,14 +89,15 @@ class Checkpointer:
 
     @property
     def experience_path(self) -> str:
-        """The file beside the checkpoints for what replay holds; there is one, of the last checkpoint."""
+        """The file beside the checkpoints with the contents of replay, for the last checkpoint only."""
         return str(self._run.replay)
 
     def restore(self) -> str | None:
-        """Goes on from the run's last checkpoint that can be read; returns its path, None if there is none.
+        """Restores the run's last readable checkpoint; returns its path, or None if there is none.
 
         Raises:
-          ValueError: it is of another network or optimizer, or there are checkpoints and none can be read.
+          ValueError: it belongs to another network or optimizer, or there are checkpoints but none is
+            readable.
         """
         path, self.skipped = _newest_readable(self._run.checkpoints)
         if path is not None:
@@ -104,14 +105,14 @@ class Checkpointer:
             self._trainer.restored()
         return path
 
-    def initialise_from(self, checkpoint: str) -> None:
-        """Takes the algorithm's variables, and nothing else, from a checkpoint of another run.
+    def initialize_from(self, checkpoint: str) -> None:
+        """Loads the algorithm's variables, and nothing else, from a checkpoint of another run.
 
         Args:
           checkpoint: a path prefix, a directory of checkpoints or a run directory.
 
         Raises:
-          ValueError: there is none, or it is of another network.
+          ValueError: there is none, or it belongs to another network.
         """
         path: str | None = checkpoint
         if os.path.isdir(checkpoint):
@@ -127,7 +128,7 @@ class Checkpointer:
         """Writes a checkpoint and returns its path. If that fails, nothing incomplete is left.
 
         Raises:
-          WRITE_ERRORS: it cannot be written completely.
+          WRITE_ERRORS: the checkpoint cannot be written completely.
         """
         directory = self._run.checkpoints
         with _complete_or_removed(directory, self._trainer.updates):
@@ -136,15 +137,15 @@ class Checkpointer:
             return self._manager.save(checkpoint_number=self._trainer.updates)
 
     def save_if_best(self, mean_return: float) -> bool:
-        """Writes a checkpoint in place of the best one so far, if the mean return is higher than its.
+        """Writes a checkpoint as the best one, if its mean return is higher than that of the best so far.
 
         A mean return that is not finite is never the best.
 
         Returns:
-          Whether it was.
+          Whether it was written.
 
         Raises:
-          WRITE_ERRORS: it cannot be written completely; the best one so far stays.
+          WRITE_ERRORS: the checkpoint cannot be written completely; the best one so far stays.
         """
         best, directory = read_best(self._run.path), self._run.best_checkpoints
         if not math.isfinite(mean_return) or (best is not None and mean_return <= best["mean_return"]):
@@ -172,10 +173,10 @@ class Checkpointer:
 
 
 def newest_checkpoint(logdir: str | Path) -> str | None:
-    """The path of a run's last checkpoint that can be read; None if it has none.
+    """The path of a run's last readable checkpoint; None if it has none.
 
     Raises:
-      ValueError: there are checkpoints, and none can be read.
+      ValueError: there are checkpoints, but none is readable.
     """
     return _newest_readable(RunDirectory(Path(logdir)).checkpoints)[0]
 
@@ -183,7 +184,7 @@ def newest_checkpoint(logdir: str | Path) -> str | None:
 def best_checkpoint(logdir: str | Path) -> str | None:
     """The path of a run's best checkpoint; None if it has none.
 
-    One whose mean return was recorded as not finite is not the best of anything.
+    A checkpoint whose recorded mean return is not finite does not count.
     """
     run = RunDirectory(Path(logdir))
     if os.path.exists(run.best_record) and read_best(logdir) is None:
@@ -192,7 +193,7 @@ def best_checkpoint(logdir: str | Path) -> str | None:
 
 
 def read_best(logdir: str | Path) -> dict[str, Any] | None:
-    """What a run's best checkpoint reached: `mean_return`, `updates`, `env_frames`.
+    """The record of a run's best checkpoint: `mean_return`, `updates`, `env_frames`.
 
     None if there is none, or its record cannot be read or has a mean return that is not finite.
     """
@@ -204,17 +205,17 @@ def read_best(logdir: str | Path) -> dict[str, Any] | None:
 
 
 def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
-    """Reads the algorithm's variables, and nothing else of a run, from a checkpoint.
+    """Restores the algorithm's variables, and nothing else, from a checkpoint.
 
     Args:
       algorithm: its variables are overwritten.
       path: prefix of the checkpoint's files.
 
     Returns:
-      How far the run was.
+      The run's progress at that checkpoint.
 
     Raises:
-      ValueError: the checkpoint is of another network.
+      ValueError: the checkpoint belongs to another network.
     """
     progress = Progress()
     of_agent = tf.train.Checkpoint(agent=algorithm)
@@ -225,7 +226,7 @@ def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
 
 @contextlib.contextmanager
 def _complete_or_removed(directory: CheckpointDirectory, updates: int) -> Iterator[None]:
-    """Around the writing of a checkpoint: an incomplete one would be newer than the last that can be read."""
+    """Removes a checkpoint that is left incomplete: it would be newer than the last readable one."""
     try:
         yield
     except WRITE_ERRORS:
@@ -239,7 +240,7 @@ def _complete_or_removed(directory: CheckpointDirectory, updates: int) -> Iterat
 
 
 def _newest_readable(directory: CheckpointDirectory) -> tuple[str | None, list[str]]:
-    """The newest checkpoint that is whole, and the newer ones that are not."""
+    """The newest complete checkpoint, and any newer ones that are incomplete."""
     skipped: list[str] = []
     for path in map(str, directory.prefixes()):
         if _is_whole(path):
@@ -248,7 +249,7 @@ def _newest_readable(directory: CheckpointDirectory) -> tuple[str | None, list[s
     if skipped:
         raise ValueError(
             f"None of the {len(skipped)} checkpoints in {directory.path} can be read; move them away to "
-            "start again."
+            "start from scratch."
         )
     return None, []
 
@@ -259,7 +260,7 @@ def _is_whole(path: str) -> bool:
         reader = tf.train.load_checkpoint(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):  # As TensorFlow maps its errors.
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):  # TensorFlow maps its errors to these.
         return False
     return True
 
@@ -268,10 +269,10 @@ def _read(path: str, restore: Callable[[], Any]) -> None:
     try:
         restore()
     except (ValueError, AssertionError, tf.errors.OpError) as error:
-        # Else TensorFlow names each value that it did not restore, at the exit and so after our sentence.
+        # Otherwise TensorFlow lists all values that it did not restore at exit, and so after our message.
         tf.get_logger().setLevel("ERROR")
         reason = str(error).strip().splitlines()[0][:200]
         raise ValueError(
-            f"The checkpoint {path} is of another network or optimizer; use the flags that it was trained "
-            f"with, or another --logdir ({reason})."
+            f"The checkpoint {path} belongs to another network or optimizer; use the flags that it was "
+            f"trained with, or another --logdir ({reason})."
         ) from error

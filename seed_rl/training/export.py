@@ -14,7 +14,7 @@ class ExportedPolicy(tf.Module):
     """The functions of the SavedModel.
 
     * `initial_state(batch_size)`: int32 scalar -> recurrent state, nest of `[B, ...]`;
-    * `act(prev_action, env, state, env_ids)` -> (`AgentOutput`, next state), as `Policy.act`.
+    * `act(prev_action, env, state, env_ids)` -> (`AgentOutput`, next state), like `Policy.act`.
     """
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec):
@@ -38,12 +38,12 @@ class ExportedPolicy(tf.Module):
 
 
 def export_policy(policy: Policy, spec: EnvironmentSpec, directory: str) -> None:
-    """Writes the SavedModel under a temporary name, then puts it in place of an earlier one.
+    """Writes the SavedModel under a temporary name, then replaces any earlier one with it.
 
     Args:
-      policy: what is exported.
-      spec: of its environments.
-      directory: of the SavedModel.
+      policy: the policy to export.
+      spec: spec of its environments.
+      directory: directory of the SavedModel.
     """
     temporary, old = f"{directory}.tmp", f"{directory}.old"
     for leftover in (temporary, old):

@@ -1,4 +1,4 @@
-"""Outputs beside training may fail: that is reported once, and training continues. Imports no TensorFlow."""
+"""Outputs beside training may fail: this is reported once, and training continues. Imports no TensorFlow."""
 
 import queue
 import threading
@@ -11,7 +11,7 @@ ResultT = TypeVar("ResultT")
 
 
 class UnsavedError(Exception):
-    """A run ended and could not write its last checkpoint or its policy; its text is for people."""
+    """A run ended but could not write its last checkpoint or its policy; the message is for the user."""
 
 
 class _TooSlowError(Exception):
@@ -19,10 +19,10 @@ class _TooSlowError(Exception):
 
 
 class Guard:
-    """Calls the outputs of a run. Trouble with one is a warning, once for each, and never an exception."""
+    """Calls the outputs of a run. A failure causes one warning per output, and never an exception."""
 
     def __init__(self, say: Callable[[str], object] = warn):
-        """Starts with every output in good order.
+        """Starts with every output assumed to work.
 
         Args:
           say: shows a warning.
@@ -34,14 +34,14 @@ class Guard:
     def call(
         self, output: str, function: Callable[..., ResultT], *args: Any, seconds: float | None = None
     ) -> ResultT | None:
-        """Calls `function(*args)`, and returns what it does; None where it fails.
+        """Calls `function(*args)` and returns its result; None if it fails.
 
         Args:
           output: what is written to, for the warning.
-          function: writes, or closes.
+          function: writes to the output or closes it.
           *args: its arguments.
-          seconds: how long it is waited for; None for as long as it takes. An output that takes longer is
-            lost: it is not called again, since it may still be busy.
+          seconds: how long to wait for it; None for as long as it takes. An output that takes longer is
+            given up: it is not called again, since it may still be busy.
         """
         if output in self._lost:
             return None
@@ -57,15 +57,15 @@ class Guard:
 
 
 def reason(error: BaseException) -> str:
-    """The first line of what an exception says, or its name where it says nothing."""
+    """The first line of an exception's message, or the name of its type if it has none."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].rstrip(".")
 
 
 def _within(seconds: float, function: Callable[..., ResultT], *args: Any) -> ResultT:
-    """Calls a function in a thread that nobody waits for any longer than this.
+    """Calls a function in a thread, and waits for this long at most.
 
     Raises:
-      _TooSlowError: it is not done in time.
+      _TooSlowError: it did not finish in time.
     """
     answers: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 

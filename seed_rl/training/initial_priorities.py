@@ -1,4 +1,4 @@
-"""Priorities of unrolls as they enter replay, from what the policy said when it acted."""
+"""Priorities of unrolls as they enter replay, from the policy's outputs when it acted."""
 
 import numpy as np
 import optree
@@ -16,7 +16,7 @@ class InitialPriorities:
         self._compute = tf.function(algorithm.initial_priority, autograph=False, reduce_retracing=True)
 
     def __call__(self, unrolls: list[Unroll]) -> np.ndarray:
-        """Priorities float32 `[K]` of unrolls."""
+        """Computes the priorities float32 `[K]` of unrolls."""
         steps = [(unroll.env._replace(observation=()), unroll.agent) for unroll in unrolls]
         env, agent = optree.tree_map(lambda *x: tf.constant(np.stack(x, axis=1)), *steps)
         return self._compute(env, agent).numpy()

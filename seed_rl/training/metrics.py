@@ -1,7 +1,7 @@
 """Where figures go: one JSON line per period in the run directory, and TensorBoard scalars.
 
-A mounted bucket (Cloud Storage FUSE) keeps what is written to a file only once the file is closed. So each
-line of metrics opens and closes its file, and TensorBoard's events go to another file every ten minutes.
+A mounted bucket (Cloud Storage FUSE) stores what is written to a file only when the file is closed. So each
+line of metrics opens and closes its file, and TensorBoard's events go to a new file every ten minutes.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ from seed_rl.training.wandb_log import WandbLog
 
 _EVENTS_FILE_SECS = 600.0
 
-# How long TensorBoard's file system and the service of Weights & Biases are waited for, each time.
+# How long to wait, each time, for TensorBoard's file system and the Weights & Biases service.
 _PATIENCE_SECS = 30.0
 
 _EVENTS, _WANDB = "TensorBoard's events", "Weights & Biases"
 
 
 class MetricsWriter:
-    """Appends to a run's metrics, those of a resumed run, too. Trouble with an output is a warning."""
+    """Appends to a run's metrics, also when it resumes. An output that fails causes a warning."""
 
     def __init__(
         self,
@@ -42,9 +42,9 @@ class MetricsWriter:
 
         Args:
           logdir: the run directory.
-          settings: of the run, a nest of dicts; TensorBoard shows them as text and as hyperparameters.
-          wandb_project: where on Weights & Biases the figures go as well; None for nowhere.
-          guard: keeps trouble with an output from ending the run.
+          settings: settings of the run, nested dicts; TensorBoard shows them as text and hyperparameters.
+          wandb_project: Weights & Biases project that the figures go to as well; None for none.
+          guard: keeps a failing output from ending the run.
         """
         self._guard = guard or Guard()
         run = RunDirectory(Path(logdir))
@@ -68,7 +68,7 @@ class MetricsWriter:
             self._guard.call(_WANDB, self._wandb.write, values, seconds=_PATIENCE_SECS)
 
     def close(self) -> None:
-        """Flushes and closes the files; waits for a limited time only."""
+        """Flushes and closes the files; waits only for a limited time."""
         self._guard.call(_EVENTS, self._events.close, seconds=_PATIENCE_SECS)
         if self._wandb is not None:
             self._guard.call(_WANDB, self._wandb.close, seconds=_PATIENCE_SECS)
@@ -76,10 +76,10 @@ class MetricsWriter:
 
 
 class EventsLog:
-    """TensorBoard's events. After a failure the next write opens another file."""
+    """TensorBoard's events. After a failure, the next write opens a new file."""
 
     def __init__(self, directory: str):
-        """Touches no file yet."""
+        """Prepares without touching any file."""
         self._directory = directory
         self._writer: tf.summary.SummaryWriter | None = None
         self._opened_at = 0.0
@@ -94,7 +94,7 @@ class EventsLog:
                     tf.summary.scalar(name, value)
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
-        """Writes and flushes a nest of settings, as text and as hyperparameters."""
+        """Writes and flushes nested settings, as text and as hyperparameters."""
         with self._open(0):
             text = json.dumps(settings, indent=2, sort_keys=True, default=str)
             tf.summary.text("settings", "\n".join(f"    {line}" for line in text.splitlines()))
@@ -121,7 +121,7 @@ class EventsLog:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Names and values of a nest, as TensorBoard's hyperparameters can hold them."""
+    """Flattens nested settings to names and values that TensorBoard's hyperparameters support."""
     for name, value in settings.items():
         path = f"{prefix}/{name}" if prefix else name
         if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""How far a run is: a live bar on a terminal, plain lines in a file."""
+"""Shows a run's progress: a live bar on a terminal, plain lines in a file."""
 
 import datetime
 import functools
@@ -17,7 +17,7 @@ ResultT = TypeVar("ResultT")
 class ProgressDisplay:
     """Shows environment frames, frames/s, time left and the mean return on standard output.
 
-    If that is gone (a closed pipe, a full disk), it says so once on standard error, and shows nothing more.
+    If that fails (a closed pipe, a full disk), it warns once on standard error and shows nothing more.
     """
 
     def __init__(self, total_frames: int, initial_frames: int, guard: Guard | None = None):
@@ -25,8 +25,8 @@ class ProgressDisplay:
 
         Args:
           total_frames: environment frames of the whole run.
-          initial_frames: where it starts, more than 0 when a run is resumed.
-          guard: keeps trouble with standard output from ending the run.
+          initial_frames: where it starts, more than 0 if the run is resumed.
+          guard: keeps a failing standard output from ending the run.
         """
         self._total = total_frames
         self._guard = guard or Guard()
@@ -58,7 +58,7 @@ class ProgressDisplay:
         self._try(functools.partial(print, flush=True) if self._bar is None else self._bar.write, line)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
-        """The last line: what ended, frames, minutes, frames/s and mean return."""
+        """Prints the last line: how the run ended, frames, minutes, frames/s and mean return."""
         self._try(self._finish, figures, ended)
 
     def _finish(self, figures: Mapping[str, Any], ended: str) -> None:

@@ -12,7 +12,7 @@ from seed_rl.types import Sample
 
 
 class UpdateOutput(NamedTuple):
-    """What an update says. priority: float32 `[B]` or None. metrics: scalar tensors by plain name."""
+    """The result of an update. priority: float32 `[B]` or None. metrics: scalar tensors by plain name."""
 
     priority: tf.Tensor | None
     metrics: dict[str, tf.Tensor]
@@ -31,8 +31,8 @@ class Trainer:
         """Prepares an optimizer for each objective of the algorithm.
 
         Args:
-          algorithm: what is trained.
-          config: how.
+          algorithm: the algorithm to train.
+          config: settings of the optimizer, schedule and clipping.
         """
         self.optimizers: dict[str, keras.optimizers.Optimizer] = {}
         self._objectives = dict(algorithm.objectives)
@@ -49,19 +49,19 @@ class Trainer:
 
         Args:
           sample: tensors `[S, B, ...]`.
-          progress: share of the run that is over, 0 to 1, for the schedule.
+          progress: fraction of the run that is complete, 0 to 1, for the schedule.
         """
         output = self._update(sample, tf.constant(self.learning_rate(progress), tf.float32))
         self.updates += 1
         return output
 
     def learning_rate(self, progress: float) -> float:
-        """The learning rate at this share of the run."""
+        """The learning rate at this fraction of the run."""
         left = 1.0 - min(max(progress, 0.0), 1.0)
         return self._config.learning_rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
 
     def restored(self) -> None:
-        """To be called after a checkpoint was read into the variables."""
+        """Must be called after a checkpoint has been restored into the variables."""
         self.updates = int(self.iteration.numpy())
 
     @tf.function(autograph=False)
@@ -80,7 +80,7 @@ class Trainer:
         return UpdateOutput(output.priority, metrics)
 
     def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
-        """Changes the variables of an objective; returns the norm of its gradients before clipping."""
+        """Updates the variables of an objective; returns the norm of its gradients before clipping."""
         optimizer, objective = self.optimizers[name], self._objectives[name]
         norm = tf.linalg.global_norm(gradients)
         if self._config.clip_norm:
@@ -111,5 +111,5 @@ def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:
             config.learning_rate, beta_1=config.adam_beta_1, epsilon=config.adam_epsilon
         )
     return keras.optimizers.RMSprop(
-        config.learning_rate, rho=config.rmsprop_decay, epsilon=config.adam_epsilon
+        config.learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
     )

@@ -1,4 +1,4 @@
-"""The figures of a run on Weights & Biases (extra [wandb])."""
+"""Logs the figures of a run to Weights & Biases (extra [wandb])."""
 
 import contextlib
 import hashlib
@@ -10,15 +10,15 @@ import psutil
 
 
 class WandbLog:
-    """A run there for each run directory; a resumed run continues in the same one."""
+    """One Weights & Biases run per run directory; a resumed run continues the same one."""
 
     def __init__(self, project: str, logdir: str, settings: Mapping[str, Any]):
-        """Starts or resumes. Without a network, set WANDB_MODE=offline; `wandb sync` sends it later.
+        """Starts or resumes. Without a network, set WANDB_MODE=offline; `wandb sync` uploads the run later.
 
         Args:
-          project: its name there.
-          logdir: the run directory, which gives the run its name; wandb keeps its files there, too.
-          settings: of the run, a nest of dicts.
+          project: name of the Weights & Biases project.
+          logdir: the run directory, which the run is named after; wandb keeps its files there, too.
+          settings: settings of the run, nested dicts.
         """
         import wandb
 
@@ -36,18 +36,18 @@ class WandbLog:
         self._service = [process for process in _children() if process not in before]
 
     def write(self, figures: Mapping[str, Any]) -> None:
-        """The figures of a period; environment frames are the curves' axis."""
+        """Logs the figures of a period; environment frames are the curves' x-axis."""
         self._run.log({k: v for k, v in figures.items() if v is not None}, step=figures["env_frames"])
 
     def close(self) -> None:
-        """Sends what is left."""
+        """Sends the remaining figures."""
         self._run.finish()
         self._has_finished = True
 
     def end_service(self) -> None:
-        """Ends the processes that send the figures, if they have not ended by themselves.
+        """Ends the processes that send the figures, if they have not exited on their own.
 
-        Otherwise the package waits without a limit, when Python exits, for a service that does not answer.
+        Otherwise, when Python exits, the package waits indefinitely for a service that does not respond.
         What has not been sent is in the run directory, where `wandb sync` finds it.
         """
         import wandb

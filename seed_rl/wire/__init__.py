@@ -1,1 +1,1 @@
-"""The wire between actors and learner: protocol, codec, client."""
+"""Communication between actors and learner: protocol, codec, client."""

@@ -1,6 +1,6 @@
 """The actor's end of the wire: a connection, and one stream of steps and actions per environment group.
 
-On one event loop: a thread that waits for each stream would cost about as much as all the rest of an actor.
+All run on one event loop: one waiting thread per stream would cost about as much as the rest of an actor.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import (
     PROTOCOL_VERSION,
     SERVICE,
-    EnvironmentIdentity,
+    EnvironmentDescription,
     channel_options,
     differences,
 )
@@ -26,7 +26,7 @@ from seed_rl.wire.security import Security
 
 _PROBE_SECS = 5.0
 
-# A learner answers a hello at once, or after its patience with the one who had these environments before.
+# A learner answers a hello at once, or after giving the previous holder of these environments time to leave.
 HELLO_SECS = 30.0
 
 _REFUSALS = {
@@ -40,11 +40,11 @@ _REFUSALS = {
 
 
 class RefusedError(Exception):
-    """The learner refuses this actor; the message is its sentence. Coming back unchanged is no use."""
+    """The learner refuses this actor; the message is the learner's. Retrying without a change is useless."""
 
 
 class TaskTakenError(RefusedError):
-    """Another actor has these environments."""
+    """Another actor holds these environments."""
 
 
 class LearnerGoneError(Exception):
@@ -52,11 +52,11 @@ class LearnerGoneError(Exception):
 
 
 class NoFreeTaskError(LearnerGoneError):
-    """Other actors have all environments; one of them may leave."""
+    """Other actors hold all environments; one of them may leave."""
 
 
 def _translate(code: grpc.StatusCode, details: str | None) -> Exception:
-    """The status of a call that has failed, as one of those above."""
+    """The exception above that matches the status of a failed call."""
     if code == grpc.StatusCode.ALREADY_EXISTS:
         return TaskTakenError(details)
     if code in _REFUSALS:
@@ -65,18 +65,18 @@ def _translate(code: grpc.StatusCode, details: str | None) -> Exception:
 
 
 class Stream:
-    """One Act stream. At most one step is unanswered. Belongs to the event loop that opened it."""
+    """One Act stream. At most one step may be unanswered. Belongs to the event loop that opened it."""
 
     def __init__(self, call: Any, codec: ActionCodec, num_envs: int):
-        """Takes over a call of `num_envs` environments whose actions `codec` reads."""
+        """Takes ownership of a call for `num_envs` environments, whose actions `codec` decodes."""
         self._call, self._codec = call, codec
         self._frame = actions_frame(num_envs * codec.action_bytes)
 
     async def introduce(self, hello: pb.Hello, timeout_secs: float) -> None:
-        """Sends a hello and waits until the learner has accepted or refused it, which `receive` says.
+        """Sends a hello and waits until the learner has accepted or refused it; `receive` reports which.
 
-        Without the wait, a step could be on its way when the refusal comes, and gRPC would forget that one
-        over the step that it could not send. A stream that fails here is closed.
+        Without the wait, a step could be on its way when the refusal arrives, and gRPC would lose the refusal
+        because of the step that it could not send. A stream that fails here is closed.
 
         Raises:
           LearnerGoneError: no answer in time.
@@ -94,7 +94,7 @@ class Stream:
         await self._call.initial_metadata()
 
     async def send(self, message: bytes) -> None:
-        """Sends an ActRequest. Does not fail: whatever is wrong with the stream, `receive` says."""
+        """Sends an ActRequest. Never fails: `receive` reports whatever is wrong with the stream."""
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError):
             await self._call.write(message)
 
@@ -116,7 +116,7 @@ class Stream:
         return self._codec.decode(pb.ActResponse.FromString(data).actions if actions is None else actions)
 
     async def _check_end(self) -> None:
-        """Raises the reason if the stream has ended before its time."""
+        """Raises the reason if the stream has ended before training has."""
         code = await self._call.code()
         if code != grpc.StatusCode.OK:
             raise _translate(code, await self._call.details())
@@ -132,7 +132,7 @@ class Connection:
     def __init__(self, address: str, security: Security = Security()):  # noqa: B008 (immutable)
         """Prepares a connection to `address` (unix:PATH or HOST:PORT); nothing is sent yet."""
         options = [
-            *channel_options(-1),  # The learner is the one that refuses what is too large.
+            *channel_options(-1),  # The learner enforces the size limit.
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
@@ -140,23 +140,23 @@ class Connection:
         self._channel = security.channel(address, options)
         self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)
-        self._act = self._channel.stream_stream(f"/{SERVICE}/Act")  # Of bytes: see wire.frames.
+        self._act = self._channel.stream_stream(f"/{SERVICE}/Act")  # Its messages are bytes: see wire.frames.
 
-    async def lease_task(self, run_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
+    async def lease_task(self, actor_id: int, num_envs: int, task: int, timeout_secs: float) -> pb.TaskLease:
         """Waits for the learner, and asks it for a task that no other actor has.
 
         Args:
-          run_id: of this process.
+          actor_id: of this process.
           num_envs: environments of this actor.
-          task: what it had before; -1: none.
+          task: the task that it had before; -1: none.
           timeout_secs: longest wait for an answer.
 
         Raises:
-          NoFreeTaskError: there is none now.
-          RefusedError: there will be none for an actor of this size, or the token is wrong.
+          NoFreeTaskError: there is no task now.
+          RefusedError: there will be no task for an actor of this size, or the token is wrong.
           LearnerGoneError: no answer in time.
         """
-        request = pb.LeaseRequest(run_id=run_id, num_envs=num_envs, task=task)
+        request = pb.LeaseRequest(run_id=actor_id, num_envs=num_envs, task=task)
         try:
             return await self._call(self._stub.LeaseTask, request, timeout_secs)
         except grpc.RpcError as error:
@@ -164,11 +164,11 @@ class Connection:
                 raise NoFreeTaskError(error.details()) from None
             raise _translate(error.code(), error.details()) from None
 
-    async def check(self, identity: EnvironmentIdentity, timeout_secs: float) -> pb.Description:
+    async def check(self, environment: EnvironmentDescription, timeout_secs: float) -> pb.Description:
         """Waits for the learner to answer Describe, and compares its environments with ours.
 
         Raises:
-          RefusedError: protocol version, environment, settings or specs differ; the sentence says which.
+          RefusedError: protocol version, environment, settings or specs differ; the message says which.
           LearnerGoneError: no answer in time.
         """
         try:
@@ -180,27 +180,32 @@ class Connection:
                 f"The learner speaks protocol version {description.protocol_version} and this actor version "
                 f"{PROTOCOL_VERSION}: install the same seed_rl on both."
             )
-        found = differences(make_hello(identity), description)
+        found = differences(make_hello(environment), description)
         if found:
             raise RefusedError(
-                f"This actor does not fit the learner ({'; '.join(found)}): start both with the same flags."
+                f"This actor does not match the learner ({'; '.join(found)}): start both with the same flags."
             )
         return description
 
     async def open(
-        self, identity: EnvironmentIdentity, hello: pb.Hello, timeout_secs: float = HELLO_SECS
+        self, environment: EnvironmentDescription, hello: pb.Hello, timeout_secs: float = HELLO_SECS
     ) -> Stream:
         """Opens the stream of one environment group, and introduces the group.
 
         Raises:
           LearnerGoneError: no answer in time.
         """
-        stream = Stream(self._act(metadata=self._metadata), ActionCodec(identity.spec.action), hello.num_envs)
+        stream = Stream(
+            self._act(metadata=self._metadata), ActionCodec(environment.spec.action), hello.num_envs
+        )
         await stream.introduce(hello, timeout_secs)
         return stream
 
     async def open_all(
-        self, identity: EnvironmentIdentity, hellos: Iterable[pb.Hello], timeout_secs: float = HELLO_SECS
+        self,
+        environment: EnvironmentDescription,
+        hellos: Iterable[pb.Hello],
+        timeout_secs: float = HELLO_SECS,
     ) -> list[Stream]:
         """Opens the streams of an actor's groups: all of them or, if one fails, none.
 
@@ -210,7 +215,7 @@ class Connection:
         streams: list[Stream] = []
         try:
             for hello in hellos:
-                streams.append(await self.open(identity, hello, timeout_secs))
+                streams.append(await self.open(environment, hello, timeout_secs))
         except BaseException:
             for stream in streams:
                 stream.close()
@@ -228,12 +233,12 @@ class Connection:
         except grpc.RpcError as error:
             if error.code() != grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
-        # A client that does not wait is told what went wrong: a certificate, or nobody there.
+        # Without waiting, gRPC reports what is wrong: the certificate, or that nothing listens there.
         return await method(request, timeout=_PROBE_SECS, metadata=self._metadata)
 
 
-def make_hello(identity: EnvironmentIdentity, **fields: Any) -> pb.Hello:
-    """A Hello of these environments; `fields`: run_id, task, first_env, num_envs."""
+def make_hello(environment: EnvironmentDescription, **fields: Any) -> pb.Hello:
+    """A Hello for these environments; `fields`: run_id, task, first_env, num_envs."""
     message = pb.Hello(protocol_version=PROTOCOL_VERSION, **fields)
-    identity.describe_into(message)
+    environment.describe_into(message)
     return message

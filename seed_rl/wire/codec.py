@@ -1,7 +1,7 @@
-"""Turns steps of environments and actions into the raw bytes of the wire and back.
+"""Converts environment steps and actions to the raw bytes of the wire, and back.
 
 A step travels as one packed record per environment (protos/inference.proto, message Step). A NumPy
-structured dtype describes that record, so messages of many actors are joined into a batch by joining bytes.
+structured dtype describes that record, so messages from many actors become a batch by joining their bytes.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _HEADER = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
-_HEADER_FORMAT = "<fBB"  # The same for `struct`.
+_HEADER_FORMAT = "<fBB"  # The same layout for `struct`.
 
 
 class StepCodec:
@@ -34,7 +34,7 @@ class StepCodec:
         self.record = np.dtype(_HEADER + fields)
         self.record_bytes = self.record.itemsize
         rest = self.record_bytes - struct.calcsize(_HEADER_FORMAT)
-        # By itself: for the few environments of a message Python is several times faster than NumPy.
+        # Read separately: for the few environments of a message, Python is several times faster than NumPy.
         self._header = struct.Struct(f"{_HEADER_FORMAT}{rest}x")
         self._fields = [name for name, *_ in fields]
         self._float_fields = [f for f in self._fields if self.record[f].base.kind == "f"]
@@ -52,7 +52,7 @@ class StepCodec:
         return records.tobytes()
 
     def decode(self, data: bytes | memoryview | np.ndarray) -> EnvOutput:
-        """The inverse of `encode`. The arrays are strided views of `data`, uint8; nothing is copied."""
+        """The inverse of `encode`. The arrays are strided views of `data` (uint8); nothing is copied."""
         return self.views(np.frombuffer(data, self.record))
 
     def views(self, records: np.ndarray) -> EnvOutput:
@@ -61,10 +61,10 @@ class StepCodec:
         return EnvOutput(records["reward"], records["done"], records["truncated"], observation)
 
     def check_size(self, data: bytes | memoryview, num_envs: int) -> None:
-        """Refuses a step with a wrong number of bytes.
+        """Refuses a step with the wrong number of bytes.
 
         Raises:
-          ValueError: one sentence.
+          ValueError: the number of bytes is wrong; one sentence.
         """
         if len(data) != num_envs * self.record_bytes:
             raise ValueError(
@@ -73,7 +73,7 @@ class StepCodec:
             )
 
     def are_valid(self, records: np.ndarray) -> bool:
-        """Whether `check` would let N records (of dtype `record`) pass; fast for many of them."""
+        """Whether `check` would accept N records (of dtype `record`); fast for many of them."""
         ends = records.view(self._ends)["ends"]
         return bool(
             ((ends <= 1) | (ends == 256)).all()
@@ -85,8 +85,8 @@ class StepCodec:
         """Refuses a step that must not reach the learner.
 
         Raises:
-          ValueError: one sentence; the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are
-            both 1, or a reward or an observation is not finite.
+          ValueError: the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are both 1, or a
+            reward or an observation is not finite; one sentence.
         """
         self.check_size(data, num_envs)
         for env, (reward, done, truncated) in enumerate(self._header.iter_unpack(data)):
@@ -104,7 +104,7 @@ class StepCodec:
 
 def _not_finite(what: str, env: int) -> ValueError:
     return ValueError(
-        f"The {what} of environment {env} of the message is NaN or infinite; fix the environment."
+        f"The {what} of environment {env} in the message is NaN or infinite; fix the environment."
     )
 
 
@@ -120,7 +120,7 @@ class ActionCodec:
         self.action_bytes = spec.nbytes
 
     def are_possible(self, actions: np.ndarray) -> bool:
-        """Whether N actions are in the range of an integer spec, or finite: of a network without NaN."""
+        """Whether N actions are in range for an integer spec, or else finite (from a network without NaN)."""
         if self._num_values is None:
             return bool(np.isfinite(actions).all())
         return bool(((actions >= 0) & (actions < self._num_values)).all())

@@ -1,7 +1,7 @@
-"""The two messages of every step as bytes, without protobuf's objects, which would copy their arrays.
+"""The two messages of every step as bytes, without protobuf objects, which would copy their arrays.
 
-What stands before the arrays of such a message depends only on their size, so it is said once for a stream.
-Whoever writes an actor elsewhere may as well use protobuf: the bytes are the same.
+The bytes before the arrays of such a message depend only on the arrays' size, so they are built once per
+stream. An actor in another language can simply use protobuf: the bytes are the same.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ class Frame:
     """Messages of one kind that end with the same number of raw bytes.
 
     Attributes:
-      prefix: what stands before those bytes.
+      prefix: the bytes before them.
     """
 
     def __init__(self, message: Message, num_bytes: int):
-        """Learns the prefix from a message that ends with `num_bytes` raw bytes."""
+        """Takes the prefix from a message that ends with `num_bytes` raw bytes."""
         data = message.SerializeToString()
         self.prefix = data[: len(data) - num_bytes]
         self._size = len(data)
@@ -35,12 +35,12 @@ class Frame:
 
 
 def step_frame(num_bytes: int) -> Frame:
-    """An ActRequest with a step of this many bytes in which no episode ended."""
+    """The frame of an ActRequest with a step of `num_bytes` bytes in which no episode ended."""
     return Frame(pb.ActRequest(step=pb.Step(records=bytes(num_bytes))), num_bytes)
 
 
 def actions_frame(num_bytes: int) -> Frame:
-    """An ActResponse with actions of this many bytes."""
+    """The frame of an ActResponse with actions of `num_bytes` bytes."""
     return Frame(pb.ActResponse(actions=bytes(num_bytes)), num_bytes)
 
 

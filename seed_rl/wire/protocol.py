@@ -1,4 +1,4 @@
-"""What both ends of the wire share: version, channel options, specs as messages, and their comparison."""
+"""Shared by both ends of the wire: version, channel options, specs as messages, and their comparison."""
 
 import dataclasses
 import json
@@ -15,8 +15,8 @@ SERVICE = pb.DESCRIPTOR.services_by_name["Inference"].full_name
 # Room in a message besides the records: field tags, episodes, a hello with its settings.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
-# A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer. Both time-outs are set:
-# gRPC waits for the longer one, and that of pings is a minute by default.
+# A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer. Both time-outs are set,
+# because gRPC waits for the longer one, and the one for pings is a minute by default.
 _KEEPALIVE_OPTIONS = [
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -28,8 +28,8 @@ _KEEPALIVE_OPTIONS = [
 
 
 @dataclasses.dataclass(frozen=True)
-class EnvironmentIdentity:
-    """Which environments one end has: the suite's name, its settings as JSON values, and the specs."""
+class EnvironmentDescription:
+    """The environments of one end: the suite's name, its settings as JSON values, and the specs."""
 
     name: str
     settings: Mapping[str, Any]
@@ -47,7 +47,7 @@ class EnvironmentIdentity:
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:
-    """Options of gRPC that both ends have: keepalive, and the largest message (-1: any size)."""
+    """The gRPC options that both ends use: keepalive, and the largest message (-1: any size)."""
     return [
         *_KEEPALIVE_OPTIONS,
         ("grpc.max_send_message_length", max_bytes),
@@ -56,12 +56,12 @@ def channel_options(max_bytes: int) -> list[tuple[str, int]]:
 
 
 def max_message_bytes(record_bytes: int, num_envs: int) -> int:
-    """Largest ActRequest that `num_envs` environments in one message need."""
+    """Size of the largest ActRequest for `num_envs` environments in one message."""
     return record_bytes * num_envs + _MESSAGE_OVERHEAD_BYTES
 
 
 def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
-    """An ArraySpec as it goes over the wire."""
+    """An ArraySpec as a message."""
     return pb.ArraySpec(
         name=name,
         dtype=spec.dtype,
@@ -73,10 +73,10 @@ def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
 
 
 def differences(mine: Any, theirs: Any) -> list[str]:
-    """What differs between two messages that both describe environments (Description or Hello).
+    """The differences between two messages that both describe environments (Description or Hello).
 
     Returns:
-      Half sentences such as `setting game: "Pong" here, "Breakout" there`; empty if nothing differs.
+      Phrases such as `setting game: "Pong" here, "Breakout" there`; empty if nothing differs.
     """
     found = []
     if mine.environment != theirs.environment:

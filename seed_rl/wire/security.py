@@ -1,4 +1,4 @@
-"""Who may listen and speak over TCP: TLS, a token that both ends share, and when they may be done without."""
+"""Security over TCP: TLS, a token that both ends share, and when a connection may do without them."""
 
 import dataclasses
 import hmac
@@ -15,7 +15,7 @@ import grpc
 
 from seed_rl.options import Options, option
 
-# Environment variables, for schedulers that hand over secrets that way: the token, and PEM texts.
+# Environment variables, for schedulers that pass secrets this way: the token, and PEM texts.
 TOKEN_VARIABLE = "SEED_RL_TOKEN"
 PEM_VARIABLES = {
     "tls_certificate": "SEED_RL_TLS_CERTIFICATE",
@@ -31,45 +31,47 @@ _SHORTEST_TOKEN = 16
 
 @dataclasses.dataclass(frozen=True)
 class SecurityConfig(Options):
-    """Of a connection over TCP; the same flags at both ends.
+    """Settings for connections over TCP; both ends have the same flags.
 
-    What is not given is taken from an environment variable: the name of a PEM file's flag in capitals after
-    SEED_RL_, such as SEED_RL_TLS_KEY, holds the text of the file.
+    Files that are not given are replaced by environment variables. The variable for a PEM file is SEED_RL_
+    and the flag's name in capitals, such as SEED_RL_TLS_KEY, and contains the text of the file.
     """
 
     tls_certificate: str | None = option(
-        None, "PEM file of this end's certificate. The learner needs one; actors where it asks for theirs."
+        None,
+        "PEM file of this end's certificate. The learner needs one; actors need one if the learner asks for "
+        "it.",
     )
     tls_key: str | None = option(None, "PEM file of the private key of --tls_certificate.")
     tls_authority: str | None = option(
         None,
-        "PEM file of the authority that the other end's certificate must come from. Actors need one; with "
-        "one, a learner asks actors for certificates (mutual TLS).",
+        "PEM file of the authority that must have issued the other end's certificate. Actors need one; a "
+        "learner that has one asks actors for certificates (mutual TLS).",
     )
     tls_server_name: str | None = option(
-        None, "Actors: the name in the learner's certificate, where it is not the host of --server_address."
+        None, "Actors: the name in the learner's certificate, if it is not the host of --server_address."
     )
     token_file: str | None = option(
         None,
         f"File of the token that learner and actors share; by default the environment variable "
-        f"{TOKEN_VARIABLE}. Addresses of one machine need none; without one, every user of the machine may "
-        "connect to the loopback device and to unix-abstract:NAME, and to unix:PATH those who may enter its "
-        "directory.",
+        f"{TOKEN_VARIABLE}. Addresses that only this machine can reach need no token. Without one, every "
+        "user of the machine may connect to the loopback device and to unix-abstract:NAME, and every user "
+        "who may enter its directory to unix:PATH.",
     )
     insecure: bool = option(
         False,
-        "Allow an address that other machines can reach without TLS and a token, on a network you trust.",
+        "Allow connections between machines without TLS and a token, on a network you trust.",
     )
 
     def validate(self) -> None:
-        """A certificate and its key go together."""
+        """Checks that a certificate comes with its key."""
         if (self.tls_certificate is None) != (self.tls_key is None):
             raise ValueError("--tls_certificate and --tls_key belong together; give both or neither.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Security:
-    """What is in the files. `key` and `token` are never part of a message to people."""
+    """The contents of the files. `key` and `token` never appear in messages to the user."""
 
     certificate: bytes | None = None
     key: bytes | None = dataclasses.field(default=None, repr=False)
@@ -78,7 +80,7 @@ class Security:
     token: str | None = dataclasses.field(default=None, repr=False)
 
     def server_credentials(self) -> grpc.ServerCredentials | None:
-        """Of a learner; None: without TLS."""
+        """The credentials of a learner; None: without TLS."""
         if self.certificate is None:
             return None
         return grpc.ssl_server_credentials(
@@ -86,7 +88,7 @@ class Security:
         )
 
     def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.aio.Channel:
-        """An actor's channel, on the event loop that runs."""
+        """An actor's channel, on the running event loop."""
         if self.authority is None:
             return grpc.aio.insecure_channel(address, options, grpc.Compression.NoCompression)
         if self.server_name is not None:
@@ -95,15 +97,15 @@ class Security:
         return grpc.aio.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
 
     def metadata(self) -> list[tuple[str, str]]:
-        """What an actor says with each call."""
+        """The metadata that an actor sends with each call."""
         return [] if self.token is None else [(_METADATA_KEY, f"Bearer {self.token}")]
 
 
 def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Security:
-    """Reads the files and the process's environment variables; warns of secrets that others can read.
+    """Reads the files and the process's environment variables; warns about secrets that others can read.
 
     Raises:
-      ValueError: one sentence; a file cannot be read, or does not hold what it should.
+      ValueError: a file cannot be read, or its contents are not valid; one sentence.
     """
     token, source = environment.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     if config.token_file is not None:
@@ -113,8 +115,8 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
         token = token.strip()
         if len(token) < _SHORTEST_TOKEN or not all("!" <= character <= "~" for character in token):
             raise ValueError(
-                f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or signs without "
-                "spaces; make one with: openssl rand -hex 32."
+                f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or symbols "
+                "without spaces; make one with: openssl rand -hex 32."
             )
     if config.tls_key is not None:
         _warn_if_exposed("tls_key", config.tls_key)
@@ -137,7 +139,7 @@ def check_listening(address: str, config: SecurityConfig, security: Security) ->
     if security.authority is not None and security.certificate is None:
         raise ValueError(
             "--tls_authority alone gives a learner no TLS: give --tls_certificate and --tls_key as well, or "
-            f"leave it out ({PEM_VARIABLES['tls_authority']}, too)."
+            f"leave it out (also unset {PEM_VARIABLES['tls_authority']})."
         )
     if not _may_use(address, config, security.certificate, security.token):
         raise ValueError(
@@ -154,9 +156,9 @@ def check_connecting(address: str, config: SecurityConfig, security: Security) -
     """
     if security.certificate is not None and security.authority is None:
         raise ValueError(
-            "--tls_certificate and --tls_key alone give an actor no TLS: give --tls_authority, from which "
-            "the learner's certificate must come, or leave them out "
-            f"({PEM_VARIABLES['tls_certificate']} and {PEM_VARIABLES['tls_key']}, too)."
+            "--tls_certificate and --tls_key alone give an actor no TLS: give --tls_authority, which "
+            "must have issued the learner's certificate, or leave them out "
+            f"(also unset {PEM_VARIABLES['tls_certificate']} and {PEM_VARIABLES['tls_key']})."
         )
     if not _may_use(address, config, security.authority, security.token):
         raise ValueError(
@@ -166,12 +168,12 @@ def check_connecting(address: str, config: SecurityConfig, security: Security) -
 
 
 def _may_use(address: str, config: SecurityConfig, pem: bytes | None, token: str | None) -> bool:
-    """Whether an end that has this for TLS (None: nothing) and this token may use an address."""
+    """Whether an end with this PEM text for TLS (None: no TLS) and this token may use an address."""
     return config.insecure or is_local(address) or (pem is not None and token is not None)
 
 
 def is_local(address: str) -> bool:
-    """Whether only this machine can reach an address of gRPC's: a unix socket or the loopback device."""
+    """Whether only this machine can reach a gRPC address: a unix socket or the loopback device."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
     host = address.removeprefix("dns:///").removeprefix("ipv4:").removeprefix("ipv6:").rpartition(":")[0]
@@ -183,16 +185,16 @@ def is_local(address: str) -> bool:
 
 
 class TokenCheck(grpc.aio.ServerInterceptor):
-    """Lets calls pass that carry the token; the others end with UNAUTHENTICATED."""
+    """Accepts calls that carry the token; others end with UNAUTHENTICATED."""
 
     def __init__(self, token: str):
         self._expected = f"Bearer {token}".encode()
 
     async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Hands a call on to its method, or to one that refuses it."""
+        """Passes a call on to its method, or to one that refuses it."""
         handler = await continuation(handler_call_details)
         said = dict(handler_call_details.invocation_metadata).get(_METADATA_KEY, "")
-        # In constant time: how much of a wrong token is right must not show in how long the answer takes.
+        # In constant time: the response time must not reveal how much of a wrong token is right.
         if handler is None or hmac.compare_digest(str(said).encode(), self._expected):
             return handler
         if handler.request_streaming:
@@ -203,7 +205,7 @@ class TokenCheck(grpc.aio.ServerInterceptor):
 async def _refuse(request: Any, context: Any) -> None:
     await context.abort(
         grpc.StatusCode.UNAUTHENTICATED,
-        f"The learner expects a token that this actor does not give: use the same --token_file or "
+        f"The learner expects a token that this actor does not send: use the same --token_file or "
         f"{TOKEN_VARIABLE} at both ends.",
     )
 
@@ -211,7 +213,7 @@ async def _refuse(request: Any, context: Any) -> None:
 def _check_pem(
     certificate: bytes | None, key: bytes | None, authority: bytes | None, sources: Mapping[str, str]
 ) -> None:
-    """Says what is wrong with certificates; gRPC only would not connect."""
+    """Reports what is wrong with certificates; gRPC would just fail to connect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     if certificate is not None:
         try:
@@ -221,14 +223,14 @@ def _check_pem(
                 context.load_cert_chain(file.name)
         except ssl.SSLError as error:
             raise ValueError(
-                f"{sources['tls_certificate']} is no certificate in PEM form that belongs to "
+                f"{sources['tls_certificate']} is not a PEM certificate that belongs to "
                 f"{sources['tls_key']} ({error.reason})."
             ) from error
     if authority is not None:
         try:
             context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError) as error:
-            raise ValueError(f"{sources['tls_authority']} is no certificate in PEM form.") from error
+            raise ValueError(f"{sources['tls_authority']} is not a PEM certificate.") from error
 
 
 def _read(flag: str, path: str) -> bytes:
@@ -239,10 +241,10 @@ def _read(flag: str, path: str) -> bytes:
 
 
 def _warn_if_exposed(flag: str, path: str) -> None:
-    """Warns of a secret that others can read. It is no error: those that a scheduler mounts often are."""
+    """Warns about a secret that others can read. It is no error: a scheduler's mounted secrets often are."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return  # Reading it says what is wrong.
+        return  # Reading it reports what is wrong.
     if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
-        _log.warning("--%s=%s can be read by other users of this machine; chmod 600 ends that.", flag, path)
+        _log.warning("--%s=%s can be read by other users of this machine; run chmod 600 on it.", flag, path)

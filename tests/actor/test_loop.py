@@ -10,8 +10,7 @@ import time
 import grpc
 import pytest
 
-from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.loop import Actor, Patience
+from seed_rl.actor.loop import Patience
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.serving.batcher import Batcher
@@ -19,12 +18,13 @@ from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentIdentity
+from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription
+from tests.players import Player
 from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 30.0
 ENVIRONMENT = CatchConfig(rows=4, columns=3)
-IDENTITY = EnvironmentIdentity(
+DESCRIPTION = EnvironmentDescription(
     "catch", ENVIRONMENT.to_dict(), environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
 )
 
@@ -36,33 +36,8 @@ def wait_until(condition, what):
         time.sleep(0.01)
 
 
-class Player:
-    """An actor of two environments in two groups, in a thread."""
-
-    def __init__(self, address, patience, connect_timeout_secs=DEADLINE_SECS):
-        self.errors = []
-        self._config = ActorConfig(address, "0", 2, 2, connect_timeout_secs=connect_timeout_secs)
-        self._patience = patience
-        self._thread = threading.Thread(target=self._play, daemon=True)
-        self._thread.start()
-
-    @property
-    def playing(self):
-        return self._thread.is_alive()
-
-    def end(self):
-        self._thread.join(DEADLINE_SECS)
-        assert not self.playing
-        return self.errors
-
-    def _play(self):
-        actor = Actor(self._config, "catch", SUITE, ENVIRONMENT, patience=self._patience)
-        try:
-            actor.run()
-        except Exception as error:
-            self.errors.append(error)
-        finally:
-            actor.close()
+def play(address, patience, connect_timeout_secs=DEADLINE_SECS):
+    return Player(address, ENVIRONMENT, connect_timeout_secs=connect_timeout_secs, patience=patience)
 
 
 class Learner:
@@ -73,7 +48,7 @@ class Learner:
         self.leases = []
         self._batcher = Batcher(4, 0.01)
         self.server = InferenceServer(
-            address, IDENTITY, 2, self._batcher, 2, self.leases.append, limits=Limits(takeover_secs=0.05)
+            address, DESCRIPTION, 2, self._batcher, 2, self.leases.append, limits=Limits(takeover_secs=0.05)
         )
         thread = threading.Thread(target=self._answer, daemon=True)
         thread.start()
@@ -84,8 +59,8 @@ class Learner:
         """A stream of another process that holds the first environment."""
         connection = BlockingConnection(self.address)
         self._stack.callback(connection.close)
-        hello = make_hello(IDENTITY, run_id=1, task=0, first_env=0, num_envs=1)
-        return connection.open(IDENTITY, hello)
+        hello = make_hello(DESCRIPTION, run_id=1, task=0, first_env=0, num_envs=1)
+        return connection.open(DESCRIPTION, hello)
 
     def _answer(self):
         while (batch := self._batcher.next_batch()) is not None:
@@ -103,13 +78,13 @@ def learner(tmp_path):
 def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, caplog):
     caplog.set_level(logging.WARNING)
     old = learner.hold()
-    player = Player(learner.address, Patience(taken_secs=DEADLINE_SECS))
+    player = play(learner.address, Patience(taken_secs=DEADLINE_SECS))
     wait_until(lambda: "Task 0 is taken by a live actor" in caplog.text, "a refusal")
-    assert player.playing
+    assert player.is_alive()
     old.close()
     wait_until(lambda: len({lease.first_env for lease in learner.leases[1:]}) == 2, "both groups to play")
     learner.server.stop()
-    assert player.end() == []
+    assert player.finished(DEADLINE_SECS) and player.error is None
 
 
 @pytest.mark.parametrize(
@@ -117,10 +92,10 @@ def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, c
 )
 def test_a_fixed_task_that_stays_taken_is_given_up(learner, patience, connect_timeout_secs):
     learner.hold()
-    player = Player(learner.address, patience, connect_timeout_secs)
-    (error,) = player.end()
-    assert isinstance(error, RefusedError)
-    assert "Task 0 is taken by a live actor" in str(error)
+    player = play(learner.address, patience, connect_timeout_secs)
+    assert player.finished(DEADLINE_SECS)
+    assert isinstance(player.error, RefusedError)
+    assert "Task 0 is taken by a live actor" in str(player.error)
 
 
 class Mute:
@@ -147,7 +122,7 @@ class Mute:
 
     def _describe(self, request, context):
         description = pb.Description(protocol_version=PROTOCOL_VERSION)
-        IDENTITY.describe_into(description)
+        DESCRIPTION.describe_into(description)
         return description
 
     def _act(self, requests, context):
@@ -165,12 +140,12 @@ class Mute:
 def test_a_hello_without_an_answer_is_given_up_with_the_streams_beside_it(tmp_path):
     address = f"unix:{tmp_path}/s"
     mute = Mute(address)
-    player = Player(address, Patience(hello_secs=0.3), connect_timeout_secs=0.1)
+    player = play(address, Patience(hello_secs=0.3), connect_timeout_secs=0.1)
     first, second = (mute.calls.get(timeout=DEADLINE_SECS) for _ in range(2))
     assert [first[0], second[0]] == [0, 1]
-    (error,) = player.end()
-    assert isinstance(error, LearnerGoneError)
-    assert "no answer to a hello within 0.3 s" in str(error)
+    assert player.finished(DEADLINE_SECS)
+    assert isinstance(player.error, LearnerGoneError)
+    assert "no answer to a hello within 0.3 s" in str(player.error)
     mute.stop()
 
 
@@ -178,9 +153,9 @@ def test_no_stream_stays_open_while_an_actor_waits_to_connect_again(tmp_path):
     address = f"unix:{tmp_path}/s"
     mute = Mute(address)
     connection = BlockingConnection(address)
-    hellos = [make_hello(IDENTITY, run_id=1, task=0, first_env=env, num_envs=1) for env in range(2)]
+    hellos = [make_hello(DESCRIPTION, run_id=1, task=0, first_env=env, num_envs=1) for env in range(2)]
     with pytest.raises(LearnerGoneError, match=r"no answer to a hello within 0\.3 s") as caught:
-        connection.open_all(IDENTITY, hellos, 0.3)
+        connection.open_all(DESCRIPTION, hellos, 0.3)
     for _ in range(2):  # The connection itself is still open.
         _, left = mute.calls.get(timeout=DEADLINE_SECS)
         assert left.wait(DEADLINE_SECS / 2)

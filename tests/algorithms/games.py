@@ -39,7 +39,7 @@ class Games:
 
 
 def steps(algorithm, games, act):
-    """For ever: the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
+    """Yields forever the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
     act = tf.function(act)
     prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
     while True:
@@ -49,7 +49,7 @@ def steps(algorithm, games, act):
 
 
 def unrolls(algorithm, games):
-    """For ever: B unrolls as the algorithm wants them cut, played with the weights that it has by then."""
+    """Yields forever B unrolls, cut as the algorithm requires and played with its current weights."""
     rows = []
     for row in steps(algorithm, games, algorithm.policy.act):
         rows.append(row)
@@ -60,7 +60,7 @@ def unrolls(algorithm, games):
 
 
 def greedy_return(algorithm, games, num_episodes):
-    """Mean return of so many episodes (and those that end with the last of them) without exploration."""
+    """Mean return of `num_episodes` (and those that end together with the last one) without exploration."""
     for _ in steps(algorithm, games, algorithm.policy.act_greedy):
         if len(games.returns) >= num_episodes:
             return np.mean(games.returns)

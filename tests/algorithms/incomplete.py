@@ -1,4 +1,4 @@
-"""The smallest algorithm that is complete, for tests to take something away from."""
+"""The smallest complete algorithm, from which tests remove parts."""
 
 import tensorflow as tf
 
@@ -21,7 +21,7 @@ class Still(Policy):
 
 
 class Complete(Algorithm):
-    """Has everything that the protocol asks for."""
+    """Has everything that the protocol requires."""
 
     def __init__(self):
         super().__init__(name="complete")
@@ -41,7 +41,7 @@ class Complete(Algorithm):
 
 
 class WithoutLosses(Complete):
-    """Says not what it minimises."""
+    """Does not say what it minimizes."""
 
     losses = Algorithm.losses
 

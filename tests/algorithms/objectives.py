@@ -1,4 +1,4 @@
-"""What algorithms with a single objective minimise, and by which variables."""
+"""What algorithms with a single objective minimize, and over which variables."""
 
 from seed_rl.algorithms.base import LOSS
 
@@ -9,5 +9,5 @@ def loss_of(algorithm, sample):
 
 
 def variables_of(algorithm):
-    """What the loss is differentiated by."""
+    """The variables that the loss is differentiated by."""
     return algorithm.objectives[LOSS].variables

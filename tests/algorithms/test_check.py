@@ -35,7 +35,7 @@ def test_an_algorithm_without_losses_cannot_be_made():
 def test_what_is_no_algorithm_is_refused(found):
     sentence = refusal(check_algorithm, found)
     assert sentence.startswith(type(found).__name__)
-    assert "is no seed_rl.algorithms.base.Algorithm" in sentence
+    assert "is not a seed_rl.algorithms.base.Algorithm" in sentence
 
 
 def without(attribute):
@@ -83,7 +83,7 @@ def test_the_policy_must_be_one():
     assert refusal(check_algorithm, Silent()) == sentence
 
 
-def test_something_must_be_minimised():
+def test_something_must_be_minimized():
     class Aimless(Complete):
         objectives = {}  # noqa: RUF012
 
@@ -145,7 +145,7 @@ def test_the_complete_algorithms_losses_are_right():
 def test_the_sentence_names_the_method_and_both_shapes(by_objective, priority, name, shape):
     sentence = refusal(check, Returns(by_objective, priority, tuple(by_objective)))
     assert sentence == (
-        f"Returns.losses must return '{name}' of shape [B] = [{B}], a number for each unroll, not of shape "
+        f"Returns.losses must return '{name}' of shape [B] = [{B}], one number per unroll, not of shape "
         f"{shape}."
     )
 

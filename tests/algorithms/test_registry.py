@@ -83,8 +83,8 @@ def test_an_unknown_name_lists_the_installed_ones(add):
         ("their_algorithms:GONE", "--agent=sarsa (their_algorithms:GONE) cannot be loaded: module"),
         (
             "their_algorithms:__name__",
-            "--agent=sarsa is their_algorithms:__name__, which is no "
-            "seed_rl.algorithms.registry.AlgorithmEntry; its package must name one in its entry point.",
+            "--agent=sarsa is their_algorithms:__name__, which is not a "
+            "seed_rl.algorithms.registry.AlgorithmEntry; change the package's entry point to name one.",
         ),
     ],
 )
@@ -106,7 +106,7 @@ def test_an_entry_whose_parts_cannot_be_loaded_is_refused_in_words(add):
 @pytest.mark.parametrize("config_class", ["make_complete", "Complete"])
 def test_settings_must_be_options(add, config_class):
     add({"sarsa": entry(config_class=config_class)})
-    with pytest.raises(ValueError, match=r"--agent=sarsa has settings that are no seed_rl\.options\.Options"):
+    with pytest.raises(ValueError, match=r"sarsa has settings that are not a seed_rl\.options\.Options"):
         registry.config_class("sarsa")
 
 
@@ -118,7 +118,7 @@ def test_an_abstract_class_is_refused_by_the_name_of_what_it_lacks(add):
 
 def test_what_is_made_must_be_an_algorithm(add):
     add({"sarsa": entry("make_nothing")})
-    with pytest.raises(AlgorithmError, match=r"NoneType is no seed_rl\.algorithms\.base\.Algorithm"):
+    with pytest.raises(AlgorithmError, match=r"NoneType is not a seed_rl\.algorithms\.base\.Algorithm"):
         registry.make("sarsa", incomplete.Settings(), SPEC, 1)
 
 

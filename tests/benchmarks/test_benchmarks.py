@@ -174,7 +174,7 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
     [
         (memory, "--run=nowhere", "name a run directory"),
         (serving, "--sizes=huge", "choose from: atari, vector"),
-        (replay, "--games=Pong,Chess", "Chess is no game of Atari-57"),
+        (replay, "--games=Pong,Chess", "Chess is not in Atari-57"),
         (recall, "--variants=dqn", "choose from: vtrace_lstm, vtrace_feed_forward"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
         (overhead, "--variants=all", "choose from: logging, evaluation"),

@@ -15,7 +15,7 @@ import pytest
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
@@ -135,7 +135,7 @@ def check_health(address):
 def test_a_learner_that_answers_is_healthy(tmp_path):
     spec = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
     address = f"unix:{tmp_path}/socket"
-    server = InferenceServer(address, EnvironmentIdentity("catch", {}, spec), 1, Batcher(1, 1.0), 1)
+    server = InferenceServer(address, EnvironmentDescription("catch", {}, spec), 1, Batcher(1, 1.0), 1)
     try:
         done = check_health(address)
     finally:

@@ -74,7 +74,7 @@ def test_their_flags_are_in_the_help_and_their_limits_hold(package):
     [
         ("def losses(", "def loses(", "--agent=a2c is incomplete: "),
         ("return A2CPolicy(", "return (", "A2C.policy must be a seed_rl.algorithms.policy.Policy"),
-        ("config.queue.experience()", "'a queue'", "A2C.experience must be a"),
+        ("config.queue", "'a queue'", "A2C.experience must be a"),
         ("valid, axis=0)", "valid)", "A2C.losses must return 'loss' of shape [B] = [8]"),
     ],
     ids=["no losses", "no policy", "unknown experience", "wrong shape"],

@@ -1,7 +1,7 @@
-"""What every environment must keep to.
+"""The contract that every environment must fulfil.
 
-A suite's test inherits `EnvironmentContract`, once. Tests of the suite's other settings and games inherit
-`SettingsContract`: what they can break, without what is the same whatever the settings.
+One test of a suite inherits `EnvironmentContract`. Tests of the suite's other settings and games inherit
+`SettingsContract`: the part that settings can break, without the part that is the same for all settings.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def random_actions(spec: ArraySpec, count: int, seed: int = 0) -> np.ndarray:
 def expected_outputs(
     env: gymnasium.Env, actions: np.ndarray
 ) -> Iterator[tuple[float, bool, bool, list[np.ndarray]]]:
-    """(reward, done, truncated, observation leaves) of one environment, as seed_rl.types says."""
+    """(reward, done, truncated, observation leaves) of one environment, as seed_rl.types defines them."""
     leaves = observation_leaves(env.observation_space)
 
     def arrays(observation: Any) -> list[np.ndarray]:
@@ -53,12 +53,12 @@ def expected_outputs(
 
 
 class SettingsContract:
-    """What settings or a game can break. Set `suite` and `config`, and what else does not fit."""
+    """The part that settings or a game can break. Set `suite`, `config` and other attributes as needed."""
 
     suite: ClassVar[Suite]
     config: ClassVar[EnvironmentConfig]
     agent_steps: ClassVar[int] = 300
-    episodes_end: ClassVar[bool] = True  # within that many agent steps of random play
+    episodes_end: ClassVar[bool] = True  # within `agent_steps` of random play
 
     @pytest.fixture
     def make_env(self):
@@ -168,7 +168,7 @@ class SettingsContract:
 
 
 class EnvironmentContract(SettingsContract):
-    """All of it."""
+    """The whole contract."""
 
     def test_the_first_output_starts_an_episode(self, make_batch):
         output = make_batch([0, 1]).reset()

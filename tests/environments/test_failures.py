@@ -113,7 +113,7 @@ def test_a_failed_step_voids_the_episode_and_another_environment_goes_on(make, c
     assert batch.made[0].closed
     (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith("Environment 10 failed in episode 1 at agent step 3 (")
-    assert line.endswith("it is replaced (1 of 3).")
+    assert line.endswith("replacing it (1 of 3).")
 
 
 def test_a_failed_reset_keeps_the_reward_of_the_episode_before(make):
@@ -139,7 +139,7 @@ def test_too_many_failures_name_environment_episode_and_step(make):
         faults = {(number, 2): "raise" for number in (1, 2, 3, 4)}
         play(make(faults, max_failures=0), 3)
     assert "--max_environment_failures" in str(caught.value)
-    with pytest.raises(EnvironmentFailedError, match="failure 3 without an episode that ended"):
+    with pytest.raises(EnvironmentFailedError, match="failure 3 without a finished episode"):
         play(batch, 20)
 
 

@@ -78,7 +78,7 @@ def test_an_installed_package_adds_a_suite(their_module, tmp_path, monkeypatch):
     ("value", "words"),
     [
         ("nowhere:SUITE", "--environment=theirs (nowhere:SUITE) cannot be loaded: No module named 'nowhere'"),
-        ("their_suite:__name__", "which is no seed_rl.environments.base.Suite"),
+        ("their_suite:__name__", "which is not a seed_rl.environments.base.Suite"),
     ],
 )
 def test_an_installed_suite_that_is_none_is_refused_in_words(

@@ -37,7 +37,7 @@ def test_one_episode_has_no_standard_error():
     assert "±" not in table(summary, 1)
 
 
-def test_atari_is_human_normalised():
+def test_atari_is_human_normalized():
     summary = summarize(run("atari", game="Pong"), episodes(21.0, 21.0))
     assert summary["human_normalized"] == pytest.approx(100 * 41.7 / 35.3)
     text = table(summary, repeats=4)

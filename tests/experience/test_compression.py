@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.experience.compression import NAMES, make_compressor
-from tests.experience.threads import Thread
+from tests.threads import Thread
 
 
 def array(raw):

@@ -6,7 +6,7 @@ from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import Fifo, stack
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
-from tests.experience.threads import Thread
+from tests.threads import Thread
 from tests.waiting import wait_until
 
 S = 3
@@ -103,7 +103,7 @@ def test_close_wakes_everybody_now_and_later():
 
 def test_capacity_below_a_batch_is_refused():
     with pytest.raises(ValueError, match="--queue_capacity=3 is less than --batch_size=4"):
-        FifoConfig(capacity=3).make(4, UNROLL, no_priorities, seed=0)
+        FifoConfig(queue_capacity=3).make(4, UNROLL, no_priorities, seed=0)
 
 
 def test_capacity_is_one_batch_unless_given():

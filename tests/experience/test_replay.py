@@ -12,13 +12,13 @@ from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.replay import importance_weights
 from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
-from tests.experience.threads import Thread
 from tests.experience.trajectories import Streams
+from tests.threads import Thread
 from tests.waiting import wait_until
 
 CONFIG = ReplayConfig(
-    capacity=20,
-    min_size=1,
+    replay_buffer_size=20,
+    replay_buffer_min_size=1,
     replay_ratio=1.0,
     priority_exponent=0.5,
     importance_sampling_exponent=0.4,
@@ -90,7 +90,7 @@ def assert_genuine(sample, stored, versions):
 def test_what_comes_out_is_what_came_in(length, burn_in, compression):
     """Three environments out of step, a stream that breaks off, and a buffer that runs over all the time."""
     streams, rng = Streams(3, length, burn_in), np.random.default_rng(0)
-    replay = make(length, burn_in, compression=compression)
+    replay = make(length, burn_in, replay_compression=compression)
     seen = set()
     for turn in range(120):
         if turn in (30, 31, 80):
@@ -119,17 +119,10 @@ def test_an_unroll_that_arrives_after_those_of_a_newer_stream_is_not_joined_to_t
         assert_genuine(sample, streams.stored, versions)
 
 
-def test_asked_for_info_comes_back():
-    streams = Streams(1, 4, 2)
-    replay = filled(make(stored_info=("q",)), streams.unrolls(0, 2))
-    sample = replay.sample().sample
-    np.testing.assert_array_equal(sample.agent.info["q"][..., 0], sample.env.reward)
-
-
 def test_each_step_is_kept_once():
     """Twice as many unrolls of the same steps would take twice the memory without sharing."""
     streams = [Streams(1, 40, 39) for _ in range(2)]
-    shared, separate = (make(40, 39, capacity=60, compression="none") for _ in range(2))
+    shared, separate = (make(40, 39, replay_buffer_size=60, replay_compression="none") for _ in range(2))
     filled(shared, streams[0].unrolls(0, 50))
     filled(separate, [unroll._replace(first_step=0) for unroll in streams[1].unrolls(0, 50)])
     new, overlap = 50 * 40, 49 * 40
@@ -160,7 +153,7 @@ def test_every_byte_is_accounted_for():
 def test_the_limit_in_bytes_holds():
     streams = Streams(2, 8, 4)
     limit = 60_000
-    replay = make(8, 4, capacity=1000, compression="none", max_bytes=limit)
+    replay = make(8, 4, replay_buffer_size=1000, replay_compression="none", replay_max_bytes=limit)
     sizes = []
     for turn in range(100):
         filled(replay, streams.unrolls(turn % 2))
@@ -174,7 +167,7 @@ def test_the_limit_in_bytes_holds():
 
 
 def test_a_limit_in_bytes_below_the_minimum_size_is_said():
-    replay = make(8, 4, compression="none", max_bytes=10_000, min_size=18)
+    replay = make(8, 4, replay_compression="none", replay_max_bytes=10_000, replay_buffer_min_size=18)
     with pytest.raises(
         ValueError, match=r"--replay_max_bytes .* fewer than --replay_buffer_min_size=18; raise"
     ):
@@ -184,7 +177,9 @@ def test_a_limit_in_bytes_below_the_minimum_size_is_said():
 def test_a_size_that_was_reached_may_be_lost_again():
     """Frames that compress worse than those before them: fewer fit, and training continues."""
     rng = np.random.default_rng(0)
-    replay = make(8, 4, capacity=1000, max_bytes=300_000, min_size=50, replay_ratio=0.5)
+    replay = make(
+        8, 4, replay_buffer_size=1000, replay_max_bytes=300_000, replay_buffer_min_size=50, replay_ratio=0.5
+    )
     replay.insert([noisy(unroll, 0, rng) for unroll in Streams(1, 8, 4).unrolls(0, 50)])
     for unroll in Streams(1, 8, 4).unrolls(0, 60):
         while replay._limiter.may_sample():
@@ -201,7 +196,7 @@ def noisy(unroll, top, rng):
 
 def test_a_limit_above_the_machine_is_refused():
     with pytest.raises(ValueError, match=r"--replay_max_bytes=.* is more than this machine's memory"):
-        make(max_bytes=2**60)
+        make(replay_max_bytes=2**60)
 
 
 def test_draws_follow_the_priorities():
@@ -234,7 +229,7 @@ def test_batches_carry_the_weights_of_their_unrolls():
 
 def test_priorities_are_updated_but_not_of_what_has_gone():
     streams = Streams(1, 4, 2)
-    replay = filled(make(capacity=4, batch_size=1), streams.unrolls(0, 4))
+    replay = filled(make(replay_buffer_size=4, batch_size=1), streams.unrolls(0, 4))
     stale = np.array([0, 3])
     filled(replay, streams.unrolls(0, 1))  # Number 4 takes the place of number 0.
     replay.update_priorities(np.array([1, 2]), np.zeros(2))
@@ -248,7 +243,7 @@ def test_priorities_are_updated_but_not_of_what_has_gone():
 
 def test_nothing_is_drawn_before_the_minimum_size():
     streams = Streams(1, 4, 2)
-    replay = filled(make(min_size=5, replay_ratio=3.0), streams.unrolls(0, 5))
+    replay = filled(make(replay_buffer_min_size=5, replay_ratio=3.0), streams.unrolls(0, 5))
     waiting = Thread(replay.sample)
     wait_until(waiting.is_waiting, "a sample that waits")
     filled(replay, streams.unrolls(0, 1))
@@ -259,7 +254,7 @@ def test_nothing_is_drawn_before_the_minimum_size():
 @pytest.mark.parametrize("faster", ["insert", "sample"])
 def test_the_faster_side_waits_and_the_ratio_is_held(faster):
     streams = Streams(1, 4, 2)
-    replay = make(batch_size=4, min_size=5, replay_ratio=0.5)
+    replay = make(batch_size=4, replay_buffer_min_size=5, replay_ratio=0.5)
     filled(replay, streams.unrolls(0, 5))
     unrolls = streams.unrolls(0, 200)
     if faster == "insert":
@@ -293,13 +288,15 @@ def test_close_ends_every_wait():
 def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     path, streams = str(tmp_path / "replay.bin"), Streams(2, 4, 2)
     given = iter(range(1, 100))
-    first = make(checkpoint=True, priorities=lambda unrolls: np.array([float(next(given)) for _ in unrolls]))
+    first = make(
+        checkpoint_replay=True, priorities=lambda unrolls: np.array([float(next(given)) for _ in unrolls])
+    )
     for turn in range(30):
         filled(first, streams.unrolls(turn % 2))
     first.save(path)
     assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
 
-    second = make(checkpoint=True, min_size=15, replay_ratio=3.0)
+    second = make(checkpoint_replay=True, replay_buffer_min_size=15, replay_ratio=3.0)
     second.restore(path)
     assert (len(second), second.nbytes) == (len(first), first.nbytes)
     np.testing.assert_allclose(second._tree.get(np.arange(20)) ** 2, np.arange(11, 31))
@@ -307,20 +304,20 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     batch = second.sample()  # At once: it need not be filled again.
     assert_genuine(batch.sample, streams.stored, batch.policy_version)
 
-    smaller = make(checkpoint=True, capacity=7)
+    smaller = make(checkpoint_replay=True, replay_buffer_size=7)
     smaller.restore(path)
     np.testing.assert_allclose(np.sort(smaller._tree.get(np.arange(7)) ** 2), np.arange(24, 31))
-    rest = smaller.nbytes - make(capacity=7).nbytes - bytes_of_blobs(smaller)
+    rest = smaller.nbytes - make(replay_buffer_size=7).nbytes - bytes_of_blobs(smaller)
     assert 200 * 7 < rest < 400 * 7
 
 
 def test_a_replay_is_saved_only_when_asked_for(tmp_path):
     path = str(tmp_path / "replay.bin")
     filled(make(), Streams(1, 4, 2).unrolls(0, 2)).save(path)
-    make(checkpoint=True).save(path)  # Nothing to save yet.
+    make(checkpoint_replay=True).save(path)  # Nothing to save yet.
     assert list(tmp_path.iterdir()) == []
-    make(checkpoint=True).restore(path)  # Nor to restore.
-    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 2)).save(path)
+    make(checkpoint_replay=True).restore(path)  # Nor to restore.
+    filled(make(checkpoint_replay=True), Streams(1, 4, 2).unrolls(0, 2)).save(path)
     ignoring = make()
     ignoring.restore(path)
     assert len(ignoring) == 0
@@ -328,23 +325,27 @@ def test_a_replay_is_saved_only_when_asked_for(tmp_path):
 
 def test_another_replay_is_refused(tmp_path):
     path = tmp_path / "replay.bin"
-    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
-    for other in (make(length=5, checkpoint=True), make(compression="none", checkpoint=True)):
+    filled(make(checkpoint_replay=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
+    for other in (
+        make(length=5, checkpoint_replay=True),
+        make(replay_compression="none", checkpoint_replay=True),
+    ):
         with pytest.raises(ValueError, match=r"other unrolls or compression .*move it away"):
             other.restore(str(path))
-    other = make(checkpoint=True, stored_info=("q",))
+    other = make(checkpoint_replay=True)
     other.restore(str(path))
-    with pytest.raises(ValueError, match=r"other observations or recurrent states .*move it away"):
-        filled(other, Streams(1, 4, 2).unrolls(0, 1))
+    (unroll,) = Streams(1, 4, 2).unrolls(0, 1)
+    with pytest.raises(ValueError, match=r"other observations or recurrent states .*move its file away"):
+        other.insert([unroll._replace(initial_state={"core": unroll.initial_state["core"]})])
 
 
 @pytest.mark.parametrize("spoil", [lambda b: b[:-5], lambda b: b"x" + b, lambda b: b[:40], lambda b: b""])
 def test_a_broken_file_is_refused(tmp_path, spoil):
     path = tmp_path / "replay.bin"
-    filled(make(checkpoint=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
+    filled(make(checkpoint_replay=True), Streams(1, 4, 2).unrolls(0, 4)).save(str(path))
     path.write_bytes(spoil(path.read_bytes()))
     with pytest.raises(ValueError, match=r"replay.bin cannot be read .*; move it away"):
-        make(checkpoint=True).restore(str(path))
+        make(checkpoint_replay=True).restore(str(path))
 
 
 def test_burn_in_that_reaches_beyond_the_unroll_before_is_refused():

@@ -35,6 +35,6 @@ def test_unrolls_are_staggered_unless_said_otherwise():
     ],
 )
 def test_numbers_that_are_too_low_are_refused(numbers, named):
-    words = rf"{named}\b.* is not valid; length and period are at least 1, and burn_in is at least 0\.$"
+    words = rf"{named}\b.* is not valid; length and period must be at least 1, and burn_in at least 0\.$"
     with pytest.raises(ValueError, match=words):
         UnrollConfig(**numbers)

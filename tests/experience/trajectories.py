@@ -1,4 +1,4 @@
-"""Streams of unrolls that say in every array who they are, cut by the real unroll store."""
+"""Streams of unrolls that can be identified by each of their arrays, cut by the real unroll store."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ SHAPE = (6, 5)
 
 
 class Streams:
-    """Environments whose frame at step t is a function of the environment and t, as is everything else."""
+    """Environments whose frame at agent step t is a function of the environment and t, as is all else."""
 
     def __init__(self, num_envs, length, burn_in):
         self.length, self.stored = length, burn_in + length + 1
@@ -19,7 +19,7 @@ class Streams:
         self._ids = np.arange(num_envs, dtype=np.int32)
 
     def restart(self, env_id):
-        """The stream breaks off and begins again, a thousand steps later."""
+        """Breaks the stream off and starts it again, a thousand agent steps later."""
         self._store.reset(np.array([env_id]))
         self._step[env_id] += 1000
 
@@ -40,7 +40,7 @@ class Streams:
 
 
 def step(ids, time):
-    """(prev_action, env, agent) of environments at their times."""
+    """(prev_action, env, agent) of environments, each at its own time."""
     env = EnvOutput(
         number(ids, time), time % 7 == 0, time % 7 == 6, {"image": frame(ids, time), "time": time}
     )

@@ -1,4 +1,4 @@
-"""Environments and agents of the tests, in place of the project's registries."""
+"""Environments and agents for tests, in place of the project's registries."""
 
 import dataclasses
 from types import SimpleNamespace

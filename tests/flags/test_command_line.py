@@ -87,7 +87,7 @@ def test_unknown_flags_come_with_near_names():
         ("--mode=medium", "--mode=medium is not valid; choose one of: slow, fast."),
         ("--noloud=1", "--noloud=1 does not take an argument; flags are written --name=value."),
         ("--batch_size", "Missing value for flag --batch_size; flags are written --name=value."),
-        ("stray", "The argument 'stray' is no flag; flags are written --name=value."),
+        ("stray", "The argument 'stray' is not a flag; flags are written --name=value."),
         ("--environment=moon", "--environment=moon is not valid; choose one of: maze, plain."),
         ("--agent=shy", "--agent=shy is not valid; choose one of: greedy."),
     ],
@@ -150,7 +150,7 @@ def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
     ):
         assert part in text
     assert "--greed" not in text
-    assert text.endswith("--agent=NAME, --help prints the flags of what was chosen as well.\n")
+    assert text.endswith("--agent=NAME, --help also prints their flags.\n")
 
 
 def test_two_command_lines_in_one_process_know_nothing_of_each_other():

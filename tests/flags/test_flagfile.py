@@ -56,7 +56,7 @@ def test_errors_are_sentences(tmp_path):
         ([f"--flagfile={tmp_path}/none.flags"], r"none\.flags cannot be read \(No such file or directory\)"),
         ([f"--flagfile={binary}"], r"binary\.flags cannot be read \(not a text file\)"),
         ([f"--flagfile={circle}"], "circle.flags includes itself"),
-        ([f"--flagfile={bad}"], r"Line 2 of the flagfile .*bad\.flags is no flag: 'b=2'"),
+        ([f"--flagfile={bad}"], r"Line 2 of the flagfile .*bad\.flags is not a flag: 'b=2'"),
         (["--flagfile"], "--flagfile needs a path"),
         (["--flagfile="], "--flagfile needs a path"),
     ):

@@ -1,4 +1,4 @@
-"""Vertex AI, Cloud Storage and an image registry on loopback, for the real client of gcp.submit."""
+"""Fakes of Vertex AI, Cloud Storage and an image registry on loopback, for the real client of gcp.submit."""
 
 import concurrent.futures
 import http.server
@@ -28,16 +28,16 @@ KINDS = {"CustomJob": "custom_job", "HyperparameterTuningJob": "hyperparameter_t
 
 
 class FakeCloud:
-    """What gcp.submit talks to.
+    """The services that gcp.submit talks to.
 
     Attributes:
       created: (parent, request) of every job, as it arrived.
-      routing: the routing headers that came with them.
-      filters: of the lists of jobs that were asked for.
+      routing: the routing headers of these requests.
+      filters: the filters of requests to list jobs.
       unended: display names of jobs that have not ended.
-      refusals: (gRPC code, text) for the next requests to create a job; None takes the job.
+      refusals: (gRPC code, text) for the next requests to create a job; None accepts the job.
       statuses: HTTP status by path of a bucket or an image; 200 for all others.
-      asked: (method, path) of every HTTP request.
+      asked: the (method, path) of every HTTP request.
     """
 
     def __init__(self):
@@ -66,7 +66,7 @@ class FakeCloud:
         self._channel = grpc.insecure_channel(self._vertex)
 
     def connect(self, region):
-        """In place of `gcp.service.connect`: the same client on channels to this machine."""
+        """Replaces `gcp.service.connect`: the same client, with channels to this machine."""
         session = requests.Session()
         session.trust_env = False
         client = JobServiceClient(transport=JobServiceGrpcTransport(channel=self._channel))
@@ -79,7 +79,7 @@ class FakeCloud:
             self.close_web()
 
     def close_web(self):
-        """Takes storage and registry off the net."""
+        """Shuts down the storage and the registry."""
         self._web.shutdown()
         self._web.server_close()
         self._thread.join()
@@ -132,7 +132,7 @@ def cloud():
 
 @pytest.fixture
 def job_file(tmp_path, cloud):
-    """Writes a job's file: Catch on two replicas, but for what is given; None takes a key out."""
+    """Writes a job file: Catch on two replicas, except for the given changes; None removes a key."""
 
     def write(**changes):
         content = {
@@ -153,7 +153,7 @@ def job_file(tmp_path, cloud):
 
 @pytest.fixture
 def send(cloud, job_file):
-    """Submits such a job to the fake cloud: `send(*flags, **changes)`."""
+    """Submits a job of `job_file` to the fake cloud: `send(*flags, **changes)`."""
 
     def run(*flags, **changes):
         return submit.main(["gcp.submit", f"--config={job_file(**changes)}", *flags], cloud.connect)
@@ -168,9 +168,9 @@ def free_port():
 
 
 class FakeRun:
-    """Runs what arrived as Vertex AI would: every replica's command with the cluster in its environment.
+    """Runs a job as Vertex AI would: every replica's command, with the cluster in its environment.
 
-    Containers become processes, their hosts this one, and the mount of buckets a directory.
+    Containers become processes on this host, and the mount of buckets becomes a directory.
     """
 
     def __init__(self, directory, spec, arguments=(), environ=None):
@@ -207,7 +207,7 @@ class FakeRun:
             )
 
     def end(self):
-        """Waits until all replicas have ended by themselves: (exit code, output) by log's name."""
+        """Waits until all replicas have ended on their own; returns (exit code, output) by the log's name."""
         deadline = time.monotonic() + DEADLINE_SECS
         for log, process in self._processes.items():
             try:
@@ -224,7 +224,7 @@ class FakeRun:
 
 @pytest.fixture
 def fake_run(tmp_path):
-    """Starts fake runs of job specs, which end with the test."""
+    """Starts fake runs of job specs, and ends them with the test."""
     runs = []
 
     def start(spec, *arguments, **environ):

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.inference.core import InferenceCore, InferenceFigures
+from seed_rl.inference.core import BatchFigures, InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.serving.request import BadStep, Request
@@ -60,17 +60,17 @@ class World:
         self._groups = [
             np.arange(end - size, end, dtype=np.int32) for size, end in zip(groups, ends, strict=True)
         ]
-        self._keys, self._runs = itertools.count(), itertools.count(1)
-        self._leases = [self.lease(group, next(self._runs), is_new_run=True) for group in range(len(groups))]
+        self._keys, self._actors = itertools.count(), itertools.count(1)
+        self._leases = [self.lease(group, next(self._actors)) for group in range(len(groups))]
         self.next_step = np.zeros(self.num_envs, np.int32)
         self.unrolls = [[] for _ in range(self.num_envs)]
 
-    def rejoin(self, group, is_new_run):
-        """A new stream of the group; a new run begins a new count of steps, at the next thousand."""
-        run_id = next(self._runs) if is_new_run else self._leases[group].run_id
-        self._leases[group] = self.lease(group, run_id, is_new_run)
+    def rejoin(self, group, is_new_actor):
+        """A new stream of the group; a new actor begins a new count of steps, at the next thousand."""
+        actor_id = next(self._actors) if is_new_actor else self._leases[group].actor_id
+        self._leases[group] = self.lease(group, actor_id)
         ids = self._groups[group]
-        if is_new_run:
+        if is_new_actor:
             self.next_step[ids] = (self.next_step[ids] // 1000 + 1) * 1000
 
     def step(self, *groups):
@@ -85,9 +85,9 @@ class World:
         for unroll in unrolls:
             self.unrolls[unroll.env.observation["env"][0]].append(unroll)
 
-    def lease(self, group, run_id, is_new_run):
+    def lease(self, group, actor_id):
         ids = self._groups[group]
-        return Lease(next(self._keys), run_id, int(ids[0]), len(ids), is_new_run, is_restart=False)
+        return Lease(next(self._keys), actor_id, int(ids[0]), len(ids), is_restart=False)
 
     def request(self, group):
         """The group's next step."""
@@ -163,7 +163,7 @@ def test_new_actor_starts_clean_and_voids_only_its_own_unrolls(length, burn_in):
     world, stored = World([1, 1], length, burn_in), burn_in + length + 1
     for _ in range(stored + length + 1):
         world.step(0, 1)
-    world.rejoin(0, is_new_run=True)
+    world.rejoin(0, is_new_actor=True)
     for _ in range(3 * stored):
         world.step(1, 0)
     for unroll in world.unrolls[0] + world.unrolls[1]:
@@ -181,7 +181,7 @@ def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in)
     for _ in range(stored + 1):
         world.step(0, 1)
     before = len(world.unrolls[0])
-    world.rejoin(0, is_new_run=False)
+    world.rejoin(0, is_new_actor=False)
     back = world.next_step[0]
     for _ in range(2 * stored):
         world.step(0, 1)
@@ -197,8 +197,8 @@ def test_evaluation_environments_act_and_leave_no_experience(length, burn_in):
     groups = [2, 2, 1]  # The last three environments evaluate: half of the second group, and the third.
     world, stored = World(groups, length, burn_in, num_eval_envs=3), burn_in + length + 1
     random_batches(world, len(groups), 60)
-    world.rejoin(1, is_new_run=True)
-    world.rejoin(2, is_new_run=True)
+    world.rejoin(1, is_new_actor=True)
+    world.rejoin(2, is_new_actor=True)
     random_batches(world, len(groups), 60, seed=1)
     assert [bool(unrolls) for unrolls in world.unrolls] == [True, True, False, False, False]
     for unroll in world.unrolls[0] + world.unrolls[1]:
@@ -217,7 +217,7 @@ def test_reset_during_the_staggered_start_drops_its_steps_once():
     world = World([1] * 4, 8, 0)
     for _ in range(3):
         world.step(0, 1, 2, 3)
-    world.rejoin(3, is_new_run=True)  # Leaves out 6 steps in all, of which 3 are over.
+    world.rejoin(3, is_new_actor=True)  # Leaves out 6 steps in all, of which 3 are over.
     for _ in range(20):
         world.step(0, 1, 2, 3)
     assert world.unrolls[3][0].env.observation["step"][0] == 1000 + 3
@@ -270,7 +270,7 @@ def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
         requests[group] = requests[group]._replace(records=records.tobytes())
     answers, unrolls = world.core.process(requests)
     assert answers[1] == BadStep(
-        "The reward of environment 0 of the message is NaN or infinite; fix the environment."
+        "The reward of environment 0 in the message is NaN or infinite; fix the environment."
     )
     assert isinstance(answers[3], BadStep)
     assert ActionCodec(SPEC.action).decode(answers[0]).tolist() == [action(0, 1), action(1, 1)]
@@ -299,7 +299,7 @@ def test_agent_steps_are_counted():
 
 
 def test_figures_are_of_the_period():
-    figures = InferenceFigures()
+    figures = BatchFigures()
     assert figures.take() == {}
     figures.add([0.001, 0.003], 4)
     figures.add([0.002], 2)

@@ -86,7 +86,7 @@ class Groups:
         return unrolls
 
     def _lease(self, group):
-        return Lease(next(self._keys), 1 + group, GROUP * group, GROUP, is_new_run=False, is_restart=False)
+        return Lease(next(self._keys), 1 + group, GROUP * group, GROUP, is_restart=False)
 
 
 def is_finite(nest):

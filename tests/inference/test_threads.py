@@ -31,7 +31,7 @@ def test_a_step_of_a_stream_that_has_ended_is_dropped():
     for _ in range(3):
         world.step(0)
     late = world.request(0)
-    world.rejoin(0, is_new_run=True)
+    world.rejoin(0, is_new_actor=True)
     world.step(0)
     answers, unrolls = world.core.process([late])
     assert isinstance(answers[0], BadStep)
@@ -47,7 +47,7 @@ def test_the_streams_before_and_after_are_told_apart_in_one_batch():
     world = World([2, 1], LENGTH, 0)
     world.step(0, 1)
     late = world.request(0)
-    world.rejoin(0, is_new_run=True)
+    world.rejoin(0, is_new_actor=True)
     (late_answer, first_answer), _ = world.core.process([late, world.request(0)])
     assert isinstance(late_answer, BadStep)
     assert ActionCodec(SPEC.action).decode(first_answer).tolist() == [action(0, 1000), action(1, 1000)]
@@ -57,8 +57,8 @@ def test_a_new_actor_starts_clean_even_if_its_first_stream_came_to_nothing():
     world = World([1], LENGTH, 0)
     for _ in range(3):
         world.step(0)
-    world.rejoin(0, is_new_run=True)  # It leaves before its first step is acted on,
-    world.rejoin(0, is_new_run=False)  # and comes back.
+    world.rejoin(0, is_new_actor=True)  # It leaves before its first step is acted on,
+    world.rejoin(0, is_new_actor=False)  # and comes back.
     for _ in range(2 * LENGTH):
         world.step(0)
     check(world)
@@ -82,8 +82,8 @@ class Gate:
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-@pytest.mark.parametrize("is_new_run", [True, False])
-def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_before, is_new_run):
+@pytest.mark.parametrize("is_new_actor", [True, False])
+def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_before, is_new_actor):
     world = World([1, 1], LENGTH, 0)
     for _ in range(3):
         world.step(0, 1)
@@ -92,7 +92,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         late = Thread(lambda: world.core.process(steps), name="late")
         assert gate.entered.wait(DEADLINE_SECS)
         pool.submit(world.step, 1).result(DEADLINE_SECS)  # Other environments are not held up.
-        world.rejoin(0, is_new_run)
+        world.rejoin(0, is_new_actor)
         new = pool.submit(world.step, 0)
         # Where it does not wait, it overtakes the old step now; where it waits, this changes nothing.
         concurrent.futures.wait([new], 0.5)
@@ -102,7 +102,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
     for _ in range(2 * LENGTH):
         world.step(0)
         world.step(1)
-    if is_new_run:
+    if is_new_actor:
         check(world)
     for unroll in world.unrolls[0]:
         np.testing.assert_array_equal(np.diff(unroll.env.observation["step"]), 1)
@@ -234,7 +234,7 @@ class Served:
         world, size = self.world, self._sizes[group]
         ids = world._groups[group]
         for steps in streams:
-            world.rejoin(group, is_new_run=True)
+            world.rejoin(group, is_new_actor=True)
             client = self._batcher.connect()
             for step in range(steps):
                 request = world.request(group)

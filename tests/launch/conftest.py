@@ -1,4 +1,4 @@
-"""Runs of the supervisor over tiny children, each in a real process."""
+"""Runs of the supervisor with tiny children, each in a real process."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30.0
 
-# A process that supervises the children it is told of, as seed_rl.local_main does.
+# A process that supervises the given children, as seed_rl.local_main does.
 _SUPERVISE = """
 import json, signal, sys
 from pathlib import Path
@@ -27,7 +27,7 @@ children = [Child(f"actor {i}", a, Path(logdir) / f"actor_{i}.log") for i, a in 
 sys.exit(Supervisor(Child("the learner", learner), children, Timing(**timing)).run())
 """
 
-# What every child does first: it leaves its process id in a file of its own.
+# What every child does first: it writes its process id to its own file.
 _CHILD = """
 import os, signal, subprocess, sys, time
 from pathlib import Path
@@ -53,7 +53,7 @@ TIMING = {
 
 
 class Run:
-    """A supervisor process over a learner and actors, each given as Python code."""
+    """A supervisor process with a learner and actors, each given as Python code."""
 
     alive = staticmethod(alive)
     wait_until = staticmethod(wait_until)
@@ -76,7 +76,7 @@ class Run:
         return [sys.executable, "-c", _CHILD.format(here=str(self.directory), name=name) + code]
 
     def pid(self, name, start=1):
-        """The process id of a child's start number `start`; waits for it."""
+        """The process id of a child's start number `start`; waits for that start."""
         path = self.directory / f"{name}.start.{start}"
         wait_until(path.exists, f"start {start} of {name}")
         return int(path.read_text())
@@ -88,7 +88,7 @@ class Run:
         wait_until((self.directory / name).exists, name)
 
     def wait_for_line(self, beginning):
-        """Reads the output until there is a line that begins so, after `seed_rl: `."""
+        """Reads the output up to a line that starts with `seed_rl: ` and `beginning`."""
         for line in self.process.stdout:
             if line.startswith(f"seed_rl: {beginning}"):
                 return
@@ -98,7 +98,7 @@ class Run:
         self.process.send_signal(signum)
 
     def end(self):
-        """Waits for the end: (exit code, output). Nothing may be left."""
+        """Waits for the end; returns (exit code, output). No child may be left."""
         output, _ = self.process.communicate(timeout=DEADLINE)
         assert [pid for pid in self.pids() if alive(pid)] == []
         return self.process.returncode, output

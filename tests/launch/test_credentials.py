@@ -10,11 +10,11 @@ from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
 from tests.wire.blocking import BlockingConnection
 
-IDENTITY = EnvironmentIdentity(
+DESCRIPTION = EnvironmentDescription(
     "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
 )
 
@@ -24,7 +24,7 @@ def check(port, environment):
     check_connecting("learner.example:80", SecurityConfig(), security)
     connection = BlockingConnection(f"127.0.0.1:{port}", security)
     try:
-        return connection.check(IDENTITY, 2.0)
+        return connection.check(DESCRIPTION, 2.0)
     finally:
         connection.close()
 
@@ -34,7 +34,7 @@ def test_actors_of_the_run_are_let_in_and_no_others():
     credentials, others = make_credentials("gcp"), make_credentials("gcp")
     security = load_security(SecurityConfig(), credentials.learner)
     check_listening("0.0.0.0:80", SecurityConfig(), security)
-    server = InferenceServer("127.0.0.1:0", IDENTITY, 1, Batcher(1, 1.0), 1, security=security)
+    server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, Batcher(1, 1.0), 1, security=security)
     try:
         assert check(server.port, credentials.actor).num_envs == 1
         with pytest.raises(LearnerGoneError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -118,7 +118,7 @@ def test_bad_input_is_refused_before_anything_starts(configs):
     assert refusal(configs, "catch", "--num_envs=4").startswith(
         "Unknown flag --num_envs for environment catch"
     )
-    assert "'vtrace' is no flag" in refusal(configs, "catch", "--seed=1", "vtrace")
+    assert "'vtrace' is not a flag" in refusal(configs, "catch", "--seed=1", "vtrace")
 
 
 def test_the_default_address_is_private_short_and_removed(monkeypatch, tmp_path):

@@ -20,7 +20,7 @@ def episode(number, agent_steps=10, env=0):
 
 
 def lease(is_restart):
-    return Lease(0, 1, 0, 1, is_new_run=True, is_restart=is_restart)
+    return Lease(0, 1, 0, 1, is_restart=is_restart)
 
 
 def test_no_returns_before_the_first_episode():

@@ -11,7 +11,7 @@ from seed_rl.serving.slots import Lease
 NUM_ENVS = 4
 
 
-class Inference:
+class FakeServing:
     """Gives out the batches that a test puts into `batches`, and keeps those that are to be answered."""
 
     def __init__(self):
@@ -38,19 +38,19 @@ class NoExperience:
 @pytest.fixture
 def run():
     """Takes batches of (client, first environment, number of environments); returns what was answered."""
-    inference, keys = Inference(), itertools.count()
-    lockstep = Lockstep(inference, NoExperience(), NUM_ENVS)
+    serving, keys = FakeServing(), itertools.count()
+    lockstep = Lockstep(serving, NoExperience(), NUM_ENVS)
 
     def request(client, first_env, num_envs):
-        lease = Lease(next(keys), client, first_env, num_envs, is_new_run=True, is_restart=False)
+        lease = Lease(next(keys), client, first_env, num_envs, is_restart=False)
         return client, Request(lease, b"", 0.0)
 
     def run(*batches, ended=()):
-        inference.gone |= set(ended)
-        inference.batches = [[request(*entry) for entry in batch] for batch in batches]
+        serving.gone |= set(ended)
+        serving.batches = [[request(*entry) for entry in batch] for batch in batches]
         for _ in batches:
             assert lockstep.next(0.0) is None
-        answered, inference.answered = inference.answered, []
+        answered, serving.answered = serving.answered, []
         return answered
 
     return run

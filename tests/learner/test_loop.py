@@ -2,14 +2,11 @@
 
 import contextlib
 import json
-import threading
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.loop import Actor
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.specs import environment_spec
@@ -21,7 +18,8 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.types import AgentOutput
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
+from tests.players import Player
 
 DEADLINE_SECS = 60.0
 NUM_ACTORS, ENVS_PER_ACTOR = 2, 2
@@ -49,7 +47,7 @@ class Bandit(Algorithm):
 
     def __init__(self, diverges_from=10**9):
         super().__init__(name="bandit")
-        self.unroll, self.experience = UnrollConfig(length=3), FifoConfig(capacity=4)
+        self.unroll, self.experience = UnrollConfig(length=3), FifoConfig(queue_capacity=4)
         self.logits = tf.Variable(tf.zeros([3]))
         self.updates_seen = tf.Variable(0, dtype=tf.int64, trainable=False)
         self._diverges_from = diverges_from
@@ -78,8 +76,8 @@ class Replayer(Bandit):
     def __init__(self, diverges_from=10**9):
         super().__init__(diverges_from)
         self.experience = ReplayConfig(
-            capacity=50,
-            min_size=5,
+            replay_buffer_size=50,
+            replay_buffer_min_size=5,
             replay_ratio=1.0,
             priority_exponent=1.0,
             importance_sampling_exponent=0.5,
@@ -101,29 +99,17 @@ class Collapsed(Bandit):
 
 
 class Players:
-    """Actors in threads, as they would be in processes."""
+    """The actors of a run."""
 
     def __init__(self, address, tasks=("0", "1"), envs=ENVS_PER_ACTOR):
-        self.errors = []
-        self._threads = [threading.Thread(target=self._play, args=(address, task, envs)) for task in tasks]
-        for thread in self._threads:
-            thread.daemon = True
-            thread.start()
+        self._players = [Player(address, ENVIRONMENT, task, envs, DEADLINE_SECS) for task in tasks]
+
+    @property
+    def errors(self):
+        return [player.error for player in self._players if player.error]
 
     def finished(self):
-        for thread in self._threads:
-            thread.join(DEADLINE_SECS)
-        return not any(thread.is_alive() for thread in self._threads)
-
-    def _play(self, address, task, envs):
-        config = ActorConfig(address, task, envs, num_env_groups=envs, connect_timeout_secs=DEADLINE_SECS)
-        actor = Actor(config, "catch", SUITE, ENVIRONMENT)
-        try:
-            actor.run()
-        except Exception as error:
-            self.errors.append(error)
-        finally:
-            actor.close()
+        return all(player.finished(DEADLINE_SECS) for player in self._players)
 
 
 @pytest.fixture
@@ -135,7 +121,7 @@ def logdir(tmp_path):
 
 def learner(logdir, total, algorithm=None, **settings):
     spec = environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
-    identity = EnvironmentIdentity("catch", ENVIRONMENT.to_dict(), spec)
+    identity = EnvironmentDescription("catch", ENVIRONMENT.to_dict(), spec)
     config = LearnerConfig(
         batch_size=2,
         learning_rate=0.01,

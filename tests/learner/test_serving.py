@@ -10,9 +10,9 @@ from seed_rl.experience.base import ClosedError
 from seed_rl.learner import serving
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
-from seed_rl.learner.serving import Inference
+from seed_rl.learner.serving import Serving
 from seed_rl.serving.server import InferenceServer
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
 
@@ -39,13 +39,13 @@ class Nothing:
 
 @pytest.fixture
 def start(tmp_path):
-    identity = EnvironmentIdentity(
+    identity = EnvironmentDescription(
         "catch", CatchConfig().to_dict(), environment_spec(SUITE.make(CatchConfig(), 0), CatchConfig())
     )
 
     def start_inference(after):
         config = LearnerConfig(server_address=f"unix:{tmp_path}/s", num_envs=4, num_inference_threads=1)
-        return Inference(
+        return Serving(
             config, identity, Core(after), RunFigures(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
         )
 
@@ -60,17 +60,17 @@ def fail(error):
 
 
 def test_an_error_between_the_last_look_and_the_stop_is_kept(start):
-    inference = start(fail(RuntimeError("late")))
-    inference.raise_error()
-    inference.stop("", Nothing())
+    running = start(fail(RuntimeError("late")))
+    running.raise_error()
+    running.stop("", Nothing())
     with pytest.raises(RuntimeError, match="late"):
-        inference.raise_error()
+        running.raise_error()
 
 
 def test_a_closed_experience_is_no_error(start):
-    inference = start(fail(ClosedError()))
-    inference.stop("", Nothing())
-    inference.raise_error()
+    running = start(fail(ClosedError()))
+    running.stop("", Nothing())
+    running.raise_error()
 
 
 def test_what_does_not_stop_is_named(start, monkeypatch, caplog):
@@ -83,9 +83,9 @@ def test_what_does_not_stop_is_named(start, monkeypatch, caplog):
 
     monkeypatch.setattr(serving, "_STOP_SECS", 0.05)
     monkeypatch.setattr(InferenceServer, "stop", stop_late)
-    inference = start(unlock.wait)
+    running = start(unlock.wait)
     before = set(threading.enumerate())
-    inference.stop("", Nothing())
+    running.stop("", Nothing())
     assert [record.getMessage().split(" did not")[0] for record in caplog.records] == [
         "seed_rl: inference-0",
         "seed_rl: the server",
@@ -98,7 +98,7 @@ def test_what_does_not_stop_is_named(start, monkeypatch, caplog):
 
 
 def test_an_error_of_the_server_is_kept_too(start, monkeypatch):
-    inference = start(lambda: None)
+    running = start(lambda: None)
     stop = InferenceServer.stop
 
     def stop_badly(server, reason):
@@ -106,6 +106,6 @@ def test_an_error_of_the_server_is_kept_too(start, monkeypatch):
         raise RuntimeError("bad end")
 
     monkeypatch.setattr(InferenceServer, "stop", stop_badly)
-    inference.stop("", Nothing())
+    running.stop("", Nothing())
     with pytest.raises(RuntimeError, match="bad end"):
-        inference.raise_error()
+        running.raise_error()

@@ -29,9 +29,9 @@ def write_run(
     environment="atari",
     **settings,
 ):
-    """Writes run.json and, unless told otherwise, metrics.jsonl; returns the directory.
+    """Writes run.json and, if `metrics`, metrics.jsonl; returns the directory.
 
-    The return climbs from `lowest` to `highest`, seeds differ in noise and in when they climb.
+    The return climbs from `lowest` to `highest`; seeds differ in their noise and in when they climb.
     """
     game_setting = {} if game is None else {"game": game}
     environment_config = environments.suite(environment).config_class(**game_setting)
@@ -39,7 +39,7 @@ def write_run(
     learner_config = LearnerConfig(logdir=str(path), seed=seed, **(learner or {}))
     record.write(
         str(path),
-        record.identity(environment, environment_config, agent, agent_config),
+        record.run_identity(environment, environment_config, agent, agent_config),
         {"agent": agent_config.to_dict(), "learner": learner_config.to_dict()},
     )
     if not metrics:
@@ -67,7 +67,7 @@ def write_run(
 
 
 def make_record(name="run", game="Pong", agent="vtrace", environment="atari", learner=None, **settings):
-    """A record in memory; `settings` are the agent's, those left out are at their defaults."""
+    """A record in memory; `settings` are the agent's, with defaults for those left out."""
     content = record.completed(
         {
             "identity": {

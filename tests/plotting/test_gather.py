@@ -73,7 +73,7 @@ def test_an_unknown_metric_is_answered_with_those_there_are(sweep):
 
 def test_a_metric_that_only_other_runs_have(sweep):
     text = refused(sweep, metric="mean_evaluation_return")
-    assert "has no mean_evaluation_return; leave it out, or choose one of: entropy" in text
+    assert "has no mean_evaluation_return; leave the run out, or choose one of: entropy" in text
 
 
 def test_values_that_are_not_finite_are_not_drawn(tmp_path):
@@ -98,6 +98,6 @@ def test_runs_without_the_figure_are_an_error_or_left_out(tmp_path):
 
 
 def test_what_is_no_run_is_refused(sweep, tmp_path):
-    assert f"{sweep / 'empty'} holds no run.json, and nor does" in refused(sweep / "empty")
-    assert "is no directory" in refused(tmp_path / "missing")
-    assert "is no directory" in refused(sweep / "report.txt")
+    assert f"{sweep / 'empty'} contains no run.json, and neither does" in refused(sweep / "empty")
+    assert "is not a directory" in refused(tmp_path / "missing")
+    assert "is not a directory" in refused(sweep / "report.txt")

@@ -52,13 +52,13 @@ def test_sorted_says_which_runs_are_left_out(runs, tmp_path, capsys):
     assert main(runs, "--style=sorted", f"--output={path}") == 0
     said = capsys.readouterr()
     assert said.out == f"Drew 3 runs in 2 groups: {path}\n"
-    assert said.err == f"Left out, for it has no return yet: {runs / 'other' / 'fresh'}\n"
+    assert said.err == f"Left out because it has no return yet: {runs / 'other' / 'fresh'}\n"
 
 
 def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
     path = tmp_path / "picture.pdf"
     path.write_text("precious")
-    assert "is there already; add --overwrite" in refused(runs / "seed_1", f"--output={path}")
+    assert "already exists; add --overwrite" in refused(runs / "seed_1", f"--output={path}")
     assert path.read_text() == "precious"
     assert main(runs / "seed_1", f"--output={path}", "--overwrite") == 0
     assert path.read_bytes().startswith(b"%PDF")
@@ -68,12 +68,12 @@ def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
     ("args", "words"),
     [
         (["{runs}/seed_1"], "add --output=FILE.png"),
-        (["--output={out}"], "No run is named"),
-        (["{runs}/seed_1", "--output={runs}/new.jpg"], "end it in .png, .svg, .pdf"),
-        (["{runs}/seed_1", "--output={runs}/new"], "end it in .png, .svg, .pdf"),
+        (["--output={out}"], "No run is given"),
+        (["{runs}/seed_1", "--output={runs}/new.jpg"], "must end in one of: .png, .svg, .pdf"),
+        (["{runs}/seed_1", "--output={runs}/new"], "must end in one of: .png, .svg, .pdf"),
         (["{runs}/seed_1", "--output={runs}/seed_1/run.json/new.png"], "cannot be written"),
-        (["{runs}/nothing", "--output={out}"], "is no directory"),
-        (["{out}", "--output={out}"], "is no directory"),
+        (["{runs}/nothing", "--output={out}"], "is not a directory"),
+        (["{out}", "--output={out}"], "is not a directory"),
         (["{runs}/other/fresh", "--output={out}"], "has no metrics.jsonl"),
         (["{runs}/seed_1", "--output={out}", "--metric=lust"], "choose one of: entropy, "),
         (["{runs}/seed_1", "--output={out}", "--style=bars"], "choose one of: curves, grid, "),
@@ -84,7 +84,7 @@ def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
         ),
         (
             ["{runs}/seed_1", "--output={out}", "--style=median_human_normalized", "--metric=entropy"],
-            "--metric=entropy cannot be normalised",
+            "--metric=entropy cannot be normalized",
         ),
         (["{runs}/seed_1", "--output={out}", "--smooth=3"], "Unknown flag --smooth"),
     ],

@@ -1,4 +1,4 @@
-"""A hand-written actor, which speaks the protocol from protos/ and says whatever a test wants it to."""
+"""A hand-written actor that speaks the protocol in protos/ and sends whatever a test needs."""
 
 import queue
 import secrets
@@ -13,7 +13,7 @@ _DEADLINE_SECS = 60.0
 
 
 class HandWrittenActor:
-    """Streams to a learner; arguments are messages, or bytes that are no messages."""
+    """Streams to a learner; arguments are messages, or bytes that are not messages."""
 
     def __init__(self, address):
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
@@ -25,7 +25,7 @@ class HandWrittenActor:
         self._channel.close()
 
     def hello(self, first_env, num_envs, **changes):
-        """A hello that fits the learner, but for `changes`."""
+        """A hello that matches the learner, except for `changes`."""
         known = self.description
         hello = pb.Hello(
             protocol_version=known.protocol_version,
@@ -53,7 +53,7 @@ class HandWrittenActor:
         return pb.ActRequest(step=pb.Step(records=records.tobytes(), episodes=episodes))
 
     def talk(self, *requests):
-        """Says a hello and steps, each after the answer to the one before: (answers, status, sentence)."""
+        """Sends a hello and steps, each after the last answer; returns (answers, status, details)."""
         said = queue.SimpleQueue()
         call = self._channel.stream_stream(
             "/seed_rl.Inference/Act", response_deserializer=pb.ActResponse.FromString

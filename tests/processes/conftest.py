@@ -17,7 +17,7 @@ from tests.waiting import DEADLINE_SECS, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Small enough to start and train fast, and the same wherever a run is gone on with.
+# Small enough to start and train fast, and the same wherever a run is resumed.
 SMALL = (
     "--environment=catch",
     "--agent=vtrace",
@@ -66,14 +66,14 @@ class Process:
         return psutil.Process(self._popen.pid).children(recursive=True) if self.running else []
 
     def child(self, argument: str) -> psutil.Process:
-        """The living child process with this argument on its command line."""
+        """The running child process with this argument on its command line."""
         return wait_until(
             lambda: next((p for p in self.children() if argument in _command_line(p)), None),
             lambda: f"a child with {argument}; the output is: {self.output}",
         )
 
     def wait_for(self, text: str) -> None:
-        """Waits until the output has `text`."""
+        """Waits until the output contains `text`."""
         wait_until(
             lambda: text in self.output or not self.running,
             lambda: f"{text!r} in: {self.output}",
@@ -84,13 +84,13 @@ class Process:
         self._popen.send_signal(number)
 
     def end(self, seconds: float = DEADLINE_SECS) -> int:
-        """Waits for the process to end by itself; returns its exit code."""
+        """Waits for the process to end on its own; returns its exit code."""
         ended = f"{self.name} to end; its output is: "
         wait_until(lambda: not self.running, lambda: ended + self.output, seconds)
         return self._popen.returncode
 
     def kill(self) -> None:
-        """Ends it and all of its children, whatever state they are in."""
+        """Kills it and all of its children, whatever state they are in."""
         for process in self.children():
             try:
                 process.kill()
@@ -109,7 +109,7 @@ def _command_line(process: psutil.Process) -> list[str]:
 
 
 class House:
-    """A temporary directory, the processes started in it, and what its run directory says."""
+    """A temporary directory, the processes started in it, and the contents of its run directory."""
 
     wait_until = staticmethod(wait_until)
     small = SMALL
@@ -126,7 +126,7 @@ class House:
         return self._processes[-1]
 
     def learner(self, *args, logdir=None) -> Process:
-        """A learner of the small settings; later arguments win."""
+        """Starts a learner with the small settings; later arguments win."""
         logdir = self.logdir if logdir is None else logdir
         return self.start(
             "learner_main",
@@ -138,7 +138,7 @@ class House:
         )
 
     def actor(self, task: int, *args) -> Process:
-        """An actor of four environments of catch; later arguments win."""
+        """Starts an actor with four environments of Catch; later arguments win."""
         return self.start("actor_main", *self.actor_args(task), *args)
 
     def actor_args(self, task: int) -> list[str]:
@@ -156,7 +156,7 @@ class House:
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def wait_for_metrics(self, condition, learner: Process, after: int = 0) -> dict:
-        """The first line of metrics, not counting the first `after`, that fulfils `condition`."""
+        """The first line of metrics, not counting the first `after`, that satisfies `condition`."""
 
         def look():
             assert learner.running or any(map(condition, self.metrics()[after:])), learner.output
@@ -186,7 +186,7 @@ def open_house():
 
 @pytest.fixture
 def house(open_house):
-    """A house of the test's own."""
+    """A house for one test."""
     found = open_house()
     yield found
     found.close()
@@ -197,15 +197,15 @@ FinishedRun = collections.namedtuple("FinishedRun", "house exit_code output")
 
 @pytest.fixture(scope="session")
 def finished_run(open_house, tmp_path_factory, worker_id):
-    """A complete run of catch by the launcher on its preset, with fewer frames.
+    """A complete run of Catch by the launcher with its preset, but fewer frames.
 
-    It is trained once, whatever the number of pytest's worker processes; each of them has a copy of its own.
+    It is trained once, whatever the number of pytest's worker processes; each of them gets its own copy.
     """
     base = tmp_path_factory.getbasetemp()
     shared = (base if worker_id == "master" else base.parent) / "finished_run"
     shared.mkdir(exist_ok=True)
     with open(shared / "lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # Until the file is closed, at the latest when the process ends.
+        fcntl.flock(lock, fcntl.LOCK_EX)  # Held until the file is closed, or the process ends.
         if not (shared / "exit_code").exists():
             _train(open_house(), shared)
     house = open_house()
@@ -214,7 +214,7 @@ def finished_run(open_house, tmp_path_factory, worker_id):
 
 
 def _train(house: House, shared: Path) -> None:
-    """Leaves the run directory, the output and the exit code in `shared`; the exit code comes last."""
+    """Trains, and puts the run directory, the output and, last of all, the exit code into `shared`."""
     run = house.start(
         "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=120000"
     )

@@ -83,7 +83,7 @@ def reaches(house, rate):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--rows=12"], ["does not fit the learner", "rows: 12 here, 10 there", "the same flags"]),
+        (["--rows=12"], ["does not match the learner", "rows: 12 here, 10 there", "the same flags"]),
         (["--num_action_repeats=2"], ["num_action_repeats: 2 here, 1 there"]),
         (
             ["--task=4"],
@@ -136,7 +136,7 @@ def test_a_reward_that_is_no_number_ends_its_stream(goes_on, guest, value):
     answers, status, sentence = guest.talk(guest.hello(**GUEST), good, bad)
     assert [len(actions) for actions in answers] == [4 * 4]
     assert status is grpc.StatusCode.INVALID_ARGUMENT
-    assert sentence.startswith("The reward of environment 1 of the message is NaN or infinite")
+    assert sentence.startswith("The reward of environment 1 in the message is NaN or infinite")
 
 
 def huge(rng, shape):

@@ -50,8 +50,8 @@ def test_a_catch_run_is_evaluated(house, run):
 
     # What is there is not written over unless asked for.
     content = output.read_bytes()
-    assert_refused(house, *args, words="best.gif is there already; add --overwrite")
-    assert_refused(house, *args[:3], words="result.json is there already; add --overwrite")
+    assert_refused(house, *args, words="best.gif already exists; add --overwrite")
+    assert_refused(house, *args[:3], words="result.json already exists; add --overwrite")
     assert output.read_bytes() == content
     again = evaluate(house, *args[:3], "--overwrite", "--greedy", "--num_envs=3")
     assert again.end() == 0, again.output
@@ -68,13 +68,15 @@ def test_the_best_checkpoint_can_be_evaluated(house, run):
 
 def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
     assert_refused(house, words="No run is chosen; add --logdir")
-    assert_refused(house, f"--logdir={house.path}", words="holds no run.json, so it is not a run's directory")
+    assert_refused(
+        house, f"--logdir={house.path}", words="contains no run.json, so it is not a run directory"
+    )
     assert_refused(
         house, f"--logdir={run}", "--episodes=0", words="--episodes=0 is too low; it must be at least 1"
     )
-    assert_refused(house, f"--logdir={run}", "--record=x.avi", words="end it in .mp4 or .gif")
+    assert_refused(house, f"--logdir={run}", "--record=x.avi", words="its name must end in .mp4 or .gif")
     assert_refused(
-        house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is no checkpoint"
+        house, f"--logdir={run}", "--checkpoint=ckpt-x", words="--checkpoint=ckpt-x is not a checkpoint"
     )
     assert_refused(
         house, f"--logdir={run}", "--output=/proc/x/y.json", words="/proc/x/y.json cannot be written"
@@ -97,5 +99,5 @@ def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):
     record["identity"]["agent"]["network"]["mlp_sizes"] = record["settings"]["agent"]["mlp_sizes"] = "3"
     (copy / "run.json").write_text(json.dumps(record))
     (checkpoint,) = [p.with_suffix("") for p in (run / "checkpoints").glob("*.index")][-1:]
-    words = f"is of another configuration than {copy} (agent network mlp_sizes: {size} there, 3 now)"
+    words = f"does not match the configuration of {copy} (agent network mlp_sizes: {size} there, 3 now)"
     assert_refused(house, f"--logdir={copy}", f"--checkpoint={checkpoint}", words=words)

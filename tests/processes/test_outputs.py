@@ -29,7 +29,7 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     no_limit = resource.prlimit(learner.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (20_000, no_limit[1]))
     learner.wait_for(" frames cannot be written completely (")
-    assert " frames. The next interval tries again." in learner.output
+    assert " frames. The learner tries again at the next interval." in learner.output
     seen = len(house.metrics())
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner, after=seen)
 
@@ -45,7 +45,7 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     assert "Stopped without a checkpoint: " in learner.output
     assert learner.last_line.startswith("seed_rl: error: The checkpoint at ")
     assert "; the last checkpoint is from " in learner.last_line
-    assert learner.last_line.endswith("Make space, and give the same command again to resume.")
+    assert learner.last_line.endswith("Free up space, and run the same command again to resume.")
     assert "Traceback" not in learner.output
     assert newest_checkpoint(house.logdir).endswith(f"ckpt-{checkpoints(house)[-1]}")
     assert not list(house.logdir.glob("checkpoints/*_temp*"))

@@ -95,7 +95,7 @@ def test_a_first_checkpoint_of_another_network_is_refused(house, finished_run):
     learner = house.learner("--mlp_sizes=32,32", f"--init_checkpoint={finished_run.house.logdir}")
     assert learner.end() == 2
     assert learner.last_line.startswith("seed_rl: error: The checkpoint ")
-    assert "is of another network" in learner.last_line
+    assert "belongs to another network" in learner.last_line
     assert contents(finished_run.house.logdir) == before
     assert not house.logdir.exists()
 

@@ -16,7 +16,7 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +85,7 @@ def unrolls(house):
     found, errors = [], []
     batcher = Batcher(NUM_ENVS, 0.01)
     core = InferenceCore(Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: 0)
-    identity = EnvironmentIdentity("gym", GAME.to_dict(), SPEC)
+    identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
     server = InferenceServer(house.address, identity, NUM_ENVS, batcher, NUM_ENVS)
 
     def serve():

@@ -39,7 +39,7 @@ def test_training_over_tls_with_a_token_that_is_never_written(secured):
     authority = f"--tls_authority={house.path}/ca.pem"
     stranger = house.actor(0, authority, f"--token_file={house.path}/other_token")
     assert stranger.end() == 2
-    assert "expects a token that this actor does not give" in stranger.last_line
+    assert "expects a token that this actor does not send" in stranger.last_line
     distrustful = house.actor(
         0, f"--tls_authority={house.path}/other_ca.pem", token, "--connect_timeout_secs=1"
     )

@@ -30,7 +30,7 @@ def test_a_second_learner_at_a_unix_socket_is_refused(house):
     assert second.end() == 2
     assert second.last_line == (
         f"seed_rl: error: Cannot listen on --server_address={house.address}: another learner listens there; "
-        "end that one, or give this one another --server_address."
+        "stop that one, or give this one another --server_address."
     )
     assert "Traceback" not in second.output
     actors.append(house.actor(1))  # Finds the first learner.

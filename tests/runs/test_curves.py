@@ -30,10 +30,10 @@ def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys):
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10, 20]
     (warning,) = capsys.readouterr().err.splitlines()
     path = tmp_path / "metrics.jsonl"
-    assert warning == f"seed_rl: warning: lines 2, 3, 4, 5, 6 are incomplete in {path} and left out."
+    assert warning == f"seed_rl: warning: {path}: lines 2, 3, 4, 5, 6 are incomplete and skipped."
     write(tmp_path, period(10), '{"env_frames": 20, "seco')
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10]
-    assert "line 2 is incomplete in " in capsys.readouterr().err
+    assert "line 2 is incomplete and skipped" in capsys.readouterr().err
 
 
 def test_complete_lines_are_read_without_a_word(tmp_path, capsys):
@@ -73,7 +73,7 @@ def test_evaluation_counts_where_there_is_some():
 
 
 @pytest.mark.parametrize(
-    ("lines", "words"), [(None, "has no metrics.jsonl; name the --logdir"), ([], "holds no figures yet")]
+    ("lines", "words"), [(None, "has no metrics.jsonl; name the --logdir"), ([], "contains no metrics yet")]
 )
 def test_a_run_without_figures_is_refused_in_words(tmp_path, lines, words):
     if lines is not None:

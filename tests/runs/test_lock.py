@@ -115,7 +115,9 @@ def test_a_host_that_may_be_lost_is_waited_for_with_a_word(tmp_path, impatient, 
         (tmp_path / "learner.lock").write_text("7 elsewhere\n")
         assert "in use by process 7 on host elsewhere; stop it" in refused(tmp_path)
     (said,) = capsys.readouterr().err.splitlines()
-    assert said.endswith("is locked by process 7 on host elsewhere; waiting up to 0.2 s, in case it is lost.")
+    assert said.endswith(
+        "is locked by process 7 on host elsewhere; waiting up to 0.2 s in case the host is lost."
+    )
 
 
 def test_a_signal_ends_the_wait(tmp_path, monkeypatch):
@@ -143,7 +145,7 @@ def test_without_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capsys):
     with lock.held(tmp_path):
         pass
     (said,) = capsys.readouterr().err.splitlines()
-    assert "has no locks (Operation not supported); see to it that no other learner" in said
+    assert "does not support locks (Operation not supported); make sure that no other learner" in said
 
 
 def test_a_directory_that_cannot_be_made_is_refused(tmp_path):

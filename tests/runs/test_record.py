@@ -13,7 +13,7 @@ from seed_rl.runs import record
 
 
 def identity(environment="catch", agent="vtrace", rows=10, **settings):
-    return record.identity(environment, CatchConfig(rows=rows), agent, VTraceConfig.of(**settings))
+    return record.run_identity(environment, CatchConfig(rows=rows), agent, VTraceConfig.of(**settings))
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def made_of_defaults(logdir, environment="catch", agent="vtrace"):
     """Writes the record of a run whose settings are all at their defaults; returns its content."""
     configs = environments.suite(environment).config_class(), algorithms.config_class(agent)()
     settings = {"learner": LearnerConfig().to_dict(), "agent": configs[1].to_dict()}
-    record.write(str(logdir), record.identity(environment, configs[0], agent, configs[1]), settings)
+    record.write(str(logdir), record.run_identity(environment, configs[0], agent, configs[1]), settings)
     return json.loads((logdir / "run.json").read_text())
 
 
@@ -224,9 +224,9 @@ def test_settings_that_came_later_have_their_defaults_and_unknown_ones_are_named
 
 
 def test_what_is_no_run_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=f"{tmp_path} holds no run.json, so it is not a run's directory"):
+    with pytest.raises(ValueError, match=f"{tmp_path} contains no run.json, so it is not a run directory"):
         record.read(str(tmp_path))
-    with pytest.raises(ValueError, match="is no directory; name the --logdir of a run"):
+    with pytest.raises(ValueError, match="is not a directory; name the --logdir of a run"):
         record.read(str(tmp_path / "nothing"))
 
 

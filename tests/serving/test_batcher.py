@@ -155,10 +155,10 @@ def test_second_request_before_the_answer_is_an_error():
     batcher = Batcher(4, FOREVER)
     (a,) = connected(batcher, 1)
     batcher.submit(a, 1, 1)
-    with pytest.raises(RuntimeError, match="already waits"):
+    with pytest.raises(RuntimeError, match="already waiting"):
         batcher.submit(a, 2, 1)
     assert batcher.next_batch() == [(a, 1)]
-    with pytest.raises(RuntimeError, match="already waits"):
+    with pytest.raises(RuntimeError, match="already waiting"):
         batcher.submit(a, 3, 1)
     batcher.finish([a])
     batcher.submit(a, 4, 1)

@@ -6,7 +6,7 @@ from seed_rl.serving.episodes import episode_problem
 from seed_rl.serving.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 
-LEASE = Lease(0, 1, 8, 4, is_new_run=True, is_restart=False)  # Environments 8 to 11.
+LEASE = Lease(0, 1, 8, 4, is_restart=False)  # Environments 8 to 11.
 
 
 def episode(env=8, episode_return=1.0, agent_steps=10):

@@ -16,7 +16,7 @@ from seed_rl.serving.silence import Limits
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
@@ -26,8 +26,8 @@ MAX_GROUP = 4
 SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
 
 
-def identity(name="catch", spec=SPEC, **settings):
-    return EnvironmentIdentity(name, {"rows": 10, **settings}, spec)
+def of_catch(name="catch", spec=SPEC, **settings):
+    return EnvironmentDescription(name, {"rows": 10, **settings}, spec)
 
 
 class Harness:
@@ -41,7 +41,7 @@ class Harness:
         self.batcher = Batcher(8, 0.01)
         self.server = InferenceServer(
             address,
-            identity(),
+            of_catch(),
             NUM_ENVS,
             self.batcher,
             MAX_GROUP,
@@ -58,13 +58,13 @@ class Harness:
         self._stack.callback(connection.close)
         return connection
 
-    def join(self, run_id=1, first_env=0, num_envs=2, identity=identity(), **changes):  # noqa: B008 (frozen)
+    def join(self, run_id=1, first_env=0, num_envs=2, mine=of_catch(), **changes):  # noqa: B008 (frozen)
         """A stream that has said hello."""
         connection = self.connect()
-        hello = make_hello(identity, run_id=run_id, task=0, first_env=first_env, num_envs=num_envs)
+        hello = make_hello(mine, run_id=run_id, task=0, first_env=first_env, num_envs=num_envs)
         for name, value in changes.items():
             setattr(hello, name, value)
-        stream = connection.open(identity, hello)
+        stream = connection.open(mine, hello)
         self._stack.callback(stream.close)
         return stream
 
@@ -138,19 +138,21 @@ def status(call):
 
 
 def test_describe_tells_what_the_learner_expects(harness):
-    description = harness.connect().check(identity(), DEADLINE_SECS)
+    description = harness.connect().check(of_catch(), DEADLINE_SECS)
     assert description.num_envs == NUM_ENVS
-    assert description.max_environments_per_message == MAX_GROUP
-    assert dict(description.settings) == {"rows": "10"}
+    assert (description.max_environments_per_message, dict(description.settings)) == (
+        MAX_GROUP,
+        {"rows": "10"},
+    )
 
 
 @pytest.mark.parametrize(
     ("mine", "words"),
     [
-        (identity(name="atari"), "environment: atari here, catch there"),
-        (identity(rows=9), "setting rows: 9 here, 10 there"),
+        (of_catch(name="atari"), "environment: atari here, catch there"),
+        (of_catch(rows=9), "setting rows: 9 here, 10 there"),
         (
-            identity(spec=SPEC._replace(observation=ArraySpec((3,), "float32"))),
+            of_catch(spec=SPEC._replace(observation=ArraySpec((3,), "float32"))),
             r"observation: float32\[3\] here, float32\[2\] there",
         ),
     ],
@@ -163,7 +165,7 @@ def test_describe_refuses_other_environments(harness, mine, words):
 def test_describe_without_a_learner_says_so(tmp_path):
     connection = BlockingConnection(f"unix:{tmp_path}/nobody")
     with pytest.raises(LearnerGoneError, match="UNAVAILABLE"):
-        connection.check(identity(), 0.1)
+        connection.check(of_catch(), 0.1)
     connection.close()
 
 
@@ -194,16 +196,16 @@ def test_other_protocol_version_is_refused(harness):
 @pytest.mark.parametrize(
     ("mine", "words"),
     [
-        (identity(name="atari"), "environment: catch here, atari there"),
-        (identity(rows=9), "setting rows: 10 here, 9 there"),
+        (of_catch(name="atari"), "environment: catch here, atari there"),
+        (of_catch(rows=9), "setting rows: 10 here, 9 there"),
         (
-            identity(spec=SPEC._replace(action=ArraySpec((), "int32", (0,), (3,)))),
+            of_catch(spec=SPEC._replace(action=ArraySpec((), "int32", (0,), (3,)))),
             "action: int32[], 0 to 9 here, int32[], 0 to 3 there",
         ),
     ],
 )
 def test_hello_of_other_environments_is_refused(harness, mine, words):
-    assert words in refusal(harness.join(identity=mine))
+    assert words in refusal(harness.join(mine=mine))
 
 
 def test_environments_out_of_range_are_refused(harness):
@@ -232,7 +234,7 @@ def test_slot_of_an_actor_that_goes_is_given_to_the_next(open_harness):
         joining = pool.submit(harness.join, run_id=2)
         first.close()
         assert ask(joining.result(DEADLINE_SECS), 3, 4) == [3, 4]
-    assert [(lease.is_new_run, lease.is_restart) for lease in harness.leases] == [(True, False), (True, True)]
+    assert [lease.is_restart for lease in harness.leases] == [False, True]
 
 
 def test_same_process_takes_its_slot_over(harness):
@@ -242,7 +244,7 @@ def test_same_process_takes_its_slot_over(harness):
     assert ask(new, 3, 4, done=False) == [3, 4]  # Its episodes go on.
     with pytest.raises(LearnerGoneError):
         old.receive()
-    assert not harness.leases[-1].is_new_run
+    assert not harness.leases[-1].is_restart
 
 
 def test_new_actor_in_a_used_place_must_start_with_a_reset(harness):
@@ -271,7 +273,7 @@ BAD_STEPS = {
 def test_bad_step_ends_only_its_own_stream(harness, step, words):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    hello = make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2)
+    hello = make_hello(of_catch(), run_id=2, task=1, first_env=2, num_envs=2)
     messages = pb.ActRequest(hello=hello), pb.ActRequest(step=step)
     code, sentence = status(harness.raw_call(*(m.SerializeToString() for m in messages)))
     assert code == grpc.StatusCode.INVALID_ARGUMENT
@@ -292,7 +294,7 @@ def test_first_message_must_be_a_hello(harness, messages):
 
 
 def test_second_hello_is_refused(harness):
-    hello = pb.ActRequest(hello=make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2))
+    hello = pb.ActRequest(hello=make_hello(of_catch(), run_id=2, task=1, first_env=2, num_envs=2))
     code, sentence = status(harness.raw_call(*[hello.SerializeToString()] * 2))
     assert (code, sentence) == (
         grpc.StatusCode.INVALID_ARGUMENT,
@@ -304,11 +306,11 @@ def test_second_hello_is_refused(harness):
 def test_garbage_ends_only_its_own_stream(harness, after_hello):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    hello = pb.ActRequest(hello=make_hello(identity(), run_id=2, task=1, first_env=2, num_envs=2))
+    hello = pb.ActRequest(hello=make_hello(of_catch(), run_id=2, task=1, first_env=2, num_envs=2))
     messages = [hello.SerializeToString()] * after_hello + [b"\xff\xfe garbage \x00"]
     assert status(harness.raw_call(*messages)) == (
         grpc.StatusCode.INVALID_ARGUMENT,
-        "The message is no ActRequest of protos/inference.proto.",
+        "The message is not an ActRequest of protos/inference.proto.",
     )
     assert ask(good, 3, 4, done=False) == [3, 4]
     assert ask(harness.join(run_id=3, first_env=2), 5, 6) == [5, 6]
@@ -317,7 +319,7 @@ def test_garbage_ends_only_its_own_stream(harness, after_hello):
 def test_oversized_message_ends_only_its_own_stream(harness):
     good = harness.join(run_id=1)
     assert ask(good, 1, 2) == [1, 2]
-    limit = harness.connect().check(identity(), DEADLINE_SECS).max_message_bytes
+    limit = harness.connect().check(of_catch(), DEADLINE_SECS).max_message_bytes
     huge = pb.ActRequest(step=pb.Step(records=bytes(limit + 1))).SerializeToString()
     code, sentence = status(harness.raw_call(huge))
     assert code == grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -393,9 +395,9 @@ def test_stop_with_a_reason_tells_actors_to_come_back(harness):
 
 
 def test_port_0_picks_a_free_port_and_a_used_one_is_refused():
-    server = InferenceServer("localhost:0", identity(), 1, Batcher(1, 1.0), 1)
+    server = InferenceServer("localhost:0", of_catch(), 1, Batcher(1, 1.0), 1)
     assert server.port > 0
     with pytest.raises(ValueError, match=f"Cannot listen on --server_address=localhost:{server.port}"):
-        InferenceServer(f"localhost:{server.port}", identity(), 1, Batcher(1, 1.0), 1)
+        InferenceServer(f"localhost:{server.port}", of_catch(), 1, Batcher(1, 1.0), 1)
     server.stop()
     server.stop()  # A second stop does nothing.

@@ -16,14 +16,14 @@ from seed_rl.serving.silence import Limits
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 30.0
 LONG_SECS = 3600.0
 NUM_ENVS = 2
 SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
-IDENTITY = EnvironmentIdentity("catch", {}, SPEC)
+DESCRIPTION = EnvironmentDescription("catch", {}, SPEC)
 
 
 class Peers:
@@ -33,7 +33,7 @@ class Peers:
         self._path, self._stack = path, stack
         self._batcher = Batcher(1, 1.0)
         self._server = InferenceServer(
-            f"unix:{path}", IDENTITY, NUM_ENVS, self._batcher, 1, limits=Limits(**limits)
+            f"unix:{path}", DESCRIPTION, NUM_ENVS, self._batcher, 1, limits=Limits(**limits)
         )
         stack.callback(self._server.stop)
         stack.callback(self._batcher.close)
@@ -57,7 +57,7 @@ class Peers:
     def describe(self):
         connection = BlockingConnection(f"unix:{self._path}")
         try:
-            return connection.check(IDENTITY, DEADLINE_SECS)
+            return connection.check(DESCRIPTION, DEADLINE_SECS)
         finally:
             connection.close()
 
@@ -70,7 +70,7 @@ def start(tmp_path):
 
 
 def hello(env):
-    said = make_hello(IDENTITY, run_id=env, task=env, first_env=env, num_envs=1)
+    said = make_hello(DESCRIPTION, run_id=env, task=env, first_env=env, num_envs=1)
     return pb.ActRequest(hello=said).SerializeToString()
 
 
@@ -121,7 +121,7 @@ def test_of_too_many_silent_streams_the_oldest_ends(start):
     for _ in range(3):
         assert end_of(ended.get(timeout=DEADLINE_SECS)) == (
             grpc.StatusCode.UNAVAILABLE,
-            "Too many streams wait without a hello; connect again.",
+            "Too many streams are waiting without a hello; connect again.",
         )
     late = peers.call(hello(0))
     late.initial_metadata()  # There is room for an actor that speaks.

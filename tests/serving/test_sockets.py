@@ -8,22 +8,22 @@ import pytest
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import AddressError, InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
 SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
-IDENTITY = EnvironmentIdentity("catch", {}, SPEC)
+DESCRIPTION = EnvironmentDescription("catch", {}, SPEC)
 
 
 def serve(address):
-    return InferenceServer(address, IDENTITY, 1, Batcher(1, 1.0), 1)
+    return InferenceServer(address, DESCRIPTION, 1, Batcher(1, 1.0), 1)
 
 
 def answers(address):
     connection = BlockingConnection(address)
     try:
-        return connection.check(IDENTITY, DEADLINE_SECS).num_envs == 1
+        return connection.check(DESCRIPTION, DEADLINE_SECS).num_envs == 1
     finally:
         connection.close()
 
@@ -105,7 +105,7 @@ def test_a_socket_that_a_killed_learner_left_is_replaced(tmp_path, addresses):
 
 def test_a_file_that_is_no_socket_is_kept(tmp_path):
     (tmp_path / "file").write_text("precious")
-    with pytest.raises(AddressError, match="exists and is no socket"):
+    with pytest.raises(AddressError, match="exists and is not a socket"):
         serve(f"unix:{tmp_path}/file")
     assert (tmp_path / "file").read_text() == "precious"
     assert len(list(tmp_path.iterdir())) == 1

@@ -1,4 +1,4 @@
-"""A command line of sweeps whose runs are played by a few lines of Python instead of seed_rl.local_main."""
+"""The command line of sweeps, with a few lines of Python in place of seed_rl.local_main for the runs."""
 
 import json
 import sys
@@ -22,8 +22,8 @@ space:
   unroll_length: {choice: [10, 20]}
 """
 
-# It leaves a line in `started`, does what SWEEP_FAKE says for its directory, and else trains in no time. Its
-# return is the seed plus a thousand learning rates.
+# It adds a line to `started` and does what SWEEP_FAKE says for its directory; otherwise it trains in no time.
+# Its return is the seed plus a thousand times the learning rate.
 FAKE = """
 import json, os, signal, sys
 from pathlib import Path
@@ -68,7 +68,7 @@ figures(1004)
 
 
 class Sweeping:
-    """A space file, a directory, and the command line over them."""
+    """A space file, a directory, and the command line that uses them."""
 
     wait_until = staticmethod(wait_until)
 
@@ -85,7 +85,7 @@ class Sweeping:
         monkeypatch.setattr(picture, "write", lambda drawn, output: None)
 
     def behave(self, **what):
-        """What runs do, such as t1s2="fail"."""
+        """Sets what runs do, such as t1s2="fail" for trial 1, seed 2."""
         names = {f"trial_{int(key[1]):03d}/seed_{key[3:]}": value for key, value in what.items()}
         self._monkeypatch.setenv("SWEEP_FAKE", json.dumps(names))
 
@@ -104,7 +104,7 @@ class Sweeping:
         return json.loads(path.read_text()) if path.exists() else None
 
     def contents(self):
-        """Everything in the directory by name."""
+        """Everything in the directory, by name."""
         paths = self.logdir.rglob("*") if self.logdir.exists() else []
         return {str(path.relative_to(self.logdir)): path.is_file() and path.read_bytes() for path in paths}
 
@@ -116,7 +116,7 @@ def sweeping(tmp_path, monkeypatch):
 
 @pytest.fixture
 def make_run(tmp_path):
-    """Makes a run of a thousand frames whose directory has the metrics that are given."""
+    """Makes a run of a thousand frames whose directory contains the given metrics."""
 
     def make(periods=(), name="seed_1") -> Run:
         run = Run(1, 1, [sys.executable, "-c", ""], tmp_path / "trial_001" / name, 1000)

@@ -44,13 +44,13 @@ def test_files_runs_and_broken_records_are_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ValueError, match="is a file; name a directory"):
         directory.check(tmp_path / "file", MINE)
-    with pytest.raises(ValueError, match="cannot be made a directory"):
+    with pytest.raises(ValueError, match="cannot be used as a directory"):
         held(tmp_path / "file")
     for name in ("run.json", "trial_001"):
         path = tmp_path / f"with_{name}"
         path.mkdir()
         (path / name).touch()
-        with pytest.raises(ValueError, match=r"holds runs and no sweep\.json; use another"):
+        with pytest.raises(ValueError, match=r"contains runs but no sweep\.json; use another"):
             directory.check(path, MINE)
     (tmp_path / "sweep.json").write_text("{")
     with pytest.raises(ValueError, match=r"sweep\.json cannot be read"):
@@ -59,6 +59,6 @@ def test_files_runs_and_broken_records_are_refused(tmp_path):
 
 def test_only_one_sweep_at_a_time(tmp_path):
     with directory.held(tmp_path, MINE):
-        with pytest.raises(ValueError, match=f"A sweep is running in {tmp_path}; wait for its end"):
+        with pytest.raises(ValueError, match=f"A sweep is already running in {tmp_path}; wait until"):
             held(tmp_path)
     assert held(tmp_path) == MINE

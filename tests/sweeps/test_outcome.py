@@ -40,5 +40,5 @@ def test_outcomes_are_read_as_they_were_written(make_run):
         outcome.write(run.outcome, found)
         assert outcome.read(run.outcome) == found
     run.outcome.write_text("{")
-    with pytest.raises(ValueError, match=r"seed_1\.json cannot be read .*; delete it to play the run again"):
+    with pytest.raises(ValueError, match=r"seed_1\.json cannot be read .*; delete it to repeat the run"):
         outcome.read(run.outcome)

@@ -66,7 +66,7 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
     assert lines[0].split() == list(rows[0])
     assert [line.split()[0] for line in lines[1:5]] == [row["trial"] for row in rows]
     assert len({len(line) for line in lines[:5]}) == 1
-    assert "seed_rl: 12 of 12 runs are to be played" in err
+    assert "seed_rl: 12 of 12 runs left to train" in err
     ended = r"trial 4 of 4, seed 3: mean return [\d.]+ after 1,004 frames \(\d+ of 12 runs done"
     assert len(re.findall(ended, err)) == 1
     assert re.search(r"\(1 of 12 runs done, about \d+ s left\)", err)
@@ -267,7 +267,7 @@ def test_the_flagfiles_of_the_runs_are_named_before_anything_starts(sweeping, tm
     assert sweeping("--trials=1") == 0
     lines = capfd.readouterr().err.splitlines()
     assert lines[0].startswith(
-        f"seed_rl: {sweeping.space} names no flagfile, so runs have the preset for small"
+        f"seed_rl: {sweeping.space} names no flagfile, so runs use the preset for small"
     )
     assert lines[0].endswith("configs/catch_vtrace_small.flags.")
     (tmp_path / "mine.flags").write_text("--clip_norm=5\n")
@@ -277,9 +277,8 @@ def test_the_flagfiles_of_the_runs_are_named_before_anything_starts(sweeping, tm
     # There is no preset for football and r2d2.
     sweeping.space.write_text(text.replace("catch", "football").replace("vtrace", "r2d2"))
     assert sweeping("--trials=1", f"--logdir={tmp_path / 'none'}", "--dry_run", "--burn_in=0") == 0
-    assert (
-        f"seed_rl: no flagfile: what {sweeping.space} does not set has its default." in capfd.readouterr().err
-    )
+    sentence = f"seed_rl: no flagfile: flags that {sweeping.space} does not set keep their defaults."
+    assert sentence in capfd.readouterr().err
 
 
 def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):
@@ -320,7 +319,7 @@ def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_pat
         (["--parallel=0"], "--parallel=0 is too low"),
         (["--trials=some"], "--trials=some is not valid; it must be a whole number."),
         (["--space=none.yaml"], "--space=none.yaml cannot be read"),
-        (["catch"], "The argument 'catch' is no flag"),
+        (["catch"], "The argument 'catch' is not a flag"),
         (["--trails=3"], "Unknown flag --trails for environment catch"),
     ],
 )

@@ -159,9 +159,9 @@ def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("--learning_rate=1", "--learning_rate=1 is drawn from "),
-        ("--seed=3", "--seed=3 is not for a sweep: --seeds=K gives the seeds 1 to K"),
-        ("--server_address=unix:/s", "is not for a sweep: each run has one of its own"),
+        ("--learning_rate=1", "--learning_rate=1 is also drawn in "),
+        ("--seed=3", "--seed=3 cannot be set in a sweep: --seeds=K gives the seeds 1 to K"),
+        ("--server_address=unix:/s", "cannot be set in a sweep: each run has its own"),
         ("--batch_sise=4", "Unknown flag --batch_sise"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Small algorithms whose gradients are known: the slope of a line is the reward of the batch."""
+"""Small algorithms with known gradients: the loss is a line, and its slope is the reward of the batch."""
 
 import keras
 import tensorflow as tf
@@ -41,10 +41,10 @@ class Slope(Algorithm):
 
 
 class Pair(Slope):
-    """Two objectives. The loss of `critic` depends on the actor's variables, too, which it must not move.
+    """Two objectives. The loss of `critic` also depends on the actor's variables, which it must not change.
 
-    The actor's loss is its sum times the reward, and the critic's is the actor times the critic times the
-    reward. The critic has an optimizer of its own.
+    The actor's loss is the sum of its variables times the reward, and the critic's is the dot product of both
+    times the reward. The critic has its own optimizer.
     """
 
     def __init__(self):

@@ -129,7 +129,7 @@ def test_other_network_is_refused_and_no_file_touched(trained, settings):
     directory = os.path.join(trained.logdir, "checkpoints")
     before = files(directory)
     with pytest.raises(
-        ValueError, match=r"ckpt-3 is of another network or optimizer; use the flags"
+        ValueError, match=r"ckpt-3 belongs to another network or optimizer; use the flags"
     ) as caught:
         Run(trained.logdir, **settings).checkpointer.restore()
     assert "\n" not in str(caught.value)
@@ -137,14 +137,14 @@ def test_other_network_is_refused_and_no_file_touched(trained, settings):
 
 
 @pytest.mark.parametrize("what", ["run directory", "directory of checkpoints", "path prefix"])
-def test_initialise_takes_the_network_only(trained, tmp_path, what):
+def test_initialize_takes_the_network_only(trained, tmp_path, what):
     names = {
         "run directory": str(trained.logdir),
         "directory of checkpoints": os.path.dirname(trained.path),
         "path prefix": trained.path,
     }
     fresh = Run(tmp_path, seed=7)
-    fresh.checkpointer.initialise_from(names[what])
+    fresh.checkpointer.initialize_from(names[what])
     got, want = fresh.values(), trained.values()
     for name, value in want.items():
         if name.startswith("algorithm"):
@@ -155,14 +155,14 @@ def test_initialise_takes_the_network_only(trained, tmp_path, what):
 
 
 @pytest.mark.parametrize("name", ["missing", "."])
-def test_initialise_from_nothing_is_refused(tmp_path, name):
+def test_initialize_from_nothing_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"--init_checkpoint=.* holds no checkpoint; name one"):
-        Run(tmp_path).checkpointer.initialise_from(str(tmp_path / name))
+        Run(tmp_path).checkpointer.initialize_from(str(tmp_path / name))
 
 
-def test_initialise_from_another_network_is_refused(trained, tmp_path):
-    with pytest.raises(ValueError, match="is of another network"):
-        Run(tmp_path, lstm_size=8).checkpointer.initialise_from(trained.path)
+def test_initialize_from_another_network_is_refused(trained, tmp_path):
+    with pytest.raises(ValueError, match="belongs to another network"):
+        Run(tmp_path, lstm_size=8).checkpointer.initialize_from(trained.path)
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path):
@@ -318,7 +318,7 @@ def test_an_algorithm_is_restored_alone(trained):
     for name, value in want.items():
         if name.startswith("algorithm"):
             np.testing.assert_array_equal(got[name], value, err_msg=name)
-    with pytest.raises(ValueError, match="is of another network"):
+    with pytest.raises(ValueError, match="belongs to another network"):
         restore_algorithm(Run(trained.logdir, lstm_size=8).algorithm, trained.path)
 
 
@@ -393,6 +393,6 @@ def test_two_objectives_come_back_with_their_optimizers(tmp_path):
 
 def test_a_checkpoint_of_one_objective_does_not_fit_two(trained, tmp_path):
     pair, _, checkpointer = make_pair(tmp_path)
-    with pytest.raises(ValueError, match="is of another network"):
-        checkpointer.initialise_from(trained.path)
+    with pytest.raises(ValueError, match="belongs to another network"):
+        checkpointer.initialize_from(trained.path)
     np.testing.assert_array_equal(pair.actor, [2.0, 1.0])

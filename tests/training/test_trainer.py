@@ -77,7 +77,7 @@ def test_descends(optimizer):
 def test_optimizers_have_their_settings():
     adam = trainer(adam_beta_1=0.5, adam_epsilon=0.125).optimizers[LOSS]
     assert (adam.beta_1, adam.epsilon) == (0.5, 0.125)
-    rmsprop = trainer(optimizer="rmsprop", rmsprop_decay=0.75, adam_epsilon=0.125).optimizers[LOSS]
+    rmsprop = trainer(optimizer="rmsprop", rmsprop_decay=0.75, rmsprop_epsilon=0.125).optimizers[LOSS]
     assert (rmsprop.rho, rmsprop.epsilon) == (0.75, 0.125)
 
 

@@ -18,7 +18,7 @@ def step_message(spec, output, episodes=()):
 
 
 class BlockingConnection:
-    """A Connection on an event loop in a thread of its own."""
+    """A Connection on an event loop in its own thread."""
 
     def __init__(self, address, security=Security()):  # noqa: B008 (immutable)
         self._loop = asyncio.new_event_loop()

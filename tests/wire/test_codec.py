@@ -84,7 +84,7 @@ def test_rewards_that_are_not_finite_are_refused(bad):
     codec = codec_of(OBSERVATIONS["bare image"])
     step = random_step(OBSERVATIONS["bare image"], 3)
     step.reward[1] = bad
-    with pytest.raises(ValueError, match="The reward of environment 1 of the message is NaN or infinite"):
+    with pytest.raises(ValueError, match="The reward of environment 1 in the message is NaN or infinite"):
         codec.check(codec.encode(step), 3)
     assert not codec.are_valid(np.frombuffer(codec.encode(step), codec.record))
 
@@ -103,7 +103,7 @@ def test_flags_other_than_one_of_two_are_refused(done, truncated):
 def test_observations_that_are_not_finite_are_refused():
     codec, step = codec_of(OBSERVATIONS["dict"]), random_step(OBSERVATIONS["dict"], 3)
     step.observation["velocity"][2, 1] = np.nan
-    with pytest.raises(ValueError, match="The observation of environment 2 of the message is NaN"):
+    with pytest.raises(ValueError, match="The observation of environment 2 in the message is NaN"):
         codec.check(codec.encode(step), 3)
     assert not codec.are_valid(np.frombuffer(codec.encode(step), codec.record))
 

@@ -3,7 +3,7 @@ import pytest
 from seed_rl.actor.loop import Patience
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import EnvironmentIdentity, channel_options, differences
+from seed_rl.wire.protocol import EnvironmentDescription, channel_options, differences
 
 ACTION = ArraySpec((), "int32", (0,), (2,))
 OBSERVATION = {"image": ArraySpec((10, 5), "uint8"), "inventory": ArraySpec((3,), "float32")}
@@ -11,7 +11,7 @@ OBSERVATION = {"image": ArraySpec((10, 5), "uint8"), "inventory": ArraySpec((3,)
 
 def message(kind=pb.Description, name="catch", settings=None, observation=None, action=ACTION):
     spec = EnvironmentSpec(observation or OBSERVATION, action)
-    identity = EnvironmentIdentity(name, settings or {"rows": 10, "game": "Pong"}, spec)
+    identity = EnvironmentDescription(name, settings or {"rows": 10, "game": "Pong"}, spec)
     found = kind()
     identity.describe_into(found)
     return found

@@ -14,7 +14,7 @@ from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
-from seed_rl.wire.protocol import EnvironmentIdentity
+from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import (
     Security,
     SecurityConfig,
@@ -27,7 +27,7 @@ from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
 TOKEN = "0123456789abcdef-0123"
-IDENTITY = EnvironmentIdentity(
+DESCRIPTION = EnvironmentDescription(
     "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
 )
 
@@ -68,7 +68,7 @@ def serve():
     def start(config, environment=()):
         batcher = Batcher(1, 0.01)
         security = load_security(config, dict(environment))
-        server = InferenceServer("localhost:0", IDENTITY, 1, batcher, 1, security=security)
+        server = InferenceServer("localhost:0", DESCRIPTION, 1, batcher, 1, security=security)
         thread = threading.Thread(target=answer, args=(server, batcher), daemon=True)
         thread.start()
         servers.append((server, batcher, thread))
@@ -89,9 +89,11 @@ def play(address, config, environment=()):
     """Connects, leases a task, and plays one step; returns the actions."""
     connection = BlockingConnection(address, load_security(config, dict(environment)))
     try:
-        connection.check(IDENTITY, 2.0)
+        connection.check(DESCRIPTION, 2.0)
         task = connection.lease_task(1, 1, -1, DEADLINE_SECS).task
-        stream = connection.open(IDENTITY, make_hello(IDENTITY, run_id=1, task=task, first_env=0, num_envs=1))
+        stream = connection.open(
+            DESCRIPTION, make_hello(DESCRIPTION, run_id=1, task=task, first_env=0, num_envs=1)
+        )
         stream.send(EnvOutput([0.0], [True], [False], [0.0]), [])
         actions = stream.receive().tolist()
         stream.close()
@@ -122,9 +124,9 @@ def test_mutual_tls(serve, files):
 def test_another_token_is_refused_by_every_method(serve, files, token):
     address = serve(learner_config(files))
     connection = BlockingConnection(address, replace(load_security(actor_config(files), {}), token=token))
-    sentence = "expects a token that this actor does not give"
+    sentence = "expects a token that this actor does not send"
     with pytest.raises(RefusedError, match=sentence):
-        connection.check(IDENTITY, DEADLINE_SECS)
+        connection.check(DESCRIPTION, DEADLINE_SECS)
     with pytest.raises(RefusedError, match=sentence):
         connection.lease_task(1, 1, -1, DEADLINE_SECS)
     connection.close()

@@ -1,4 +1,4 @@
-"""What R2D2 learns from: recurrent Q-learning from prioritized replay (Kapturowski et al., 2019)."""
+"""The R2D2 algorithm: recurrent Q-learning from prioritized replay (Kapturowski et al., 2019)."""
 
 from typing import NamedTuple
 
@@ -19,24 +19,24 @@ from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Ne
 
 
 def make(config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int) -> "R2D2":
-    """R2D2 for an environment; how much it explores in each of them depends on `num_envs`."""
+    """Makes R2D2 for an environment; how much it explores in each copy depends on `num_envs`."""
     return R2D2(config, env_spec, num_envs)
 
 
 class R2D2(Algorithm):
     """Learns from replay by double Q-learning with n-step targets.
 
-    The online network acts and learns. The target network has the weights that the online one had at the last
-    multiple of `update_target_every_n_step` updates.
+    The online network acts and learns. The target network holds the weights that the online one had at the
+    last multiple of `update_target_every_n_step` updates.
     """
 
     def __init__(self, config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int):
-        """Makes all variables.
+        """Creates all variables.
 
         Raises:
           ValueError: the settings do not fit the environment, or all environments only evaluate.
         """
-        super().__init__(name="r2d2_agent")  # Checkpoints know it by this name.
+        super().__init__(name="r2d2_agent")  # Its name in checkpoints.
         num_actions = _num_actions(env_spec.action)
         if config.num_eval_envs >= num_envs:
             raise ValueError(
@@ -44,11 +44,11 @@ class R2D2(Algorithm):
                 "on; set it lower."
             )
         self.unroll = UnrollConfig(config.unroll_length, config.burn_in)
-        self.experience = config.replay.experience()
+        self.experience = config.replay
         self.num_eval_envs = config.num_eval_envs
         self._config = config
         self._action_dtype = env_spec.action.dtype
-        # One for each environment that trains, by id, then the one of all others.
+        # One for each training environment, by id, then one shared by all others.
         self._epsilons = np.append(
             training_epsilons(num_envs - config.num_eval_envs), np.float32(config.eval_epsilon)
         )
@@ -66,11 +66,11 @@ class R2D2(Algorithm):
 
     @property
     def objectives(self) -> dict[str, Objective]:
-        """One, of the online network's variables."""
+        """A single objective, for the online network's variables."""
         return {LOSS: Objective(self._online.trainable_variables)}
 
     def observe(self, sample: Sample) -> None:
-        """Keeps the running statistics of observations, the same for both networks."""
+        """Updates the running statistics of observations, and keeps them the same in both networks."""
         self._online.trunk.observe(sample.env)
         pairs = zip(self._online.non_trainable_variables, self._target.non_trainable_variables, strict=True)
         for online, target in pairs:
@@ -79,14 +79,14 @@ class R2D2(Algorithm):
     def losses(self, sample: Sample) -> Losses:
         """Squared temporal differences of unrolls `[burn_in + T + 1, B, ...]`.
 
-        Both networks start from the stored state and see the burn-in before the steps that count
-        (Kapturowski et al., section 3).
+        Both networks start from the stored state and are unrolled over the burn-in before the steps that are
+        trained on (Kapturowski et al., section 3).
         """
         q_values = self._q_values(self._online, sample)
         target_q_values = self._q_values(self._target, sample)
         action, env = self._without_burn_in((sample.agent.action, sample.env._replace(observation=())))
         differences = temporal_differences(self._config, q_values, target_q_values, action, env)
-        # A sum over time: the clip norm of 80 and Adam's epsilon of 1e-3 (SEED RL, Table 8) belong to a sum.
+        # A sum over time: the clip norm of 80 and Adam's epsilon of 1e-3 (SEED RL, Table 8) fit a sum.
         loss = 0.5 * tf.reduce_sum(tf.square(differences.errors), 0)
         priority = priorities(differences, self._config.eta)
 
@@ -102,7 +102,7 @@ class R2D2(Algorithm):
         return Losses({LOSS: loss}, priority, metrics)
 
     def _q_values(self, network: DuelingNetwork, sample: Sample) -> tf.Tensor:
-        """What a network says, after its burn-in, at the steps that count: `[T + 1, B, A]`."""
+        """A network's Q-values at the steps after the burn-in: `[T + 1, B, A]`."""
         steps, state = (sample.prev_action, sample.env), sample.initial_state
         if burn_in := self._config.burn_in:
             prev_action, env = tf.nest.map_structure(lambda x: x[:burn_in], steps)
@@ -112,18 +112,18 @@ class R2D2(Algorithm):
         return network.unroll(prev_action, env, state)[0]
 
     def _without_burn_in(self, steps: Nest) -> Nest:
-        """From arrays `[S, ...]` to `[T + 1, ...]`."""
+        """Drops the burn-in: from arrays `[S, ...]` to `[T + 1, ...]`."""
         return tf.nest.map_structure(lambda x: x[self._config.burn_in :], steps)
 
     def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
-        """The priority by the Q-values that acted, which stand for both networks'; see the protocol."""
+        """Priorities from the Q-values used in acting, which stand in for both networks; see the protocol."""
         env, agent = self._without_burn_in((env, agent))
         q_values = agent.info["q_values"]
         differences = temporal_differences(self._config, q_values, q_values, agent.action, env)
         return priorities(differences, self._config.eta)
 
     def after_update(self, iteration: tf.Tensor) -> None:
-        """Copies the weights to the target network when it is time."""
+        """Copies the weights to the target network when a copy is due."""
         due = tf.equal(iteration % self._config.update_target_every_n_step, 0)
         tf.cond(due, self._update_target, lambda: tf.constant(False))
 
@@ -134,12 +134,12 @@ class R2D2(Algorithm):
 
 
 class TemporalDifferences(NamedTuple):
-    """What `temporal_differences` returns, float32 `[T, B]` where nothing else is said.
+    """What `temporal_differences` returns, float32 `[T, B]` unless noted otherwise.
 
     Attributes:
       errors: target minus Q-value, on the rescaled scale; 0 where the transition is not experience.
-      valid: bool, whether it is.
-      q_values: of the actions taken, on the rescaled scale.
+      valid: bool, whether the transition is experience.
+      q_values: Q-values of the actions taken, on the rescaled scale.
       targets: in units of reward.
     """
 
@@ -155,14 +155,14 @@ def temporal_differences(
     """Errors of n-step double Q-learning with rescaled values (Kapturowski et al., section 2.3).
 
     `h(r_t + ... + gamma^{n-1} r_{t+n-1} + gamma^n h^-1(Q_target(x_{t+n}, a*))) - Q(x_t, a_t)`, where a* is
-    the action that `q_values` hold best at step t + n. A gradient flows through `Q(x_t, a_t)` alone.
+    the best action at step t + n according to `q_values`. Gradients flow only through `Q(x_t, a_t)`.
 
     Args:
-      config: n, gamma, the scale's epsilon and the limit of rewards.
-      q_values: `[T + 1, B, A]` the online network's.
-      target_q_values: `[T + 1, B, A]` the target network's.
-      action: integers `[T + 1, B]`, what was done.
-      env: `[T + 1, B]`; the observation plays no part.
+      config: gives n, gamma, the epsilon of value rescaling and the limit on rewards.
+      q_values: `[T + 1, B, A]`, from the online network.
+      target_q_values: `[T + 1, B, A]`, from the target network.
+      action: integers `[T + 1, B]`, the actions taken.
+      env: `[T + 1, B]`; the observation is not used.
     """
     epsilon = config.value_function_rescaling_epsilon
     best = tf.argmax(q_values, -1)
@@ -188,6 +188,6 @@ def priorities(differences: TemporalDifferences, eta: float) -> tf.Tensor:
 def _num_actions(spec: ArraySpec) -> int:
     if not spec.is_discrete or spec.shape != ():
         raise ValueError(
-            f"R2D2 needs one discrete action, and the environment's is {spec}; choose another --agent."
+            f"R2D2 needs one discrete action, but the environment's is {spec}; choose another --agent."
         )
     return spec.num_values[0]

@@ -1,4 +1,4 @@
-"""How R2D2 acts: epsilon-greedily."""
+"""R2D2's policy: epsilon-greedy."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,31 +10,31 @@ from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 
 class R2D2Policy(Policy):
-    """Takes the action with the highest Q-value, or any one with its environment's epsilon.
+    """Takes the action with the highest Q-value or, with its environment's epsilon, a random one.
 
-    `AgentOutput.info` holds `q_values` `[B, A]`, on the rescaled scale that they are learned in; they make an
-    unroll's first priority, and replay does not keep them.
+    `AgentOutput.info` holds `q_values` `[B, A]`, on the rescaled scale on which they are learned. An unroll's
+    initial priority is computed from them; replay does not keep them.
     """
 
     def __init__(self, network: DuelingNetwork, epsilons: np.ndarray, action_dtype: str):
-        """Acts with a network whose variables belong to somebody else.
+        """Acts with a network whose variables belong to the algorithm.
 
         Args:
-          network: gives Q-values.
-          epsilons: float32, of each environment that trains, by id, and then the one of all others.
-          action_dtype: of the environment's actions.
+          network: computes Q-values.
+          epsilons: float32, one for each training environment, by id, then one shared by all others.
+          action_dtype: dtype of the environment's actions.
         """
         super().__init__(name="r2d2_policy")
         self._network, self._epsilons, self._action_dtype = network, epsilons, action_dtype
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """The network's; an empty tuple where it has none."""
+        """The network's recurrent state; an empty tuple if it has none."""
         return self._network.trunk.initial_state(batch_size)
 
     def act(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
-        """Takes the best action, or any one with the environment's epsilon; see `Policy.act`."""
+        """Takes the best action or, with the environment's epsilon, a random one; see `Policy.act`."""
         q_values, state = self._act(prev_action, env, state)
         epsilons = tf.gather(self._epsilons, tf.minimum(env_ids, len(self._epsilons) - 1))
         return self._answer(epsilon_greedy(q_values, epsilons), q_values), state
@@ -42,7 +42,7 @@ class R2D2Policy(Policy):
     def act_greedy(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
-        """Takes the best action; otherwise as `act`."""
+        """Takes the best action; otherwise like `act`."""
         del env_ids
         q_values, state = self._act(prev_action, env, state)
         return self._answer(tf.argmax(q_values, -1), q_values), state

@@ -1,4 +1,4 @@
-"""What V-trace learns from: an off-policy actor-critic (Espeholt et al., "IMPALA", 2018, section 4)."""
+"""The V-trace algorithm: an off-policy actor-critic (Espeholt et al., "IMPALA", 2018, section 4)."""
 
 import tensorflow as tf
 
@@ -17,23 +17,23 @@ from seed_rl.types import EnvironmentSpec, Sample
 
 
 def make(config: VTraceConfig, env_spec: EnvironmentSpec, num_envs: int) -> "VTrace":
-    """V-trace for an environment; it explores alike in all of them, so `num_envs` does not matter."""
+    """Makes V-trace for an environment; it explores alike in all copies, so `num_envs` does not matter."""
     del num_envs
     return VTrace(config, env_spec)
 
 
 class VTrace(Algorithm):
-    """Learns from each unroll once, or `passes` times, in the order in which they come."""
+    """Learns from each unroll once, or `passes` times, in the order in which they arrive."""
 
     def __init__(self, config: VTraceConfig, env_spec: EnvironmentSpec):
-        """Makes all variables.
+        """Creates all variables.
 
         Raises:
           ValueError: the settings do not fit the environment.
         """
-        super().__init__(name="vtrace_agent")  # Checkpoints know it by this name.
+        super().__init__(name="vtrace_agent")  # Its name in checkpoints.
         self.unroll = UnrollConfig(config.unroll_length)
-        self.experience = config.queue.experience()
+        self.experience = config.queue
         self._config = config
         self._distribution = distribution_for(env_spec.action)
         self._network = ActorCritic(config.net, env_spec, self._distribution.num_parameters)
@@ -44,23 +44,23 @@ class VTrace(Algorithm):
 
     @property
     def policy(self) -> VTracePolicy:
-        """Samples from what the network says."""
+        """The policy that samples from the network's action distribution."""
         return VTracePolicy(self._network, self._distribution, self._reward_scale)
 
     @property
     def objectives(self) -> dict[str, Objective]:
-        """One, of the network's variables, and the entropy cost's where it is adjusted."""
+        """A single objective, for the variables of the network and of the entropy cost if it is adjusted."""
         variables = [*self._network.trainable_variables, *self._entropy_cost.trainable_variables]
         return {LOSS: Objective(variables)}
 
     def observe(self, sample: Sample) -> None:
-        """Keeps the running statistics of observations and rewards."""
+        """Updates the running statistics of observations and rewards."""
         self._network.trunk.observe(sample.env)
         if self._reward_scale:
             self._reward_scale.observe(sample.env, sample.initial_state[1])
 
     def losses(self, sample: Sample) -> Losses:
-        """Policy gradient, baseline, entropy and KL terms of unrolls `[T + 1, B, ...]`."""
+        """Policy gradient, baseline, entropy and KL terms for unrolls `[T + 1, B, ...]`."""
         config, distribution = self._config, self._distribution
         state = sample.initial_state[0] if self._reward_scale else sample.initial_state
         output, _ = self._network.unroll(sample.prev_action, sample.env, state)
@@ -103,7 +103,7 @@ class VTrace(Algorithm):
         return Losses({LOSS: masked_mean(loss, valid, axis=0)}, None, metrics)
 
     def _reward(self, reward: tf.Tensor) -> tf.Tensor:
-        """What the loss makes of rewards."""
+        """Scales and clips rewards for the loss."""
         if self._reward_scale:
             reward = self._reward_scale.scale(reward)
         if self._config.reward_clipping == "soft_asymmetric":
@@ -112,14 +112,14 @@ class VTrace(Algorithm):
 
 
 def _normalize(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Mean 0 and standard deviation 1 over where `mask` is set; 0 elsewhere."""
+    """Scales `x` to mean 0 and standard deviation 1 where `mask` is set; 0 elsewhere."""
     mean = masked_mean(x, mask)
     deviation = tf.sqrt(masked_mean(tf.square(x - mean), mask))
     return tf.where(mask, (x - mean) / (deviation + 1e-8), 0.0)
 
 
 def _explained_variance(values: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """The share of the targets' variance that the values explain: 1 at best."""
+    """The fraction of the targets' variance that the values explain: 1 at best."""
 
     def variance(x: tf.Tensor) -> tf.Tensor:
         return masked_mean(tf.square(x - masked_mean(x, mask)), mask)

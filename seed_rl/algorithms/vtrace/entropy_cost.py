@@ -7,10 +7,10 @@ import tensorflow as tf
 
 
 class EntropyCost(keras.layers.Layer):
-    """`exp(speed * parameter)` with a learned parameter, or a constant where there is no target."""
+    """`exp(speed * parameter)` with a learned parameter, or a constant if there is no target."""
 
     def __init__(self, cost: float, target_entropy: float | None, adjustment_speed: float):
-        """Starts at `cost`, which must be above 0 where `target_entropy` (nats) is set."""
+        """Starts at `cost`, which must be above 0 if `target_entropy` (nats) is set."""
         super().__init__()
         self._cost = cost
         self._target_entropy = target_entropy
@@ -21,16 +21,16 @@ class EntropyCost(keras.layers.Layer):
         self.built = True
 
     def cost(self) -> tf.Tensor:
-        """The present weight: float32 scalar."""
+        """The current weight: float32 scalar."""
         if self._target_entropy is None:
             return tf.constant(self._cost)
         return tf.exp(self._speed * tf.convert_to_tensor(self._parameter))
 
     def loss(self, entropy: tf.Tensor) -> tf.Tensor:
-        """What to add to the loss for policies of this entropy; any shape.
+        """The term to add to the loss for policies with this entropy; any shape.
 
-        The policy's gradient comes from the bonus `-cost * entropy`, and the cost's own from the second part,
-        which raises the cost where the entropy is below its target and lowers it where it is above.
+        The policy's gradient comes from the bonus `-cost * entropy`, and the cost's from the second term,
+        which raises the cost if the entropy is below its target and lowers it if it is above.
         """
         cost = self.cost()
         bonus = -tf.stop_gradient(cost) * entropy

@@ -1,4 +1,4 @@
-"""How V-trace acts: it samples from its policy."""
+"""V-trace's policy: it samples from the network's action distribution."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 
 class VTracePolicy(Policy):
-    """Samples from the policy that an actor-critic network gives.
+    """Samples from the action distribution that an actor-critic network outputs.
 
     `AgentOutput.info` holds `policy_parameters` `[B, P]` (of the behaviour policy) and `baseline` `[B]`.
     """
@@ -20,12 +20,12 @@ class VTracePolicy(Policy):
     def __init__(
         self, network: ActorCritic, distribution: ActionDistribution, reward_scale: RewardScale | None
     ):
-        """Acts with a network whose variables belong to somebody else, and keeps `reward_scale`'s sums."""
+        """Acts with a network whose variables belong to the algorithm, and keeps `reward_scale`'s sums."""
         super().__init__(name="vtrace_policy")
         self._network, self._distribution, self._reward_scale = network, distribution, reward_scale
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """The network's, or an empty tuple where it has none; with `normalize_rewards`: (that, the sums')."""
+        """The network's state, an empty tuple if it has none; with `normalize_rewards` (that, the sums)."""
         state = self._network.trunk.initial_state(batch_size)
         return (state, self._reward_scale.initial_state(batch_size)) if self._reward_scale else state
 
@@ -39,7 +39,7 @@ class VTracePolicy(Policy):
     def act_greedy(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
-        """Takes the policy's mode; otherwise as `act`."""
+        """Takes the policy's mode; otherwise like `act`."""
         del env_ids
         return self._act(prev_action, env, state, self._distribution.mode)
 

@@ -1,4 +1,4 @@
-"""Rewards brought to a common scale, whatever the environment's, by running statistics."""
+"""Scales rewards by running statistics, to the same scale in every environment."""
 
 import keras
 import tensorflow as tf
@@ -10,13 +10,13 @@ from seed_rl.types import ArraySpec, EnvOutput
 class RewardScale(keras.layers.Layer):
     """Divides rewards by the standard deviation of the discounted sums of the rewards so far in an episode.
 
-    The scale of a value function is that of such sums (Engstrom et al., "Implementation Matters in Deep
-    Policy Gradients", 2020, section 3). The state is the sum of each environment, float32 `[B]`: it travels
-    with the agent's recurrent state, so an unroll knows what it started with.
+    A value function has the scale of such sums (Engstrom et al., "Implementation Matters in Deep Policy
+    Gradients", 2020, section 3). The state is each environment's sum, float32 `[B]`. It travels with the
+    agent's recurrent state, so an unroll includes the sum that it started from.
     """
 
     def __init__(self, discounting: float):
-        """Starts without statistics, which leaves rewards as they are."""
+        """Starts without statistics; until there are some, rewards are left as they are."""
         super().__init__()
         self._discounting = discounting
         self._statistics = RunningScale(ArraySpec((), "float32"))
@@ -27,11 +27,11 @@ class RewardScale(keras.layers.Layer):
         return tf.zeros([batch_size])
 
     def next_state(self, env: EnvOutput, state: tf.Tensor) -> tf.Tensor:
-        """The sums after one step `[B]`; an episode's first observation comes with the last reward before."""
+        """The sums after one step `[B]`; the reward at `done` belongs to the episode that ended."""
         return tf.where(env.done, 0.0, self._discounting * state + env.reward)
 
     def observe(self, env: EnvOutput, state: tf.Tensor) -> None:
-        """Adds the sums of unrolls `[T + 1, B]` to the statistics; their first step was in unrolls before."""
+        """Adds the sums of unrolls `[T + 1, B]` to the statistics, except the first step, which overlaps."""
         sums = []
         for t in range(env.reward.shape[0]):
             sums.append(self._discounting * state + env.reward[t])

@@ -1,1 +1,1 @@
-"""One file a suite of environments, and what only suites use."""
+"""One file per suite of environments, and helpers that only suites use."""

@@ -1,10 +1,10 @@
 """Atari 2600 games through ale-py, processed as in Table 9 of the SEED RL paper.
 
 Each observation is a single frame: stacking happens on the learner. The emulator is driven directly, so that
-only the frames that an observation is made of are converted to grayscale.
+only the frames that contribute to an observation are converted to grayscale.
 
-ale-py's own vector environment is no replacement: it resizes by area and not bilinearly, starts with 0 to 29
-no-ops, and is as fast on one thread (tests/environments/test_atari_vector.py compares frame by frame).
+ale-py's own vector environment is no replacement: it resizes by area instead of bilinearly, starts with 0 to
+29 no-ops, and is only as fast on one thread. tests/environments/test_atari_vector.py compares the frames.
 """
 
 import dataclasses
@@ -32,39 +32,40 @@ class AtariConfig(EnvironmentConfig):
     game: str = option("Pong", "Name of the game, such as Pong or SpaceInvaders.")
     full_action_space: bool = option(
         True,
-        "Use all actions that the emulator takes for the game (18 as in the paper; Skiing: 9) instead "
-        "of only those that do something.",
+        "Use all actions that the emulator accepts for the game (18 as in the paper; Skiing: 9) instead "
+        "of only those that have an effect.",
     )
     sticky_action_probability: float = option(
         0.0,
-        "Probability, per environment frame, that the emulator repeats the action before (paper: 0).",
+        "Probability, per environment frame, that the emulator repeats the previous action (paper: 0).",
         at_least=0,
         at_most=1,
     )
     terminal_on_life_loss: bool = option(
-        False, "The agent's episode terminates when a life is lost; the reported one does not (paper: off)."
+        False, "Terminate the agent's episode, but not the reported one, when a life is lost (paper: off)."
     )
     max_random_noops: int = option(
         30,
-        "An episode starts with 1 to this many no-op environment frames, at random; 0: none (paper: 30).",
+        "An episode starts with a random number of no-op environment frames, from 1 to this many; 0: none "
+        "(paper: 30).",
         at_least=0,
     )
     max_episode_frames: int | None = option(
         108_000,
-        "Time limit of an episode, in environment frames, no-ops included; a longer episode is truncated "
+        "Time limit of an episode, in environment frames, including no-ops; a longer episode is truncated "
         "(paper: 108,000, which is 30 minutes).",
         at_least=1,
     )
     screen_size: int = option(84, "Height and width of observations, in pixels (paper: 84).", at_least=1)
 
     def for_evaluation(self) -> "AtariConfig":
-        """The protocol of the paper: whole games, after 1 to 30 no-ops, of at most 108,000 frames."""
+        """The paper's protocol: whole games of at most 108,000 frames, which start with 1 to 30 no-ops."""
         return dataclasses.replace(
             self, terminal_on_life_loss=False, max_random_noops=30, max_episode_frames=108_000
         )
 
     def validate(self) -> None:
-        """Checks that the no-ops leave something to play."""
+        """Checks that the time limit leaves frames to play after the no-ops."""
         if self.max_episode_frames is not None and self.max_episode_frames <= self.max_random_noops:
             raise ValueError(
                 f"--max_episode_frames={self.max_episode_frames} must be greater than "
@@ -76,11 +77,11 @@ class Atari(gymnasium.Env):
     """One game. Observations are uint8 `[screen_size, screen_size]` and belong to the caller.
 
     * Pooling: an observation is the pixel-wise maximum of the last two environment frames, whatever the
-      action repeat; with a repeat of 1 these are the frame of this agent step and that of the step before.
-      Where the episode starts, or ends in mid-repeat, it is the one newest frame.
+      action repeat; with a repeat of 1 these are the frames of this and the previous agent step.
+      At the start of an episode, or if it ends in mid-repeat, the observation is the newest frame alone.
     * Life loss (if `terminal_on_life_loss`): the step terminates with `info["episode_continues"]`, and the
       `reset` after it returns the same frame and lets the game continue. No frame is played, so no reward or
-      game end can get lost in between. After a game over or the time limit it starts a new game.
+      game over can be lost in between. After a game over or the time limit, `reset` starts a new game.
     """
 
     def __init__(self, config: AtariConfig, seed: int):
@@ -93,7 +94,7 @@ class Atari(gymnasium.Env):
         ale_py, cv2 = _engine()
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60}
         self.render_mode = "rgb_array"
-        cv2.setNumThreads(1)  # actors share the cores: each keeps to its own thread
+        cv2.setNumThreads(1)  # actors share the cores, so each uses one thread
         self._cv2 = cv2
         self._config = config
         self._rom = _rom(config.game)
@@ -109,7 +110,7 @@ class Atari(gymnasium.Env):
         self.action_space = spaces.Discrete(len(actions))
         self.observation_space = spaces.Box(0, 255, (config.screen_size,) * 2, np.uint8)
         screen = self._ale.getScreenDims()
-        # The last two environment frames, grayscale; `_newest` says which one is newer.
+        # The last two environment frames, grayscale; `_newest` is the index of the newer one.
         self._frames = [np.zeros(screen, np.uint8), np.zeros(screen, np.uint8)]
         self._newest = 0
         self._pooled = np.zeros(screen, np.uint8)
@@ -120,7 +121,7 @@ class Atari(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts a game with random no-ops, or continues after the loss of a life. A seed starts a game."""
+        """Starts a game with random no-ops, or continues after a lost life. With a seed it starts a game."""
         super().reset(seed=seed)
         if seed is not None:
             self._load()
@@ -136,7 +137,7 @@ class Atari(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One agent step: up to `num_action_repeats` environment frames, fewer where the episode ends."""
+        """One agent step: `num_action_repeats` environment frames, or fewer if the episode ends."""
         config = self._config
         emulator_action = self._actions[action]
         frames = config.num_action_repeats
@@ -181,12 +182,12 @@ class Atari(gymnasium.Env):
         self._capture()
 
     def _loses_life(self) -> bool:
-        """True if a life was lost in the last frame and others are left."""
+        """True if a life was lost in the last frame and at least one is left."""
         lives, self._lives = self._lives, self._ale.lives()
         return 0 < self._lives < lives
 
     def _capture(self, pool: bool = False) -> None:
-        """Fetches the newest frame; unless `pool`, it also replaces the one before it."""
+        """Fetches the newest frame; unless `pool`, it also overwrites the previous one."""
         self._newest = 1 - self._newest
         self._ale.getScreenGrayscale(self._frames[self._newest])
         if not pool:
@@ -218,7 +219,7 @@ def _rom(game: str) -> str:
     if rom_id is None:
         close = nearest(game.replace("_", ""), map(registration.rom_id_to_name, ids.values()))
         hint = f"; the nearest are: {', '.join(close)}" if close else ""
-        raise ValueError(f"--game={game} is not an Atari game that ale-py has{hint}.")
+        raise ValueError(f"--game={game} is not an Atari game that ale-py includes{hint}.")
     path = roms.get_rom_path(rom_id)
     if path is None or not ALEInterface.isSupportedROM(path):  # loading it would end the process
         raise ValueError(

@@ -1,7 +1,7 @@
 """Catch: a ball falls down a small board, and a paddle at the bottom must be under it when it lands.
 
 Small enough to learn in seconds, and the worked example of a suite: a configuration, a `gymnasium.Env`, and
-`SUITE`, with one line in `registry.py`. The game is that of Mnih et al., "Recurrent Models of Visual
+`SUITE`, with one line in `registry.py`. The game is from Mnih et al., "Recurrent Models of Visual
 Attention" (2014), with the sizes of the behaviour suite (Osband et al., 2020).
 """
 
@@ -22,16 +22,16 @@ from seed_rl.options import option
 class CatchConfig(EnvironmentConfig):
     """Settings of Catch."""
 
-    rows: int = option(10, "Rows of the board; an episode lasts one environment frame less.", at_least=2)
+    rows: int = option(10, "Rows of the board; an episode lasts rows - 1 environment frames.", at_least=2)
     columns: int = option(5, "Columns of the board.", at_least=1)
 
 
 class Catch(gymnasium.Env):
-    """The board, float32 `[rows, columns]`, holds 1 at the ball and at the paddle, and 0 elsewhere.
+    """Observations are the board, float32 `[rows, columns]`: 1 at the ball and the paddle, 0 elsewhere.
 
-    Actions: 0 moves the paddle left, 1 leaves it, 2 moves it right. The ball starts in a random column of the
-    first row and falls one row per environment frame. In the last row the reward is 1 if the paddle is there
-    too and -1 if not, and the episode terminates; every other reward is 0.
+    Actions: 0 moves the paddle left, 1 does not move it, 2 moves it right. The ball starts in a random column
+    of the first row and falls one row per environment frame. In the last row the reward is 1 if the paddle is
+    there too and -1 if not, and the episode terminates; all other rewards are 0.
     """
 
     def __init__(self, rows: int, columns: int, seed: int):
@@ -53,7 +53,7 @@ class Catch(gymnasium.Env):
         return self._board(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One environment frame."""
+        """Plays one environment frame."""
         self._paddle_column = min(max(self._paddle_column + int(action) - 1, 0), self._columns - 1)
         self._ball_row += 1
         terminated = self._ball_row == self._rows - 1

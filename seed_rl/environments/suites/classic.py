@@ -1,4 +1,4 @@
-"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of the old gym go through an adapter.
+"""Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of OpenAI's old gym use an adapter.
 
 With `--game=module:Id-v0` the module, which registers the id, is imported first.
 """
@@ -31,12 +31,12 @@ class GymConfig(EnvironmentConfig):
     )
     staggered_start: bool = option(
         False,
-        "Whether the first episode of each environment is cut at random and not counted, so that "
-        "environments whose episodes all end at the time limit do not play the same part of them at once.",
+        "Whether to cut the first episode of each environment at a random frame and not count it, so that "
+        "environments whose episodes all end at the time limit do not all play the same part at once.",
     )
 
     def for_evaluation(self) -> "GymConfig":
-        """The same, but for whole episodes from the first on."""
+        """The same settings, but with whole episodes from the start."""
         return dataclasses.replace(self, staggered_start=False)
 
 
@@ -44,10 +44,10 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     """One environment, as its authors registered it.
 
     Raises:
-      ValueError: Gymnasium does not know the id, or an environment without a time limit cannot be staggered.
+      ValueError: the id is not registered, or an environment without a time limit cannot be staggered.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
-    render = {"render_mode": render_mode} if render_mode else {}  # Not every environment takes it.
+    render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
     module, _, env_id = config.game.rpartition(":")
     try:
         if module:
@@ -71,7 +71,7 @@ def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
     limit = config.max_episode_frames or (env.spec.max_episode_steps if env.spec else None)
     if limit is None or limit < 2:
         raise ValueError(
-            f"--staggered_start needs a time limit of 2 or more environment frames, and --game={config.game} "
+            f"--staggered_start needs a time limit of 2 or more environment frames, but --game={config.game} "
             f"has {limit or 'none'}; set --max_episode_frames."
         )
     return limit

@@ -1,7 +1,7 @@
 """DeepMind Lab: the 30 levels of DMLab-30, with the frames and actions of the IMPALA paper.
 
 The engine is built from its sources (docs/dmlab.md). Rewards, frames and episode ends are the engine's own;
-the adapter chooses the level and its seed, and turns 9 actions into what the engine takes.
+the adapter chooses the level and its seed, and translates 9 actions for the engine.
 """
 
 import dataclasses
@@ -18,10 +18,10 @@ from seed_rl.environments.suites.level_cache import open_level_cache
 from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE, hash_words
 from seed_rl.options import option
 
-# What the engine mixes into every seed in DMLab-30's evaluation, so that its levels were not trained on.
+# DMLab-30's evaluation mixes this into every seed, so that it does not play levels seen in training.
 EVALUATION_MIXER_SEED = 0x600D5EED
 
-# The 9 actions of Espeholt et al., "IMPALA", 2018, each as the engine takes it, applied in every frame:
+# The 9 actions of Espeholt et al., "IMPALA", 2018, each in the engine's format, applied in every frame:
 # (look right in pixels, look up in pixels, strafe right, move forward, fire, jump, crouch).
 ACTIONS = (
     (0, 0, 0, 1, 0, 0, 0),  # forward
@@ -49,7 +49,7 @@ class DmlabConfig(EnvironmentConfig):
     )
     game: str = option(
         "explore_goal_locations_small",
-        "Name of a DMLab-30 level, such as rooms_watermaze; contributed/dmlab30/ before it may be left out.",
+        "Name of a DMLab-30 level, such as rooms_watermaze; the prefix contributed/dmlab30/ may be left out.",
     )
     width: int = option(96, "Width of frames, in pixels; a multiple of 4 (paper: 96).", at_least=4)
     height: int = option(72, "Height of frames, in pixels; a multiple of 4 (paper: 72).", at_least=4)
@@ -60,52 +60,52 @@ class DmlabConfig(EnvironmentConfig):
     )
     hold_out_levels: bool = option(
         False,
-        "Whether to play what DMLab-30 holds out for the final test: the _test variant of a level that has "
-        "one. Evaluation turns it on.",
+        "Whether to play the levels that DMLab-30 holds out for the final test: the _test variant of a level "
+        "that has one. Evaluation turns this on.",
     )
     mixer_seed: int = option(
         0,
-        "Number that the engine mixes into the seeds of levels: another number, other levels. Training: 0; "
-        "evaluation sets 0x600D5EED, as DMLab-30 prescribes.",
+        "Number that the engine mixes into level seeds, so different numbers give different levels. 0 for "
+        "training; evaluation sets 0x600D5EED, as DMLab-30 prescribes.",
         at_least=0,
         at_most=2**31 - 1,
     )
     level_cache: str | None = option(
         None,
-        "Directory, or URL such as gs://bucket/levels, where actors share compiled levels (paper: in use).",
+        "Directory, or URL such as gs://bucket/levels, where actors share compiled levels (paper: used).",
     )
     renderer: str = option(
         "software",
-        "What draws the frames: the processor, or a graphics card.",
+        "Whether the frames are rendered on the CPU (software) or on a GPU (hardware).",
         choices=("software", "hardware"),
     )
     dataset_path: str | None = option(
-        None, "Directory of the pictures that two psychlab_ levels show; see docs/dmlab.md."
+        None, "Directory of the images that two psychlab_ levels show; see docs/dmlab.md."
     )
 
     def for_evaluation(self) -> "DmlabConfig":
-        """DMLab-30's protocol: the level's test variant, and levels that no training has seen."""
+        """DMLab-30's protocol: the level's test variant, and levels never seen in training."""
         return dataclasses.replace(self, hold_out_levels=True, mixer_seed=EVALUATION_MIXER_SEED)
 
     def validate(self) -> None:
-        """Checks the level's name and the size of frames."""
+        """Checks the level's name and the frame size."""
         dmlab_levels.train_level(self.game)
         for name, size in (("width", self.width), ("height", self.height)):
             if size % 4:
                 raise ValueError(
-                    f"--{name}={size} is not valid; the engine draws multiples of 4 only, such as "
+                    f"--{name}={size} is not valid; the engine draws only multiples of 4, such as "
                     f"{size - size % 4 + 4}."
                 )
 
     @property
     def level(self) -> str:
-        """The level that is played, as the engine calls it."""
+        """The level that is played, by the engine's name for it."""
         choose = dmlab_levels.test_level if self.hold_out_levels else dmlab_levels.train_level
         return dmlab_levels.engine_name(choose(self.game))
 
     @property
     def engine_settings(self) -> dict[str, str]:
-        """What the engine is given; it takes text only."""
+        """The settings for the engine, which accepts only text."""
         settings = {
             "width": str(self.width),
             "height": str(self.height),
@@ -123,14 +123,14 @@ class DmlabConfig(EnvironmentConfig):
 class Dmlab(gymnasium.Env):
     """One level. Observations are frames, uint8 `[height, width, 3]`.
 
-    With `instruction` they are dicts of that `frame` and the `instruction`, int32 `[16]`: see `hash_words`.
+    With `instruction` they are dicts of the `frame` and the `instruction`, int32 `[16]` (see `hash_words`).
 
-    * Episode ends: the engine says that an episode is over, not why. Most levels last a fixed time, and the
-      paper's agents learned with every end as a termination, so every end is `terminated` here.
-    * The last observation: the engine gives none once an episode is over. That step returns the observation
-      of the step before it once more, and says so with `info["observation_is_repeated"]`.
+    * Episode ends: the engine reports that an episode is over, but not why. Most levels last a fixed time,
+      and the paper's agents were trained with every end as a termination, so every end is `terminated` here.
+    * The last observation: the engine returns none once an episode is over. That step repeats the observation
+      of the previous step, and sets `info["observation_is_repeated"]`.
     * Seeds: each episode is played with a seed from `np_random` and a number that counts episodes. A `reset`
-      with a seed starts both again, so that the same seed gives the same episodes.
+      with a seed restarts both, so that the same seed gives the same episodes.
     """
 
     def __init__(self, config: DmlabConfig, seed: int):
@@ -167,7 +167,7 @@ class Dmlab(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Starts an episode, on a level that the engine makes from its seed."""
+        """Starts an episode, on a level that the engine generates from the episode's seed."""
         super().reset(seed=seed)
         if seed is not None:
             self._episode = 0
@@ -177,7 +177,7 @@ class Dmlab(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """One agent step: `num_action_repeats` environment frames, fewer where the episode ends."""
+        """One agent step: `num_action_repeats` environment frames, or fewer if the episode ends."""
         reward = self._lab.step(self._actions[action], num_steps=self._num_action_repeats)
         if not self._lab.is_running():
             return self._observation(), float(reward), True, False, {"observation_is_repeated": True}
@@ -189,11 +189,11 @@ class Dmlab(gymnasium.Env):
         return self._last[_FRAME].copy()
 
     def close(self) -> None:
-        """Ends the engine; a second call does nothing."""
+        """Shuts the engine down; a second call does nothing."""
         self._lab.close()
 
     def _observation(self) -> Any:
-        """The last one that the engine gave, in arrays that belong to the caller."""
+        """The engine's last observation, in arrays that belong to the caller."""
         frame = self._last[_FRAME].copy()
         if not self._has_instruction:
             return frame

@@ -1,7 +1,7 @@
-"""The levels of DMLab-30: their names, and which of them are for training and which for the final test.
+"""The levels of DMLab-30: their names, and which are for training and which for the final test.
 
-28 levels are trained and tested on as they are. Two come as a pair: the `_train` variant, and the `_test`
-variant, which shows what the first one holds back. The set counts 30 tasks, so a pair is one of them.
+28 levels are used for both training and testing. Two come as a pair: the `_train` variant, and the `_test`
+variant, which shows what the first one holds out. The set counts 30 tasks, so a pair is one task.
 """
 
 from seed_rl.environments.nearest import nearest
@@ -10,7 +10,7 @@ _PREFIX = "contributed/dmlab30/"
 
 _PAIRS = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
 
-# In the order in which the set is published; the pairs by the name that their variants share.
+# In the published order; each pair is listed under the name that its variants share.
 TASKS = (
     *_PAIRS,
     "rooms_select_nonmatching_object",
@@ -48,28 +48,28 @@ def train_level(game: str) -> str:
     """The level that an agent trains on, without the prefix.
 
     Args:
-      game: a task or a level, with or without the prefix `contributed/dmlab30/`; of a pair, any of its names.
+      game: a task or a level, with or without the prefix `contributed/dmlab30/`; for a pair, any name.
 
     Raises:
-      ValueError: DMLab-30 has no such level; the sentence has the nearest names.
+      ValueError: DMLab-30 has no such level; the message lists the nearest names.
     """
     return _variant(game, "_train")
 
 
 def test_level(game: str) -> str:
-    """The level that DMLab-30 tests with, without the prefix: the name that scores are published under.
+    """The level that DMLab-30 tests on, without the prefix: the name that scores are published under.
 
     Args:
-      game: as in `train_level`.
+      game: as for `train_level`.
 
     Raises:
-      ValueError: DMLab-30 has no such level; the sentence has the nearest names.
+      ValueError: DMLab-30 has no such level; the message lists the nearest names.
     """
     return _variant(game, "_test")
 
 
 def engine_name(level: str) -> str:
-    """What the engine calls a level: its name with the prefix."""
+    """The engine's name for a level: its name with the prefix."""
     return _PREFIX + level
 
 

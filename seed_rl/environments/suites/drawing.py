@@ -1,4 +1,4 @@
-"""Pictures of environments that have none of their own."""
+"""Draws environments whose engine cannot be rendered."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ _SIDE = 24
 
 
 def draw_board(board: np.ndarray) -> np.ndarray:
-    """A board `[rows, columns]`, 0 dark to 1 light, as a picture of squares: uint8 `[height, width, 3]`."""
+    """Draws a board `[rows, columns]`, from 0 (dark) to 1 (light), as squares: uint8 `[height, width, 3]`."""
     shades = (255 * np.clip(board, 0.0, 1.0)).astype(np.uint8)
     squares = np.kron(shades, np.ones((_SIDE, _SIDE), np.uint8))
     squares[::_SIDE] = np.maximum(squares[::_SIDE], 40)  # a grid

@@ -1,4 +1,4 @@
-"""Google Research Football: scenarios by name, seen from above as four planes of bits, as in the paper.
+"""Google Research Football: scenarios by name, observed from above as four planes of bits, as in the paper.
 
 The engine is built from its sources: tools/install_football.sh.
 """
@@ -19,7 +19,7 @@ from seed_rl.environments.suites.old_gym import import_gym
 from seed_rl.environments.suites.repeats import repeat_actions
 from seed_rl.options import option
 
-# The planes of an observation, and what each is drawn in: red, green, blue.
+# The planes of an observation, and the color of each in pictures: red, green, blue.
 _PLANES = {
     "left_team": (230, 60, 60),
     "right_team": (70, 110, 240),
@@ -27,7 +27,7 @@ _PLANES = {
     "active": (250, 210, 0),
 }
 _GRASS = (30, 110, 50)
-_PIXELS = 6  # of a picture, per point of the map
+_PIXELS = 6  # of a picture per point of the map
 
 _SIZES = ("96x72", "120x90", "144x108")
 
@@ -38,17 +38,17 @@ class FootballConfig(EnvironmentConfig):
 
     game: str = option(
         "11_vs_11_hard_stochastic",
-        "Name of a scenario of gfootball, such as academy_empty_goal_close.",
+        "Name of a gfootball scenario, such as academy_empty_goal_close.",
     )
     map_size: str = option(
         "96x72",
-        "Width and height of the map that is observed, the Super Mini Map (paper: these three).",
+        "Width and height of the observed map, the Super Mini Map (paper: these three).",
         choices=_SIZES,
     )
     rewards: str = option(
         "scoring",
         "What the agent is rewarded for: goals, or goals and ten checkpoints, 0.1 each, on the ball's way to "
-        "the other goal. The reported returns count goals only.",
+        "the opponent's goal. The reported returns count only goals.",
         choices=("scoring", "scoring,checkpoints"),
     )
 
@@ -57,8 +57,8 @@ class Football(gymnasium.Env):
     """One player of the left team; the engine plays the others.
 
     Observations are bool `[height, width, 4]`: the left team's players, the right team's, the ball, and the
-    player that is controlled. There are 19 actions, of which some stay in force until they are released. The
-    match's end terminates an episode, as do goals and lost balls in the academy's scenarios.
+    controlled player. There are 19 actions, some of which stay active until they are released. An episode
+    terminates at the end of the match and, in the academy's scenarios, at goals and lost balls.
     `info["raw_reward"]` counts goals.
     """
 
@@ -90,17 +90,17 @@ class Football(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts a match, with a seed of its own from `np_random`."""
+        """Starts a match, with its own seed from `np_random`."""
         super().reset(seed=seed)
         match_seed = int(self.np_random.integers(2**31))
-        # The engine takes both from its configuration; left alone, the first match decides them for all.
+        # The engine reads both from its configuration; without this, the first match would set them for all.
         config = self._env.unwrapped._config
         config["game_engine_random_seed"] = match_seed
         config["reverse_team_processing"] = bool(match_seed % 2)
         return self._observe(self._env.reset()), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One environment frame, a tenth of a second."""
+        """Plays one environment frame, a tenth of a second."""
         planes, reward, done, info = self._env.step(action)
         return self._observe(planes), float(reward), bool(done), False, {"raw_reward": info["score_reward"]}
 
@@ -112,7 +112,7 @@ class Football(gymnasium.Env):
         return picture.repeat(_PIXELS, 0).repeat(_PIXELS, 1)
 
     def close(self) -> None:
-        """Gives the engine back; a second call does nothing."""
+        """Closes the engine; a second call does nothing."""
         if not self._closed:
             self._closed = True
             self._env.close()
@@ -123,7 +123,7 @@ class Football(gymnasium.Env):
 
 
 def _engine() -> ModuleType:
-    """The module that makes environments; it logs every episode's end, which is not wanted here."""
+    """The module that makes environments, with its log messages at the end of every episode silenced."""
     try:
         import_gym()
         import gfootball.env
@@ -142,7 +142,7 @@ def _check_scenario(game: str) -> None:
     if game not in names:
         close = nearest(game, names)
         hint = f"the nearest are: {', '.join(close)}" if close else f"choose one of: {', '.join(names)}"
-        raise ValueError(f"--game={game} is not a scenario of gfootball; {hint}.")
+        raise ValueError(f"--game={game} is not a gfootball scenario; {hint}.")
 
 
 def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:

@@ -1,7 +1,7 @@
 """A cache of compiled DeepMind Lab levels that many actors share (SEED RL, appendix A.1.1).
 
-Most levels are made at random for each episode, and compiling one takes far longer than an agent step. The
-engine asks the cache for a level by a key before it compiles it, and hands it over afterwards.
+Most levels are generated at random for each episode, and compiling one takes far longer than an agent step.
+The engine asks the cache for a level by its key before it compiles the level, and stores it afterwards.
 """
 
 import abc
@@ -18,24 +18,24 @@ _log = logging.getLogger(__name__)
 
 
 def open_level_cache(location: str) -> "LevelCache":
-    """The cache in a local directory, which is made if need be, or behind a URL such as gs://bucket/levels.
+    """The cache in a local directory, which is created if needed, or at a URL such as gs://bucket/levels.
 
     Raises:
-      ValueError: the directory cannot be made, or the URL's protocol is not known.
+      ValueError: the directory cannot be created, or the URL's protocol is not known.
       ImportError: a package for the URL is not installed.
     """
     return RemoteLevelCache(location) if "://" in location else LocalLevelCache(location)
 
 
 class LevelCache(abc.ABC):
-    """What the engine calls: `fetch` before it compiles a level, and `write` afterwards.
+    """The methods that the engine calls: `fetch` before it compiles a level, and `write` afterwards.
 
-    Both are safe with any number of actors at a time: a file gets its name only when it is whole. A cache
-    that fails costs time and never ends the actor: a failed `fetch` is a miss, a failed `write` is passed
-    over, and the first failure of either kind is logged.
+    Both are safe with any number of actors at a time: a file gets its name only when it is complete. A cache
+    that fails costs time but never ends the actor: a failed `fetch` is a miss, a failed `write` is ignored,
+    and the first failure of either kind is logged.
     """
 
-    # What may go wrong with the cache; anything else is a bug and keeps its traceback.
+    # The errors that a cache may cause; anything else is a bug and keeps its traceback.
     _failures: tuple[type[Exception], ...] = (OSError,)
 
     def __init__(self, location: str):
@@ -43,7 +43,7 @@ class LevelCache(abc.ABC):
         self._logged: set[str] = set()
 
     def fetch(self, key: str, pk3_path: str) -> bool:
-        """Puts the level of that key at `pk3_path`; False if the cache does not have it."""
+        """Copies the level with this key to `pk3_path`; False if the cache does not have it."""
         partial = f"{pk3_path}.{uuid.uuid4().hex}.tmp"
         try:
             self._copy_to(_file_name(key), partial)
@@ -59,7 +59,7 @@ class LevelCache(abc.ABC):
         return True
 
     def write(self, key: str, pk3_path: str) -> None:
-        """Files the level at `pk3_path` under that key; what was there before is replaced."""
+        """Stores the level at `pk3_path` under this key, and replaces any that was there."""
         try:
             self._copy_from(pk3_path, _file_name(key))
         except self._failures as error:
@@ -67,17 +67,17 @@ class LevelCache(abc.ABC):
 
     @abc.abstractmethod
     def _copy_to(self, name: str, path: str) -> None:
-        """Copies a file of the cache to a local path; FileNotFoundError: it is not in the cache."""
+        """Copies a file from the cache to a local path; FileNotFoundError if the cache does not have it."""
 
     @abc.abstractmethod
     def _copy_from(self, path: str, name: str) -> None:
-        """Copies a local file into the cache, where it appears whole or not at all."""
+        """Copies a local file into the cache, where it appears complete or not at all."""
 
     def _log_once(self, what: str, error: Exception) -> None:
         if what not in self._logged:
             self._logged.add(what)
             _log.warning(
-                "The level cache %s cannot be %s, so levels are compiled again (%s: %s); said once.",
+                "The level cache %s cannot be %s, so levels are compiled again (%s: %s); logged once.",
                 self._location,
                 what,
                 type(error).__name__,
@@ -86,13 +86,13 @@ class LevelCache(abc.ABC):
 
 
 class LocalLevelCache(LevelCache):
-    """In a directory of this machine, or in one that several machines have mounted."""
+    """A cache in a directory of this machine, or in one that several machines have mounted."""
 
     def __init__(self, directory: str):
-        """Makes the directory if it is not there.
+        """Creates the directory if it does not exist.
 
         Raises:
-          ValueError: it cannot be made; one sentence.
+          ValueError: the directory cannot be created; one sentence.
         """
         super().__init__(directory)
         self._directory = Path(directory).expanduser()
@@ -100,8 +100,8 @@ class LocalLevelCache(LevelCache):
             self._directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ValueError(
-                f"--level_cache={directory} cannot be made ({error.strerror}); name a directory that this "
-                "actor may write to."
+                f"--level_cache={directory} cannot be created ({error.strerror}); choose a directory that "
+                "this actor may write to."
             ) from error
 
     def _copy_to(self, name: str, path: str) -> None:
@@ -118,15 +118,15 @@ class LocalLevelCache(LevelCache):
 
 
 class RemoteLevelCache(LevelCache):
-    """Behind a URL, through fsspec: object stores and whatever else it has a package for."""
+    """A cache at a URL, through fsspec: object stores and anything else that it has a package for."""
 
     _failures = (Exception,)  # Each store raises exceptions of its own.
 
     def __init__(self, url: str):
-        """Finds the store's package; the store itself is first asked by `fetch`.
+        """Finds the store's package; the store itself is first contacted by `fetch`.
 
         Raises:
-          ValueError: fsspec knows no such protocol; one sentence.
+          ValueError: fsspec has no such protocol; one sentence.
           ImportError: fsspec, or its package for this protocol, is not installed; one sentence.
         """
         super().__init__(url)
@@ -151,24 +151,24 @@ class RemoteLevelCache(LevelCache):
 
 
 def _file_system(url: str) -> tuple[Any, str]:
-    """The file system that fsspec has for a URL, and the path in it."""
+    """The fsspec file system for a URL, and the path in it."""
     try:
         import fsspec
 
         files, root = fsspec.core.url_to_fs(url)
     except ImportError as error:
         raise ImportError(
-            f"--level_cache={url} is a URL, which needs fsspec and its package for such a store, gcsfs for "
+            f"--level_cache={url} is a URL, which needs fsspec and its package for that store, gcsfs for "
             f"gs:// or s3fs for s3:// ({error}): pip install fsspec gcsfs."
         ) from error
     except ValueError as error:
         raise ValueError(
-            f"--level_cache={url} is not valid ({error}); write a directory, or a URL that fsspec knows, "
+            f"--level_cache={url} is not valid ({error}); use a directory, or a URL that fsspec supports, "
             "such as gs://bucket/levels."
         ) from error
     return files, str(root).rstrip("/")
 
 
 def _file_name(key: str) -> str:
-    """A name that is valid in every file system and differs for every key, whatever a key holds."""
+    """A name that is valid in every file system and differs for every key, whatever the key contains."""
     return f"{hashlib.sha256(key.encode()).hexdigest()}.pk3"

@@ -1,4 +1,4 @@
-"""MinAtar: five Atari games on a board of 10x10 (Young and Tian, 2019), learned in minutes on a laptop."""
+"""MinAtar: five Atari games on a 10x10 board (Young and Tian, 2019), learned in minutes on a laptop."""
 
 import dataclasses
 from typing import Any
@@ -22,11 +22,11 @@ class MinAtarConfig(EnvironmentConfig):
 
     game: str = option("breakout", f"Name of the game: {', '.join(_GAMES)}.")
     full_action_space: bool = option(
-        False, "Use all 6 actions instead of only those that do something in the game."
+        False, "Use all 6 actions instead of only those that have an effect in the game."
     )
     sticky_action_probability: float = option(
         0.1,
-        "Probability, per environment frame, that the game repeats the action before.",
+        "Probability, per environment frame, that the game repeats the previous action.",
         at_least=0,
         at_most=1,
     )
@@ -37,7 +37,7 @@ class MinAtarConfig(EnvironmentConfig):
 
 
 class MinAtar(gymnasium.Env):
-    """One game. Observations are bool `[10, 10, channels]`, a channel for each kind of object."""
+    """One game. Observations are bool `[10, 10, channels]`, one channel for each kind of object."""
 
     def __init__(self, config: MinAtarConfig, seed: int):
         """Makes the game.
@@ -70,14 +70,14 @@ class MinAtar(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One environment frame."""
+        """Plays one environment frame."""
         reward, terminated = self._game.act(self._actions[action])
         self._frames += 1
         timed_out = self._max_frames is not None and self._frames >= self._max_frames
         return self._observation(), float(reward), bool(terminated), timed_out, {}
 
     def render(self) -> np.ndarray:
-        """The board as a picture; each kind of object has its shade."""
+        """The board as a picture; each kind of object has its own shade."""
         state = self._observation()
         shades = np.linspace(0.35, 1.0, state.shape[-1])
         return draw_board((state * shades).max(-1))

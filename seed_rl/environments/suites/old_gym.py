@@ -1,4 +1,4 @@
-"""Environments that are registered with OpenAI's gym, Gymnasium's forerunner, through shimmy."""
+"""Environments registered with OpenAI's gym, the predecessor of Gymnasium, through shimmy."""
 
 import contextlib
 import importlib
@@ -10,7 +10,7 @@ import gymnasium
 
 
 def import_gym() -> ModuleType:
-    """The old gym, without what it has to say on being imported and on each environment that is made.
+    """Imports the old gym, without its messages on import and whenever an environment is made.
 
     Raises:
       ImportError: it is not installed.
@@ -22,7 +22,7 @@ def import_gym() -> ModuleType:
 
 
 def knows(env_id: str) -> bool:
-    """Whether gym is installed and has this id. An id's module must be imported before."""
+    """Whether gym is installed and has this id. The module that registers the id must be imported first."""
     try:
         gym = import_gym()
     except ImportError:
@@ -40,7 +40,7 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
     The registered class is made directly: `gym.make` wraps it in checks that fail on NumPy 2.
 
     Args:
-      env_id: an id that `knows` knows.
+      env_id: an id for which `knows` is true.
       max_episode_frames: time limit in environment frames; by default the registered one.
       render: nothing, or `render_mode="rgb_array"`.
 
@@ -60,9 +60,9 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
     make_env = _load(spec.entry_point)
     kwargs = dict(getattr(spec, "kwargs", None) or getattr(spec, "_kwargs", None) or {})
     try:
-        if _version(gym) < (0, 26):  # reset() gives an observation, step() four values
+        if _version(gym) < (0, 26):  # reset() returns an observation, step() four values
             env = make_env(**kwargs)
-            if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments with five
+            if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments that return five
                 env = gym.wrappers.StepAPICompatibility(env, False)
             env = shimmy.GymV21CompatibilityV0(env=env, **render)
         else:

@@ -1,8 +1,8 @@
 """Recall: a cue is shown once, and the action many steps later must match it. Unsolvable without memory.
 
-Like the task "memory length" of the behaviour suite (Osband et al., 2020), with more cues if asked for.
+Like the task "memory length" of the behaviour suite (Osband et al., 2020), optionally with more cues.
 A network that sees its own last action can carry the cue by repeating an action: set
---use_last_action_and_reward=false to see what the recurrent state alone remembers.
+--use_last_action_and_reward=false to test the recurrent state alone.
 """
 
 import dataclasses
@@ -22,13 +22,15 @@ class RecallConfig(EnvironmentConfig):
     """Settings of Recall."""
 
     delay: int = option(10, "Environment frames between the cue and the question.", at_least=0)
-    num_cues: int = option(2, "Cues, and actions: a random answer is right once in this many.", at_least=2)
+    num_cues: int = option(
+        2, "Number of cues and of actions: a random answer is right with probability 1/num_cues.", at_least=2
+    )
 
     def validate(self) -> None:
-        """Refuses what could skip the question."""
+        """Refuses action repeats, which could skip the question."""
         if self.num_action_repeats != 1:
             raise ValueError(
-                f"--num_action_repeats={self.num_action_repeats} would skip cues and questions of recall; "
+                f"--num_action_repeats={self.num_action_repeats} would skip recall's cues and questions; "
                 "set it to 1."
             )
 
@@ -37,7 +39,7 @@ class Recall(gymnasium.Env):
     """Observations float32 `[num_cues + 1]`: the cue as a one-hot vector, then 1 at the question.
 
     An episode is the cue, `delay` observations of zeros, and the question, whose answer ends it with reward 1
-    if it is the cue's number and 0 if not. Every other action is ignored, and every other reward is 0.
+    if it is the cue's number and 0 if not. All other actions are ignored, and all other rewards are 0.
     """
 
     def __init__(self, delay: int, num_cues: int, seed: int):
@@ -59,7 +61,7 @@ class Recall(gymnasium.Env):
         return self._observation(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """One environment frame."""
+        """Plays one environment frame."""
         asked = self._frame == self._delay + 1
         self._frame += 1
         self._shown = self._num_cues if self._frame >= self._delay + 1 else None

@@ -1,4 +1,4 @@
-"""Environments whose episodes are all of one length, out of step with each other."""
+"""Brings environments whose episodes all have the same length out of step with each other."""
 
 from typing import Any
 
@@ -7,10 +7,10 @@ import numpy as np
 
 
 class StaggeredStart(gymnasium.Wrapper):
-    """Cuts the first episode after a random number of environment frames; that one is not counted.
+    """Cuts the first episode after a random number of environment frames; that episode is not counted.
 
     Environments that start together and only ever end at their time limit would play the same part of an
-    episode at the same time for ever, and a training batch would hold nothing else.
+    episode at the same time forever, and a training batch would contain nothing else.
     """
 
     def __init__(self, env: gymnasium.Env, time_limit: int, seed: int):
@@ -21,7 +21,7 @@ class StaggeredStart(gymnasium.Wrapper):
         self._first_limit: int | None = self._draw(seed)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
-        """Starts an episode; with a seed it is a first one again."""
+        """Starts an episode; with a seed it counts as the first again."""
         if seed is not None:
             self._first_limit = self._draw(seed)
         elif self._frames:
@@ -30,7 +30,7 @@ class StaggeredStart(gymnasium.Wrapper):
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
-        """One environment frame."""
+        """Plays one environment frame."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._frames += 1
         if self._frames == self._first_limit and not (terminated or truncated):

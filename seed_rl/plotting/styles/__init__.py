@@ -1,1 +1,1 @@
-"""One file a style: each draws groups of runs into a figure."""
+"""One file per style: each draws groups of runs into a figure."""

@@ -1,4 +1,4 @@
-"""The figure against environment frames and against time, side by side; a line for each group."""
+"""The metric against environment frames and against time, side by side; one line per group."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -20,7 +20,7 @@ _GREY = Stroke(canvas.REST_COLOR, width=1.0)
 
 
 class _Drawn(NamedTuple):
-    """A group and how it is drawn; a label of None stays out of the legend."""
+    """A group and how it is drawn; it is not in the legend if its label is None."""
 
     group: Group
     stroke: Stroke
@@ -31,7 +31,8 @@ class _Drawn(NamedTuple):
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws the groups.
 
-    More groups than colours would be a thicket: then the five that end highest are named, the others grey.
+    More groups than colours would clutter the plot: then the five that end highest are named, and the others
+    are grey.
 
     Raises:
       ValueError: the runs of a group have no range of frames in common.
@@ -59,7 +60,7 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
 
 
 def _plan(groups: Sequence[Group]) -> list[_Drawn]:
-    """What is drawn, the most important last, so that it lies on top."""
+    """What to draw, with the most important groups last, so that they lie on top."""
     order = variants(groups)
     ordered = [
         g for same in by_task(groups).values() for g in sorted(same, key=lambda g: order.index(g.variant))
@@ -86,7 +87,7 @@ def _line(drawn: _Drawn, axis: Axis) -> Line:
 
 
 def _title(groups: Sequence[Group]) -> str:
-    """The game where it is one, and the agent where there is one group."""
+    """The game if there is only one, and the agent if there is only one group."""
     tasks = task_labels(group.task for group in groups)
     if len(tasks) > 1:
         return ""

@@ -1,4 +1,4 @@
-"""A small panel for each game, all agents in each, as in Figure 7 of the SEED RL paper."""
+"""A small panel for each game, with all agents in each, as in Figure 7 of the SEED RL paper."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The median over games of the human-normalised return, as in Figure 6 of the SEED RL paper."""
+"""The median over games of the human-normalized return, as in Figure 6 of the SEED RL paper."""
 
 from collections.abc import Sequence
 
@@ -19,8 +19,8 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws a line for each agent and setting, up to the frames that it has reached in all games.
 
     Raises:
-      ValueError: there are no published scores for a game, two agents have not the same games, or the runs of
-        one have no range of frames in common.
+      ValueError: there are no published scores for a game, two agents do not have the same games, or the runs
+        of one have no range of frames in common.
     """
     kinds = variants(groups)
     labels = variant_labels(groups)
@@ -36,7 +36,7 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
         canvas.draw_line(panel, lines[kind], unit, stroke, labels[kind])
     panel.set_xlabel(unit.label)
     games = "1 game" if len(tasks) == 1 else f"{len(tasks)} games"
-    panel.set_ylabel(f"median human-normalised return\nover {games} (percent)")
+    panel.set_ylabel(f"median human-normalized return\nover {games} (percent)")
     panel.set_xlim(left=0)
     canvas.finish_panel(panel, config.lowest, config.highest)
     has_band = any(line.low is not None for line in lines.values())
@@ -46,7 +46,7 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
-    """Medians over different games cannot be compared."""
+    """Refuses an agent that lacks a game: medians over different games cannot be compared."""
     names = task_labels(all_tasks)
     missing = [names[task] for task in all_tasks if task not in mine]
     if missing:

@@ -1,4 +1,4 @@
-"""Small panels, one a game: how many in a row, how high, and what they share."""
+"""Small panels, one per game: how many in a row, how high, and what they share."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from seed_rl.plotting.labels import task_labels
 _MOST_COLUMNS = 6
 _ASPECT = 0.72
 _HIGHEST_ROW = 3.2  # Inches.
-_SMALL = 4  # Columns from which on panels have small letters.
+_SMALL = 4  # From this many columns on, panels have small type.
 
 
 class Panels(NamedTuple):
-    """A figure, the part of it that is above the legend, and the panel of each game in that."""
+    """A figure, its part above the legend, and the panel of each game in that part."""
 
     figure: Figure
     body: SubFigure
@@ -29,7 +29,7 @@ class Panels(NamedTuple):
         return list(self.by_task.values())
 
     def name_axes(self, x: str, y: str) -> None:
-        """Labels that all panels share."""
+        """Sets the axis labels that all panels share."""
         self.body.supxlabel(x, fontsize=10)
         self.body.supylabel(y, fontsize=10)
 
@@ -39,7 +39,7 @@ def make_panels(tasks: Iterable[Task], labels: Sequence[str]) -> Panels:
 
     Args:
       tasks: the games, in order.
-      labels: of the legend, for which room is kept.
+      labels: the legend's labels, for which space is kept.
     """
     names = task_labels(tasks)
     columns = _columns(len(names))
@@ -60,7 +60,7 @@ def make_panels(tasks: Iterable[Task], labels: Sequence[str]) -> Panels:
 
 
 def _columns(count: int) -> int:
-    """Nearly square, and a row for up to three."""
+    """The number of columns: nearly as many as rows, and a single row for up to three panels."""
     if count <= 3:
         return count
     return next((n for n in range(2, _MOST_COLUMNS) if n * n >= count), _MOST_COLUMNS)

@@ -1,4 +1,4 @@
-"""Final returns from the best to the worst, a panel for each game, as in Figure 4 of the SEED RL paper."""
+"""Final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper."""
 
 from collections.abc import Sequence
 
@@ -16,9 +16,9 @@ from seed_rl.plotting.words import Unit, metric_label
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws a line for each agent in each game: what each combination of settings ends with, sorted.
+    """Draws a line for each agent in each game: the final values of its combinations of settings, sorted.
 
-    That is the mean over its seeds of the mean over the last tenth of each run.
+    A final value is the mean over seeds of the mean over the last tenth of each run.
 
     Raises:
       ValueError: there are too many agents.

@@ -8,6 +8,7 @@ import tensorflow as tf
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.experience.config import ReplayConfig
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -261,7 +262,6 @@ def test_an_unroll_without_experience_has_no_loss_no_priority_and_no_gradient():
 def test_the_loss_needs_nothing_that_replay_does_not_keep():
     algorithm = make()
     sample = random_sample(algorithm)
-    assert algorithm.experience.stored_info == ()
     stored = sample._replace(agent=sample.agent._replace(info={}))
     np.testing.assert_array_equal(loss_of(algorithm, sample), loss_of(algorithm, stored))
 
@@ -374,22 +374,10 @@ def test_a_checkpoint_holds_both_networks(tmp_path):
 
 
 def test_where_experience_goes():
-    algorithm = make(
-        replay_buffer_size=50,
-        replay_buffer_min_size=5,
-        replay_ratio=2.0,
-        replay_max_bytes=1000,
-        replay_compression="none",
-        checkpoint_replay=True,
-    )
+    options = {"replay_buffer_size": 50, "replay_buffer_min_size": 5, "replay_ratio": 2.0}
+    algorithm = make(**options)
     assert algorithm.unroll.stored_steps == BURN_IN + T + 1
-    assert (algorithm.experience.capacity, algorithm.experience.min_size) == (50, 5)
-    assert (algorithm.experience.replay_ratio, algorithm.experience.max_bytes) == (2.0, 1000)
-    assert (algorithm.experience.priority_exponent, algorithm.experience.importance_sampling_exponent) == (
-        0.9,
-        0.6,
-    )
-    assert (algorithm.experience.compression, algorithm.experience.checkpoint) == ("none", True)
+    assert algorithm.experience == ReplayConfig(**options)
 
 
 @pytest.mark.parametrize(
@@ -402,7 +390,7 @@ def test_where_experience_goes():
     ids=str,
 )
 def test_other_actions_are_refused(action):
-    with pytest.raises(ValueError, match="needs one discrete action, and the environment's is"):
+    with pytest.raises(ValueError, match="needs one discrete action, but the environment's is"):
         make(action=action)
 
 

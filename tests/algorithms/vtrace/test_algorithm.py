@@ -314,4 +314,4 @@ def test_the_policy_is_exported_as_a_saved_model(tmp_path, lstm_size, frame_stac
 def test_how_experience_is_cut():
     algorithm = make(queue_capacity=5)
     assert algorithm.unroll.stored_steps == T + 1
-    assert algorithm.experience.capacity == 5
+    assert algorithm.experience.queue_capacity == 5

@@ -1,7 +1,8 @@
 """Stands in for the module deepmind_lab, whose engine has no package: its Python API and a small game.
 
-Whatever the engine's C module refuses is refused in the same way, and so is what it leaves undefined. The
-game: a player walks and turns on an empty plane for a second or two. The frame shows who and where it is.
+Everything that the engine's C module refuses is refused in the same way, and so is everything whose result
+it leaves undefined. The game: a player walks and turns on an empty plane for a second or two. The frame shows
+who and where the player is.
 """
 
 import contextlib
@@ -34,7 +35,7 @@ NUM_MAPS = 4
 
 
 def levels() -> set[str]:
-    """The 32 levels of DMLab-30 out of the published scores, which have the names of the test levels."""
+    """The 32 levels of DMLab-30, from the published scores, which list the test levels."""
     path = Path(scores.__file__).with_name("data") / "dmlab30_scores.csv"
     with open(path, newline="", encoding="utf-8") as file:
         test = {row["test_level"] for row in csv.DictReader(file)}
@@ -43,7 +44,7 @@ def levels() -> set[str]:
 
 
 def make_module() -> types.ModuleType:
-    """A module with a class Lab; `module.labs` has all instances in the order of their making."""
+    """A module with a class Lab; `module.labs` lists all instances in order of creation."""
     module = types.ModuleType("deepmind_lab")
     module.labs = []
 
@@ -58,7 +59,7 @@ def make_module() -> types.ModuleType:
 
 @contextlib.contextmanager
 def installed():
-    """The double in the place of deepmind_lab, whether or not that is installed."""
+    """Puts the double in the place of deepmind_lab, whether or not that is installed."""
     before = sys.modules.get("deepmind_lab")
     module = make_module()
     sys.modules["deepmind_lab"] = module
@@ -71,7 +72,7 @@ def installed():
 
 
 class Lab:
-    """Tests read `level`, `config` and `renderer` as given; `compiled` levels, `resets` and `steps`."""
+    """For tests: `level`, `config` and `renderer` as given; `compiled` levels, `resets` and `steps`."""
 
     def __init__(self, level, observations, config={}, renderer="software", level_cache=None):  # noqa: B006
         for name, value, kind in (
@@ -89,7 +90,7 @@ class Lab:
             raise RuntimeError(f"Failed to set renderer, actual '{renderer}'!")
         if level not in levels():
             raise RuntimeError(f"Invalid levelName flag '{level}'")
-        if unknown := set(config) - KNOWN_SETTINGS:  # The engine hands these to the level.
+        if unknown := set(config) - KNOWN_SETTINGS:  # The engine passes these to the level.
             raise RuntimeError(f"A setting that no level here has: {unknown}")
         if level.endswith("_test") and config.get("allowHoldOutLevels") != "true":
             raise RuntimeError(f"Level {level} is held out")
@@ -218,7 +219,7 @@ class Lab:
         return f"Pick the {('red', 'blue')[self._num_steps // 40 % 2]} object in room {self._map}."
 
     def _load_map(self, number):
-        """The map out of the cache, else compiled and written to it; errors of the cache come out."""
+        """The map from the cache, or else compiled and written to it; the cache's errors are raised."""
         key = f"{self.level}/map:{number}?{self._mixer_seed}"
         map_file = zlib.compress(key.encode()) * 1000
         with tempfile.TemporaryDirectory() as directory:

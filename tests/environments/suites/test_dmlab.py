@@ -52,7 +52,7 @@ class TestContractWithInstruction(SettingsContract):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"width": 98}, r"^--width=98 is not valid; the engine draws multiples of 4 only, such as 100\.$"),
+        ({"width": 98}, r"^--width=98 is not valid; the engine draws only multiples of 4, such as 100\.$"),
         ({"height": 71}, r"^--height=71 is not valid; .*such as 72\.$"),
         ({"height": 0}, r"^--height=0 is too low; it must be at least 4\.$"),
         ({"num_action_repeats": 0}, r"^--num_action_repeats=0 is too low"),

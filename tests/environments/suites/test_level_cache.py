@@ -270,10 +270,10 @@ def test_a_bug_keeps_its_traceback(tmp_path):
 def test_what_cannot_be_a_directory_is_refused(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(
-        ValueError, match=r"^--level_cache=.*/file cannot be made \(File exists\); name a .*\.$"
+        ValueError, match=r"^--level_cache=.*/file cannot be created \(File exists\); choose a .*\.$"
     ):
         open_level_cache(str(tmp_path / "file"))
-    with pytest.raises(ValueError, match=r"file/cache cannot be made \(Not a directory\)"):
+    with pytest.raises(ValueError, match=r"file/cache cannot be created \(Not a directory\)"):
         open_level_cache(str(tmp_path / "file" / "cache"))
 
 
