@@ -3,7 +3,7 @@
 import sys
 import threading
 
-DEADLINE_SECS = 20.0
+from tests.waiting import DEADLINE_SECS
 
 
 class Thread(threading.Thread):

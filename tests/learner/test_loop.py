@@ -20,8 +20,8 @@ from seed_rl.learner.loop import Learner
 from seed_rl.types import AgentOutput
 from seed_rl.wire.protocol import EnvironmentDescription
 from tests.players import Player
+from tests.waiting import DEADLINE_SECS
 
-DEADLINE_SECS = 60.0
 NUM_ACTORS, ENVS_PER_ACTOR = 2, 2
 serve = InferenceCore.serve
 ENVIRONMENT = CatchConfig(rows=4, columns=3, num_action_repeats=2)
@@ -108,6 +108,9 @@ class Players:
     def errors(self):
         return [player.error for player in self._players if player.error]
 
+    def failed(self):
+        return bool(self.errors)
+
     def finished(self):
         return all(player.finished(DEADLINE_SECS) for player in self._players)
 
@@ -138,14 +141,10 @@ def metrics(logdir):
     return [json.loads(line) for line in (logdir / "metrics.jsonl").read_text().splitlines()]
 
 
-def never():
-    return False
-
-
 def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     address, bandit = f"unix:{logdir.parent}/socket", Bandit()
     players = Players(address)
-    assert learner(logdir, 400, bandit).run(never)
+    assert learner(logdir, 400, bandit).run(players.failed)
     assert players.finished()  # Actors exit with the end of training.
     assert players.errors == []
     updates = int(bandit.updates_seen.numpy())
@@ -171,7 +170,7 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     assert second.resumed_from
     np.testing.assert_array_equal(resumed.logits.numpy(), bandit.logits.numpy())
     players = Players(address)
-    assert second.run(never)
+    assert second.run(players.failed)
     assert players.finished()
     assert players.errors == []
     last = metrics(logdir)[-1]
@@ -192,7 +191,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
     second = Bandit()
     following = learner(logdir, stopped_at + 400, second)
     assert second.updates_seen.numpy() == first.updates_seen.numpy()
-    assert following.run(never)
+    assert following.run(players.failed)
     assert players.finished()
     assert players.errors == []
     assert second.updates_seen.numpy() > first.updates_seen.numpy()
@@ -209,7 +208,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
         after_updates.update(experience._tree.get(handle % 50))
 
     experience.update_priorities = update_and_look
-    assert training.run(never)
+    assert training.run(players.failed)
     assert players.finished()
     assert players.errors == []
     assert replayer.updates_seen.numpy() > 10
@@ -226,7 +225,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
 def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
     """There is room for four, and the last environment is the one that evaluates."""
     players = Players(f"unix:{logdir.parent}/socket", tasks=["auto"] * 2, envs=1)
-    assert learner(logdir, 400, Replayer()).run(never)
+    assert learner(logdir, 400, Replayer()).run(players.failed)
     assert players.finished()
     assert players.errors == []
     assert any("mean_evaluation_return" in line for line in metrics(logdir))
@@ -239,21 +238,22 @@ def test_a_diverged_network_is_never_saved(logdir, algorithm_class):
     # Saves after every update and writes no figures: a bad network must be noticed before it is saved.
     failing = learner(logdir, 10**6, diverged, save_checkpoint_secs=1e-9, log_period_secs=1e9)
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
-        failing.run(never)
+        failing.run(players.failed)
     assert not np.isfinite(diverged.logits.numpy()).all()
     assert players.errors == []
     algorithm = algorithm_class()
     following = learner(logdir, 1000, algorithm)
     assert 0 < algorithm.updates_seen.numpy() <= 6
     assert np.isfinite(algorithm.logits.numpy()).all()
-    assert following.run(never)
+    assert following.run(players.failed)
     assert players.finished()
     assert players.errors == []
 
 
 def test_a_run_that_learns_badly_says_so_once(logdir, capsys):
     players = Players(f"unix:{logdir.parent}/socket")
-    assert learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6).run(never)  # Reports after each update.
+    training = learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6)  # Reports after each update.
+    assert training.run(players.failed)
     assert players.finished()
     assert capsys.readouterr().out.count("entropy has collapsed") == 1
 
@@ -269,7 +269,7 @@ def test_an_error_after_the_last_look_is_raised_and_the_checkpoint_stays(logdir,
     monkeypatch.setattr(InferenceCore, "serve", serve_and_fail)
     players = Players(f"unix:{logdir.parent}/socket")
     with pytest.raises(RuntimeError, match="too late"):
-        learner(logdir, 400).run(never)
+        learner(logdir, 400).run(players.failed)
     assert players.finished()
     assert players.errors == []
     assert learner(logdir, 400).resumed_from is not None
@@ -279,9 +279,9 @@ def test_the_error_that_ended_training_is_the_one_that_is_raised(logdir, monkeyp
     monkeypatch.setattr(InferenceCore, "serve", serve_and_fail)
     players = Players(f"unix:{logdir.parent}/socket")
     with pytest.raises(FloatingPointError):
-        learner(logdir, 400, Bandit(diverges_from=2)).run(never)
+        learner(logdir, 400, Bandit(diverges_from=2)).run(players.failed)
     monkeypatch.undo()
-    assert learner(logdir, 400).run(never)
+    assert learner(logdir, 400).run(players.failed)
     assert players.finished()
     assert players.errors == []
 
