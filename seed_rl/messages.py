@@ -1,4 +1,4 @@
-"""Messages to the user on standard error; a terminal that fails does not end the process."""
+"""Messages to the user; on standard error, where a terminal that fails does not end the process."""
 
 import contextlib
 import os
@@ -26,6 +26,11 @@ def warn(text: str) -> None:
 def complain(text: str) -> None:
     """Writes `seed_rl: error: TEXT`; otherwise like `say`."""
     say(f"error: {text}")
+
+
+def how_to_install(extra: str) -> str:
+    """The command that installs an extra of this project. On PyPI its name may be somebody else's."""
+    return f"in seed_rl's folder, run: pip install -e '.[{extra}]'"
 
 
 def discard(stream: TextIO) -> None:

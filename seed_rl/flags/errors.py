@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
+from seed_rl.messages import how_to_install
 from seed_rl.signals import Interrupts
 
 USAGE_EXIT_CODE = 2
@@ -42,10 +43,7 @@ def require_package(module: str, extra: str) -> None:
       UsageError: it is not installed.
     """
     if importlib.util.find_spec(module) is None:
-        raise UsageError(
-            f"The package {module} is not installed; install it with: pip install 'seed_rl[{extra}]' "
-            f"(in a clone: pip install -e '.[{extra}]')."
-        )
+        raise UsageError(f"The package {module} is not installed; {how_to_install(extra)}.")
 
 
 def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:

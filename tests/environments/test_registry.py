@@ -53,7 +53,7 @@ except ImportError as error:
     result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
-    assert "pip install seed_rl[atari]" in result.stdout
+    assert "pip install -e '.[atari]'" in result.stdout
     assert result.stdout.count("\n") == 1
 
 
@@ -93,8 +93,8 @@ def test_an_installed_suite_that_is_none_is_refused_in_words(
 @pytest.mark.parametrize(
     ("suite", "module", "remedy"),
     [
-        ("atari", "ale_py", r"pip install seed_rl\[atari\]"),
-        ("minatar", "minatar", r"pip install seed_rl\[minatar\]"),
+        ("atari", "ale_py", r"pip install -e '.\[atari\]'"),
+        ("minatar", "minatar", r"pip install -e '.\[minatar\]'"),
         ("football", "gfootball", r"run tools/install_football\.sh"),
         ("dmlab", "deepmind_lab", r"docs/dmlab\.md says how"),
     ],

@@ -55,5 +55,5 @@ def test_only_the_learner_has_the_key():
 
 def test_without_the_package_the_sentence_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "cryptography", None)
-    with pytest.raises(UsageError, match=r"cryptography is not installed.*seed_rl\[gcp\]"):
+    with pytest.raises(UsageError, match=r"cryptography is not installed.*-e '.\[gcp\]"):
         make_credentials("gcp")

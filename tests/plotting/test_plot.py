@@ -98,7 +98,7 @@ def test_bad_use_is_one_sentence_and_writes_nothing(runs, tmp_path, args, words)
 
 def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert "pip install 'seed_rl[plot]'" in refused(runs / "seed_1", f"--output={tmp_path / 'new.png'}")
+    assert "pip install -e '.[plot]'" in refused(runs / "seed_1", f"--output={tmp_path / 'new.png'}")
 
 
 def test_exit_code_and_standard_error_of_the_process(tmp_path):

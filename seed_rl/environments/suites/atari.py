@@ -17,6 +17,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.nearest import nearest
+from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 _NOOP = 0
@@ -205,7 +206,7 @@ def _engine() -> tuple[ModuleType, ModuleType]:
         import cv2
     except ImportError as error:
         raise ImportError(
-            f"Atari needs ale-py and OpenCV ({error.name} is missing): pip install seed_rl[atari]."
+            f"Atari needs ale-py and OpenCV ({error.name} is missing); {how_to_install('atari')}."
         ) from error
     return ale_py, cv2
 

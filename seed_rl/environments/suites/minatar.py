@@ -11,6 +11,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.suites.drawing import draw_board
 from seed_rl.environments.suites.repeats import repeat_actions
+from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 _GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
@@ -95,7 +96,7 @@ def _engine(config: MinAtarConfig) -> Any:
         from minatar import Environment
     except ImportError as error:
         raise ImportError(
-            f"MinAtar is not installed ({error.name} is missing): pip install seed_rl[minatar]."
+            f"MinAtar is not installed ({error.name} is missing); {how_to_install('minatar')}."
         ) from error
     return Environment(config.game, config.sticky_action_probability, config.difficulty_ramping)
 

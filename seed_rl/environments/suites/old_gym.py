@@ -8,6 +8,8 @@ from typing import Any
 
 import gymnasium
 
+from seed_rl.messages import how_to_install
+
 
 def import_gym() -> ModuleType:
     """Imports the old gym, without its messages on import and whenever an environment is made.
@@ -53,8 +55,8 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
         from shimmy import openai_gym_compatibility as shimmy
     except ImportError as error:
         raise ImportError(
-            f"--game={env_id} is an environment of the old gym, and shimmy is not installed: "
-            "pip install seed_rl[gym]."
+            f"--game={env_id} is an environment of the old gym, and shimmy is not installed; "
+            f"{how_to_install('gym')}."
         ) from error
     spec = gym.spec(env_id)
     make_env = _load(spec.entry_point)

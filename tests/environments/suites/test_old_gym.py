@@ -102,7 +102,7 @@ def test_spaces_that_gymnasium_has_not_are_refused():
 
 def test_without_shimmy_the_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "shimmy", None)
-    with pytest.raises(ImportError, match=r"pip install seed_rl\[gym\]"):
+    with pytest.raises(ImportError, match=r"pip install -e '.\[gym\]'"):
         make(GymConfig(game="SeedRlOld-v0"), 0)
 
 
