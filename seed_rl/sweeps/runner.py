@@ -81,12 +81,12 @@ class Runner:
         """The runs that have not ended, in order."""
         return [run for run in self._sweep.runs if (run.trial, run.seed) not in self.ended]
 
-    def run(self) -> bool:
-        """Plays all runs that are left; returns whether a signal cut that short."""
+    def run(self) -> int:
+        """Plays all runs that are left; returns 0, or the exit code of the signal that cut that short."""
         self._waiting = list(self.left())
         with self._signals.caught():
             try:
-                return next(cut for event in self._watch if (cut := self._react(event)) is not None)
+                return next(code for event in self._watch if (code := self._react(event)) is not None)
             except Exception:
                 # A full disk, say, must not cost the other runs their checkpoints.
                 self._stop(self._signals.count)
@@ -95,17 +95,17 @@ class Runner:
                 for child in self._running:
                     child.kill()
 
-    def _react(self, event: Event) -> bool | None:
-        """At the end: whether a signal cut the sweep short."""
+    def _react(self, event: Event) -> int | None:
+        """At the end, what `run` returns."""
         match event:
             case Signalled(number):
                 self._stop(number)
-                return True
+                return self._signals.exit_code
             case Ended(child, code):
                 self._record(child, code)
             case Tick():
                 self._start_some()
-                return None if self._running else False
+                return None if self._running else 0
         return None
 
     def _start_some(self) -> None:
