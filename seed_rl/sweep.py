@@ -6,9 +6,9 @@ Examples:
 
 Flags that are not listed here go to seed_rl.local_main, which plays every run; a space that names no flagfile
 gets its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the same command
-resumes it, and with more --trials or --seeds it adds to what is there. The results are in LOGDIR/table.csv and,
-as a picture, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run failed or was stopped by
-others, 130 after Ctrl-C, 143 after SIGTERM.
+resumes it, and with more --trials or --seeds it adds to what is there. The results are in LOGDIR/table.csv
+and, as a picture, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run failed or was
+stopped by others, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import contextlib
