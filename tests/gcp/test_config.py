@@ -155,11 +155,21 @@ def test_the_papers_scenarios_have_its_numbers():
     assert (dmlab.actors.replicas, dmlab.actors.num_envs) == (26, 312)
     football, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
     assert len(made) == 2 and football.sweep.trials == 40
-    assert football.actors.num_envs == 39 * 8 * 2 == 624
+    assert (football.actors.replicas, football.actors.num_envs) == (52, 52 * 12)
     assert football.each == {"rewards": ["scoring", "scoring,checkpoints"]}
 
 
-@pytest.mark.parametrize("name", ["atari57", "dmlab", "football"])
+def test_footballs_machines_fill_their_cores_with_the_papers_environments():
+    """12 environments on 8 cores are too few for two groups a core, so each has a process of its own."""
+    config, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
+    actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
+    assert (actors.processes, actors.environments) == (12, 1)
+    assert "--num_env_groups=1" in actor_arguments(made[0])
+    step_ms, inference_ms = 1000 * 52 * cores / 17_500, 6.5  # Tables 5 and 13 of the paper.
+    assert actors.processes * step_ms / (step_ms + inference_ms) > cores
+
+
+@pytest.mark.parametrize("name", ["atari57", "dmlab"])
 def test_the_papers_scenarios_fill_their_cores_and_hide_latency(name):
     config, made = make(configs_directory() / "gcp" / f"{name}.yaml", project="my-project")
     actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
