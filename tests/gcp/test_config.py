@@ -62,6 +62,10 @@ def actor_arguments(job):
             {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_A10"}},
             "accelerator 'NVIDIA_TESLA_A10' is unknown; choose one of: NVIDIA_TESLA_A100",
         ),
+        (
+            {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_P100"}},
+            "Google Cloud has had no NVIDIA_TESLA_P100 since September 2026; choose another",
+        ),
         ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
         ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be above 0"),
     ],
@@ -132,6 +136,7 @@ def test_the_table_has_a_price_by_vcpu_and_says_what_it_lacks(job_file):
     assert table["date"] and "pricing" in table["source"]
     text = estimate.describe(read_config(job_file(learner={"machine": "n1-standard-16"}), {}), 1)
     assert f"${16 * table['machines']['n1-standard-']:.2f} an hour" in text
+    assert not set(table["accelerators"]) & set(jobs._ENDED)
     text = estimate.describe(read_config(job_file(learner={"machine": "z9-huge-1"}), {}), 1)
     assert "an unknown price" in text and "add prices: {TYPE: DOLLARS_AN_HOUR}" in text
 
