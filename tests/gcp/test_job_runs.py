@@ -103,7 +103,9 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
     # The learner crashes, and is started again in its container.
     (learner,) = psutil.Process(run.pid()).children()
     learner.send_signal(signal.SIGKILL)
-    wait_until(lambda: "restart 1 of 5" in run.output(PRIMARY), lambda: run.output(PRIMARY))
+    again = "restart 1 of 5"
+    wait_until(lambda: run.look() or again in run.output(PRIMARY), lambda: run.output(PRIMARY))
+    assert again in run.output(PRIMARY)
     before = (logdir / "metrics.jsonl").stat().st_size
     wait_until(
         lambda: run.look() or (logdir / "metrics.jsonl").stat().st_size > before,
