@@ -108,7 +108,8 @@ class JobConfig:
       service_account: what the containers run as; by default Vertex AI's own.
       labels: of the job.
       spot: whether the machines are spot machines, which are cheaper and may be taken away.
-      restart: what starts again when a machine is lost: the replica on it, the whole job, or nothing (never).
+      restart: what starts again when Vertex AI restarts a replica: the replica alone, or the whole job. With
+        never, an internal error of Vertex AI ends the job, and a learner that crashes is not started again.
       timeout_hours: the job is ended after this long.
       flagfile: of seed_rl's flags; None for none.
       flags: of seed_rl, environment and agent included; they win over the flagfile.

@@ -31,6 +31,9 @@ from seed_rl.sweeps.space import Distribution, Space, read_space
 
 _COMMAND = ["python", "-m", vertex_job.PROGRAM]
 
+# Accelerators that Google no longer has, though its client still has their names.
+_ENDED = {"NVIDIA_TESLA_K80": "May 2024", "NVIDIA_TESLA_P100": "September 2026"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Job:
@@ -103,8 +106,10 @@ def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], log
     if space is not None:
         flags += [f"--flagfile={space.flagfile}"] if space.flagfile else []
         flags += [f"--environment={space.environment}", f"--agent={space.agent}", *_written(space.flags)]
+    never: dict[str, Value] = {"learner_restarts": 0} if config.restart == "never" else {}
+    chosen = {**never, **config.flags, **values}
     computed = {"env_batch_size": config.actors.environments, "actors_per_replica": config.actors.processes}
-    return [*flags, *_written(config.flags), *_written(values), *_written(computed), f"--logdir={logdir}"]
+    return [*flags, *_written(chosen), *_written(computed), f"--logdir={logdir}"]
 
 
 def _written(values: dict[str, Value] | dict[str, int]) -> list[str]:
@@ -198,7 +203,14 @@ def _learner_machine(config: JobConfig) -> MachineSpec:
     learner = config.learner
     if learner.accelerator is None:
         return MachineSpec(machine_type=learner.machine)
-    known = [name for name in AcceleratorType.__members__ if name.startswith("NVIDIA_")]
+    known = [
+        name for name in AcceleratorType.__members__ if name.startswith("NVIDIA_") and name not in _ENDED
+    ]
+    if learner.accelerator in _ENDED:
+        raise UsageError(
+            f"{config.path}: learner: Google Cloud has had no {learner.accelerator} since "
+            f"{_ENDED[learner.accelerator]}; choose another, such as NVIDIA_TESLA_T4 or NVIDIA_L4."
+        )
     if learner.accelerator not in known:
         near = nearest(learner.accelerator, known) or known
         raise UsageError(

@@ -18,7 +18,9 @@ from seed_rl.flags.errors import UsageError
 
 _SECONDS = 60.0
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_UNENDED = " OR ".join(f'state="JOB_STATE_{state}"' for state in ("QUEUED", "PENDING", "RUNNING"))
+# A job that is being cancelled still writes its last checkpoint.
+_LIVING = ("QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED", "UPDATING")
+_UNENDED = " OR ".join(f'state="JOB_STATE_{state}"' for state in _LIVING)
 _MANIFESTS = ("vnd.oci.image.index.v1", "vnd.oci.image.manifest.v1", "vnd.docker.distribution.manifest.v2")
 _REGISTRIES = (".pkg.dev", "gcr.io")
 
@@ -39,20 +41,33 @@ class Service:
     session: requests.Session
     storage: str = "https://storage.googleapis.com"
 
-    def bucket_problem(self, directory: str) -> str | None:
+    def bucket_problem(self, directory: str, region: str) -> str | None:
         """Why the bucket of gs://BUCKET/… cannot be seen; None if it can.
 
+        Args:
+          directory: in the bucket.
+          region: of the job, for the hint.
+
         Raises:
-          UsageError: there is no such bucket.
+          UsageError: there is no such bucket, or its data are in more than one region.
         """
         bucket = directory.removeprefix("gs://").partition("/")[0]
-        status = self._status("GET", f"{self.storage}/storage/v1/b/{bucket}?fields=name")
-        if status == 404:
+        url = f"{self.storage}/storage/v1/b/{bucket}?fields=location,locationType"
+        command = f"gcloud storage buckets create gs://NAME --location={region}"
+        hint = f"run {command}, and set bucket in the job's file"
+        answer = self._ask("GET", url)
+        if answer.status_code == 404:
+            raise UsageError(f"There is no bucket gs://{bucket}; {hint}.")
+        if answer.status_code != 200:
+            return f"gs://{bucket} cannot be seen with these credentials ({answer.status_code})"
+        found = _json(answer)
+        kind = found.get("locationType", "region")
+        if kind != "region":
             raise UsageError(
-                f"There is no bucket gs://{bucket}; run gcloud storage buckets create gs://{bucket}, or "
-                "set bucket in the job's file."
+                f"gs://{bucket} is a {kind} bucket ({found.get('location')}), which Vertex AI's training "
+                f"does not support; {hint}."
             )
-        return None if status == 200 else f"gs://{bucket} cannot be seen with these credentials ({status})"
+        return None
 
     def image_problem(self, image: str) -> str | None:
         """Why an image cannot be seen; None if it can. Registries other than Google's are not asked.
@@ -67,9 +82,8 @@ class Service:
         separator = "@" if "@" in rest else ":"
         path, _, reference = rest.partition(separator)
         url = f"{'http' if is_local else 'https'}://{host}/v2/{path}/manifests/{reference or 'latest'}"
-        status = self._status(
-            "HEAD", url, Accept=", ".join(f"application/{kind}+json" for kind in _MANIFESTS)
-        )
+        accepted = ", ".join(f"application/{kind}+json" for kind in _MANIFESTS)
+        status = self._ask("HEAD", url, Accept=accepted).status_code
         if status == 404:
             raise UsageError(f"There is no image {image}; push it with gcp/build_images.sh.")
         return None if status == 200 else f"{image} cannot be seen with these credentials ({status})"
@@ -95,9 +109,9 @@ class Service:
                 )
             return made.name
 
-    def _status(self, method: str, url: str, **headers: str) -> int:
+    def _ask(self, method: str, url: str, **headers: str) -> requests.Response:
         try:
-            return self.session.request(method, url, headers=headers, timeout=_SECONDS).status_code
+            return self.session.request(method, url, headers=headers, timeout=_SECONDS)
         except (requests.RequestException, google.auth.exceptions.TransportError) as error:
             raise UsageError(
                 f"{url} cannot be reached ({type(error).__name__}); check the network."
@@ -143,7 +157,7 @@ def _what(error: exceptions.GoogleAPICallError, project: str, region: str) -> st
         exceptions.Forbidden: f"No right to submit jobs, or Vertex AI is not enabled, in {place}",
         exceptions.NotFound: f"There is no {place}, or something that the job names is not there",
         exceptions.BadRequest: "Vertex AI refuses the job: put right what it names",
-        exceptions.TooManyRequests: f"No quota is left for {place}; ask for more, or use other machines",
+        exceptions.TooManyRequests: f"The quota of {place} is too small; ask for more, or use less",
         exceptions.ServiceUnavailable: silent,
         exceptions.DeadlineExceeded: silent,
         exceptions.Conflict: "Vertex AI has such a job already",
@@ -151,6 +165,15 @@ def _what(error: exceptions.GoogleAPICallError, project: str, region: str) -> st
     return next(
         (text for kind, text in texts.items() if isinstance(error, kind)), "Vertex AI has failed; try again"
     )
+
+
+def _json(answer: requests.Response) -> dict[str, Any]:
+    """What an answer says; nothing if it is no JSON mapping."""
+    with contextlib.suppress(ValueError):
+        content = answer.json()
+        if isinstance(content, dict):
+            return content
+    return {}
 
 
 def _no_credentials(error: Exception) -> UsageError:

@@ -4,9 +4,9 @@ Examples:
   python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
   python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
 
---dry_run prints the requests as JSON and sends nothing. What the machines cost is estimated first, and more
-than one run is submitted only with --yes or a typed confirmation. A job that has not ended is not submitted
-again.
+--dry_run prints the requests as JSON and sends nothing. First the cost of the machines is estimated and their
+number compared with the quota. More than one run is submitted only with --yes or a typed confirmation. A job
+that has not ended is not submitted again.
 """
 
 import dataclasses
@@ -37,6 +37,18 @@ class SubmitConfig(Options):
     region: str | None = option(None, "Region such as us-central1; wins over the file's.")
     dry_run: bool = option(False, "Print the requests as JSON, and send nothing.")
     yes: bool = option(False, "Submit more than one run without asking.")
+    quota_vcpus: int | None = option(
+        None,
+        "vCPUs of N1 and E2 machines that the project's quota for training allows in the region; by default "
+        "2,200.",
+        at_least=0,
+    )
+    quota_accelerators: int | None = option(
+        None,
+        "Accelerators of the learner's kind that the quota allows; by default 8 A100 in us-central1, and no "
+        "known limit for others.",
+        at_least=0,
+    )
 
 
 def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> int:
@@ -53,7 +65,7 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\..*")
     try:
         from gcp import config as job_config
-        from gcp import estimate, jobs, service
+        from gcp import estimate, jobs, quota, service
     except ImportError as error:
         raise UsageError(f"{error}; install Google's client with pip install -e '.[gcp]'.") from None
     overrides = {key: value for key in ("project", "region") if (value := getattr(options, key))}
@@ -61,6 +73,9 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
         config = job_config.read_config(Path(options.config), overrides)
         made = jobs.make_jobs(config)
     print(estimate.describe(config, len(made)), file=sys.stderr, flush=True)
+    shortage = quota.check_quota(config, len(made), options.quota_vcpus, options.quota_accelerators)
+    if shortage:
+        say(shortage)
     if options.dry_run:
         print(json.dumps([shown(job, config) for job in made], indent=2))
         return 0
@@ -74,7 +89,8 @@ def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: 
     Raises:
       UsageError: one sentence; unless it says so, nothing was submitted.
     """
-    for problem in (service.bucket_problem(config.directory), *map(service.image_problem, config.images)):
+    bucket_problem = service.bucket_problem(config.directory, config.region)
+    for problem in (bucket_problem, *map(service.image_problem, config.images)):
         if problem:
             say(f"{problem}; Vertex AI will say if it is missing.")
     unended = service.unended(config.parent)

@@ -7,11 +7,13 @@ Examples:
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token --num_envs=256 --logdir=runs/pong
 
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
+
+SIGTERM and Ctrl-C stop it with a checkpoint; the same command resumes the run. Exit codes: 0 when training is
+complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong, 1 otherwise.
 """
 
 import contextlib
 import os
-from collections.abc import Callable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -29,7 +31,7 @@ from seed_rl.messages import complain
 from seed_rl.options import Options
 from seed_rl.runs import lock, record
 from seed_rl.serving.server import AddressError
-from seed_rl.signals import stop_requests
+from seed_rl.signals import StopRequest, stop_requests
 from seed_rl.training.guard import UnsavedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
@@ -38,15 +40,16 @@ _SECOND = "the learner was ended at once; the run resumes from its last complete
 
 
 def main(argv: list[str]) -> int:
-    """Runs a learner; returns the exit code, 0 at the end of training and after a stop with a checkpoint.
+    """Runs a learner; returns the exit code, which is 0 only when training is complete.
 
-    It is 1 if the last checkpoint cannot be written.
+    It is 130 or 143 (`signals.exit_code`) after a signal that stopped the run with a checkpoint, and 1 if the
+    last checkpoint cannot be written.
     """
     with stop_requests(_SECOND) as stop, contextlib.ExitStack() as until_the_end:
-        return _learn(argv, stop.is_set, until_the_end)
+        return _learn(argv, stop, until_the_end)
 
 
-def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: contextlib.ExitStack) -> int:
+def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, environment_config, agent_config = (
@@ -65,24 +68,24 @@ def _learn(argv: list[str], stopping: Callable[[], bool], until_the_end: context
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
     with usage_errors():
         record.check(config.logdir, recorded)
-        until_the_end.enter_context(lock.held(config.logdir, stopping))
+        until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
         record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     with quiet_start():
         everything = {**settings, "environment": recorded["environment"]}
         learner = _make_learner(line, config, agent_config, environment, security, everything)
-    if stopping():
-        return 0
+    if stop.is_set():
+        return stop.exit_code
     with usage_errors():
         record.write(config.logdir, recorded, settings)
     try:
-        learner.run(stopping)
+        complete = learner.run(stop.is_set)
     except (AddressError, AlgorithmError) as error:
         raise UsageError(str(error)) from None
     except UnsavedError as error:
         complain(str(error))
         return 1
-    return 0
+    return 0 if complete else stop.exit_code
 
 
 def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescription:

@@ -23,6 +23,7 @@ Examples:
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 Without arguments it trains Pong with V-trace, using the preset for a small machine. Ctrl-C stops
 it with a checkpoint; the same command resumes the run. Flags override the preset.
+Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong.
 """
 
 

@@ -16,6 +16,11 @@ SAME_SIGNAL_SECS = 0.5
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def exit_code(signum: int) -> int:
+    """The exit code of a process that a signal stopped, as a shell reports it: SIGINT 130, SIGTERM 143."""
+    return 128 + signum
+
+
 class Interrupts:
     """Makes SIGINT and SIGTERM raise KeyboardInterrupt in the main thread, however the process was started.
 
@@ -114,22 +119,47 @@ class LastResort:
         assert self._first is not None
         with contextlib.suppress(OSError):
             os.write(self._stderr, f"seed_rl: {sentence}\n".encode())
-        os._exit(128 + self._first[0])
+        os._exit(exit_code(self._first[0]))
+
+
+class StopRequest:
+    """Whether this process was asked to stop, and by which signal.
+
+    Attributes:
+      signum: the first signal; None before it.
+    """
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+
+    def is_set(self) -> bool:
+        """Whether a signal has come."""
+        return self.signum is not None
+
+    def request(self, signum: int, frame: FrameType | None) -> None:
+        """The handler of the signals; only the first one counts."""
+        if self.signum is None:
+            self.signum = signum
+
+    @property
+    def exit_code(self) -> int:
+        """What the process exits with; 0 without a signal."""
+        return 0 if self.signum is None else exit_code(self.signum)
 
 
 @contextlib.contextmanager
-def stop_requests(second: str) -> Iterator[threading.Event]:
-    """A context in which the first SIGINT or SIGTERM sets the event, and a second one ends the process.
+def stop_requests(second: str) -> Iterator[StopRequest]:
+    """A context in which the first SIGINT or SIGTERM requests a stop, and a second one ends the process.
 
     Needs the main thread.
 
     Args:
       second: the message at a second signal.
     """
-    requested = threading.Event()
+    requested = StopRequest()
     handled = (signal.SIGINT, signal.SIGTERM)
     with LastResort(second):
-        before = [signal.signal(signum, lambda *_: requested.set()) for signum in handled]
+        before = [signal.signal(signum, requested.request) for signum in handled]
         try:
             yield requested
         finally:
@@ -143,12 +173,19 @@ class StopSignals:
 
     Attributes:
       count: signals so far; those close together count as one, since a closing terminal sends several.
+      first: the first signal; None before it.
     """
 
     def __init__(self, same_signal_secs: float = SAME_SIGNAL_SECS):
         """Starts at 0; signals less than `same_signal_secs` apart will count as one."""
         self.count = 0
+        self.first: int | None = None
         self._same_signal_secs = same_signal_secs
+
+    @property
+    def exit_code(self) -> int:
+        """What a process exits with that these signals stopped; 0 without a signal."""
+        return 0 if self.first is None else exit_code(self.first)
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
@@ -158,6 +195,8 @@ class StopSignals:
         def count(signum: int, frame: FrameType | None) -> None:
             nonlocal latest
             now = time.monotonic()
+            if self.first is None:
+                self.first = signum
             if now - latest >= self._same_signal_secs:
                 self.count += 1
             latest = now

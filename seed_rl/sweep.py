@@ -7,7 +7,8 @@ Examples:
 Flags that are not listed here go to seed_rl.local_main, which trains every run; if the space names no
 flagfile, runs use its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the
 same command resumes the sweep, and with more --trials or --seeds it adds runs to it. The results are in
-LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. The exit code is 1 if a run failed.
+LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run
+failed or another process stopped it, 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from pathlib import Path
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
-from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
@@ -72,13 +73,13 @@ def _show(runner: Runner) -> int:
 
 def _play(sweep: Sweep, runner: Runner) -> int:
     say(f"{len(runner.left())} of {len(sweep.runs)} runs left to train; the sweep is in {sweep.directory}.")
-    interrupted = runner.run()
+    stopped = runner.run()
     failed = sum(found.failed for found in runner.ended.values())
     if failed:
         say(f"{failed} of {len(sweep.runs)} runs failed; --retry_failed tries them again.")
     rows = _write_table(sweep)
-    if interrupted:
-        return INTERRUPTED_EXIT_CODE
+    if stopped:
+        return stopped
     print(table.as_text(sweep, rows[:_SHOWN]))
     print(f"Table of all trials: {sweep.directory / 'table.csv'}", flush=True)
     if any(row.final_return is not None for row in rows):

@@ -7,19 +7,28 @@ Examples:
   python -m seed_rl.vertex_main --environment=catch --agent=vtrace --num_envs=64 --env_batch_size=4 \
     --actors_per_replica=4 --logdir=gs://BUCKET/catch
   python -m seed_rl.vertex_main --help
+
+For Vertex AI a job has succeeded when the learner's container exits with 0, and failed when any container
+exits with something else. So the learner's container exits with 0 only when training is complete, and with
+143 after SIGTERM. A learner that crashes is started again up to --learner_restarts times, an actor as often
+as needed.
 """
 
 import json
+import math
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.supervisor import Restarts, Timing, describe_exit, restart
+from seed_rl.launch.supervisor import Restarts, Timing, describe_exit, restart, shell_code
 from seed_rl.launch.vertex_job import (
+    CLUSTER_VARIABLES,
     METRIC,
+    VertexConfig,
     actor_commands,
     find_place,
     learner_command,
@@ -29,24 +38,26 @@ from seed_rl.launch.vertex_job import (
 from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Watch
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods
-from seed_rl.signals import StopSignals
+from seed_rl.signals import StopSignals, exit_code
 
 
 def main(argv: list[str]) -> int:
     """Plays this container's part to its end; returns the exit code."""
     line = parse_job(argv, __doc__ or "")
     place = find_place(os.environ)
+    for name in CLUSTER_VARIABLES:  # Actors need not get the learner's key.
+        os.environ.pop(name, None)
     if place.replica is not None:
         children = [
-            Child(f"actor {task}", command, env=ACTOR_ENV)
-            for task, command in actor_commands(line, place).items()
+            Child(f"actor {number}", command, env=ACTOR_ENV)
+            for number, command in actor_commands(line, place).items()
         ]
-        return Crew(children, restarting=True).run()
+        return Crew(children).run()
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
     logdir = run_directory(line, trial)
     learner = Child("the learner", learner_command(line, place, logdir))
-    code = Crew([learner], restarting=False).run()
-    if trial and code == 0:
+    code = Crew([learner], line.read(VertexConfig).learner_restarts).run()
+    if trial and code == 0:  # Complete: what a run that was stopped has reached is no result.
         report_trial(logdir, trial, os.environ)
     return code
 
@@ -54,16 +65,19 @@ def main(argv: list[str]) -> int:
 class Crew:
     """The children of a container: its learner, or its actors. Needs the main thread, for the signals."""
 
-    def __init__(self, children: Sequence[Process], restarting: bool, timing: Timing | None = None):
+    def __init__(
+        self, children: Sequence[Process], most_restarts: int | None = None, timing: Timing | None = None
+    ):
         """Starts nothing yet.
 
         Args:
           children: not started yet.
-          restarting: whether a child that crashes is started again.
+          most_restarts: how often a child that crashes is started again, but not if SIGTERM ended it; None:
+            as often as it ends with an error.
           timing: the waits.
         """
         self._timing = timing or Timing()
-        self._restarting = restarting
+        self._most_restarts = most_restarts
         self._restarts = {child: Restarts(self._timing) for child in children}
         self._children = list(children)
         self._ended_well: set[Process] = set()
@@ -74,7 +88,7 @@ class Crew:
         """Runs until all have ended well, one has failed for good, or a signal has ended them.
 
         Returns:
-          0, or the exit code of the child that failed.
+          0 if all have ended well, else the exit code of the signal, or of the child that failed.
         """
         with self._signals.caught():
             try:
@@ -93,23 +107,38 @@ class Crew:
         match event:
             case Signalled():
                 self._stop()
-                return max(_exit_code(child.poll() or 0) for child in self._children)
+                ended_well = all(child.poll() == 0 for child in self._children)
+                return 0 if ended_well else self._signals.exit_code
             case Ended(child, 0):
                 self._ended_well.add(child)
-            case Ended(child, code) if code == USAGE_EXIT_CODE or not self._restarting:
-                return _exit_code(code)
+            case Ended(child, code) if self._is_final(child, code):
+                say(f"{child.name} {describe_exit(code)}; it is not started again.")
+                return shell_code(code)
             case Ended(child, code):
                 backoff = self._restarts[child].order(child.seconds)
-                say(f"{child.name} {describe_exit(code)}; it is started again in {backoff:g} s.")
+                most = "" if self._most_restarts is None else f" of {self._most_restarts}"
+                number = f"restart {self._restarts[child].total}{most}"
+                say(f"{child.name} {describe_exit(code)}; {number} is in {backoff:g} s.")
             case Tick():
                 return self._look_after_all()
         return None
+
+    def _is_final(self, child: Process, code: int) -> bool:
+        """Whether no restart is left, or none can help."""
+        if code == USAGE_EXIT_CODE:
+            return True
+        if self._most_restarts is None:
+            return False
+        stopped = code in (exit_code(signal.SIGTERM), -signal.SIGTERM)
+        return stopped or self._restarts[child].total >= self._most_restarts
 
     def _look_after_all(self) -> int | None:
         """Starts again those whose time has come; 0 when all have ended well."""
         for child, restarts in self._restarts.items():
             if restarts.take():
                 restart(self._watch, child, restarts, say)
+                if restarts.pending and restarts.total > (self._most_restarts or math.inf):
+                    return 1
         return 0 if len(self._ended_well) == len(self._children) else None
 
     def _stop(self) -> None:
@@ -141,11 +170,6 @@ def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
             f"{path} cannot be written ({error.strerror}), so Vertex AI does not hear that trial {trial} "
             f"reached {value:g}; build the learner's image with gcp/build_images.sh, whose user may write it."
         ) from None
-
-
-def _exit_code(code: int) -> int:
-    """As a shell would say it."""
-    return 128 - code if code < 0 else code
 
 
 if __name__ == "__main__":

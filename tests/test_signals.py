@@ -78,7 +78,7 @@ class Main:
         )
         # Without a buffer: what it reads ahead would be missing in what `communicate` returns.
         output = self._process.stdout.fileno()
-        assert b"".join(iter(lambda: os.read(output, 1), b"\n")) == b"ready"
+        assert b"".join(iter(lambda: os.read(output, 1) or b"\n", b"\n")) == b"ready"
 
     def signal(self, signum):
         self._process.send_signal(signum)
@@ -158,10 +158,23 @@ def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one
         "with stop_requests('twice') as stop:\n"
         "    for _ in range(3): os.kill(os.getpid(), signal.SIGINT)\n"
         "    print('ready', flush=True)\n"
-        "    assert stop.wait(60)\n"
-        "return 7"
+        "    assert stop.is_set()\n"
+        "return stop.exit_code"
     )
-    assert main.end() == (7, "", "")
+    assert main.end() == (130, "", "")
+
+
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
+def test_a_request_to_stop_gives_the_exit_code_of_its_signal(start, signum):
+    main = start(
+        "with stop_requests('twice') as stop:\n"
+        "    assert not stop.is_set() and stop.exit_code == 0\n"
+        "    print('ready', flush=True)\n"
+        "    while not stop.is_set(): time.sleep(0.01)\n"
+        "return stop.exit_code"
+    )
+    main.signal(signum)
+    assert main.end() == (128 + signum, "", "")
 
 
 def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):

@@ -1,5 +1,6 @@
 """A container on Vertex AI looks after its children, and reports its trial."""
 
+import json
 import os
 import signal
 import sys
@@ -12,11 +13,37 @@ from seed_rl.launch.child import Child
 from seed_rl.launch.supervisor import Timing
 from seed_rl.vertex_main import Crew
 
-TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, same_signal=0.0)
+TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
+
+# What all children begin with: it counts its starts, and says what it does at SIGTERM.
+CHILD = """
+import os, signal, sys
+from pathlib import Path
+here = Path({directory!r})
+starts = len(list(here.glob("start.*")))
+(here / f"start.{{starts}}").touch()
+def at_sigterm(code):
+    def stop(*_):
+        (here / "checkpoint").touch()
+        raise SystemExit(code)
+    signal.signal(signal.SIGTERM, stop)
+def pause():
+    while True:
+        signal.pause()
+"""
 
 
-def run(children, restarting):
-    return Crew(children, restarting, TIMING).run()
+def run(children, most_restarts=None):
+    return Crew(children, most_restarts, TIMING).run()
+
+
+def learner(tmp_path, code):
+    begin = CHILD.format(directory=str(tmp_path))
+    return Child("the learner", [sys.executable, "-c", f"{begin}\n{code}"], tmp_path / "log")
+
+
+def starts(tmp_path):
+    return len(list(tmp_path.glob("start.*")))
 
 
 def children(tmp_path, *codes):
@@ -31,8 +58,8 @@ def children(tmp_path, *codes):
 def test_a_crashed_actor_is_started_again_until_all_have_ended_well(tmp_path, capsys):
     mark = tmp_path / "started"
     crash_once = f"p = Path({str(mark)!r}); ran = p.exists(); p.touch(); exit(0 if ran else 3)"
-    assert run(children(tmp_path, crash_once, ""), restarting=True) == 0
-    assert "child 0 ended with exit code 3; it is started again" in capsys.readouterr().err
+    assert run(children(tmp_path, crash_once, "")) == 0
+    assert "child 0 ended with exit code 3; restart 1 is in" in capsys.readouterr().err
 
 
 def test_a_restart_that_fails_is_tried_again(tmp_path, monkeypatch, capsys):
@@ -48,7 +75,7 @@ def test_a_restart_that_fails_is_tried_again(tmp_path, monkeypatch, capsys):
         start()
 
     monkeypatch.setattr(child, "start", start_fails_once)
-    assert run([child], restarting=True) == 0
+    assert run([child]) == 0
     assert "child 0 could not be started (No space left on device);" in capsys.readouterr().err
 
 
@@ -71,36 +98,122 @@ while True:
 
     monkeypatch.setattr(vertex_main.Restarts, "take", fail)
     with pytest.raises(OSError, match="Too many open files"):
-        run(children(tmp_path, learner), restarting=False)
+        run(children(tmp_path, learner), 0)
     assert mark.exists()
 
 
-@pytest.mark.parametrize(("restarting", "code"), [(True, 2), (False, 3)])
-def test_a_child_that_failed_for_good_ends_all(tmp_path, restarting, code):
+@pytest.mark.parametrize(("most_restarts", "code"), [(None, 2), (5, 2), (0, 3)])
+def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
     started = children(tmp_path, f"exit({code})", "import signal; signal.pause()")
-    assert run(started, restarting=restarting) == code
+    assert run(started, most_restarts) == code
     assert not started[1].running
 
 
-def test_a_learner_that_is_killed_gives_the_code_of_a_shell(tmp_path):
-    killed = children(tmp_path, "import os; os.kill(os.getpid(), 9)")
-    assert run(killed, restarting=False) == 128 + 9
+@pytest.mark.parametrize(("crash", "code"), [("exit(3)", 3), ("os.kill(os.getpid(), 6)", 134)])
+def test_a_learner_that_crashes_is_started_again_so_many_times(tmp_path, capsys, crash, code):
+    assert run([learner(tmp_path, crash)], 2) == code
+    assert starts(tmp_path) == 3
+    said = capsys.readouterr().err
+    assert "restart 1 of 2 is in" in said and "restart 2 of 2 is in" in said
+    assert said.splitlines()[-1].endswith("it is not started again.")
 
 
-def test_a_signal_goes_to_the_learner_which_ends_in_its_own_way(tmp_path):
-    mark = tmp_path / "checkpoint"
-    learner = f"""
-import os, signal
-def stop(*_):
-    Path({str(mark)!r}).touch()
-    raise SystemExit(0)
-signal.signal(signal.SIGTERM, stop)
-os.kill({os.getpid()}, {int(signal.SIGTERM)})
-while True:
-    signal.pause()
-"""
-    assert run(children(tmp_path, learner), restarting=False) == 0
-    assert mark.exists()
+def test_a_learner_that_crashed_once_completes_its_training(tmp_path):
+    assert run([learner(tmp_path, "exit(0 if starts else 1)")], 5) == 0
+    assert starts(tmp_path) == 2
+
+
+def test_a_learner_that_cannot_be_started_again_is_given_up(tmp_path, monkeypatch):
+    child = learner(tmp_path, "exit(1)")
+    start = child.start
+
+    def start_once():
+        if starts(tmp_path):
+            raise OSError("No space left on device")
+        start()
+
+    monkeypatch.setattr(child, "start", start_once)
+    assert run([child], 3) == 1
+
+
+@pytest.mark.parametrize("prepare", ["at_sigterm(143); ", ""])
+def test_a_learner_that_sigterm_ended_is_not_started_again(tmp_path, prepare):
+    assert run([learner(tmp_path, f"{prepare}os.kill(os.getpid(), 15); pause()")], 5) == 143
+    assert starts(tmp_path) == 1
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("code", [143, 1])
+def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code(tmp_path, signum, code):
+    stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); pause()"
+    assert run([learner(tmp_path, stopped)], 5) == 128 + signum
+    assert (tmp_path / "checkpoint").exists() and starts(tmp_path) == 1
+
+
+def test_a_signal_to_a_learner_that_has_just_completed_its_training_is_no_failure(tmp_path):
+    stopped = f"at_sigterm(0); os.kill({os.getpid()}, 15); pause()"
+    assert run([learner(tmp_path, stopped)], 5) == 0
+
+
+def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
+    actors = [learner(tmp_path, "at_sigterm(143); pause()"), learner(tmp_path, "exit(0)")]
+    sender = learner(tmp_path, f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()")
+    assert run([*actors, sender]) == 143
+
+
+def cluster_spec(pool):
+    """As the documentation has it: `job` is the whole specification, with the learner's key."""
+    cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["actors-0:2222"]}
+    job = {
+        "worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": "the key"}]}}]
+    }
+    task = {"type": pool, "index": 0, "trial": "2"}
+    return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
+
+
+@pytest.fixture
+def container(tmp_path, monkeypatch):
+    """Runs the main as a container of trial 2 with Python code as its child; returns the exit code."""
+
+    def start(code, pool="workerpool0"):
+        command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + code]
+        monkeypatch.setattr(vertex_main, "Timing", lambda: TIMING)
+        monkeypatch.setattr(vertex_main, "learner_command", lambda *_: command)
+        monkeypatch.setattr(vertex_main, "actor_commands", lambda *_: {0: command})
+        environ = {
+            "CLUSTER_SPEC": cluster_spec(pool),
+            "TF_CONFIG": cluster_spec(pool),
+            "CLOUD_ML_TRIAL_ID": "2",
+        }
+        environ["CLOUD_ML_HP_METRIC_FILE"] = str(tmp_path / "output.metrics")
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}")
+        return vertex_main.main(["vertex_main", *flags])
+
+    (tmp_path / "trial_2").mkdir()
+    (tmp_path / "trial_2" / "metrics.jsonl").write_text(
+        '{"env_frames": 10, "seconds": 1.0, "mean_return": 0.5}\n'
+    )
+    return start
+
+
+def test_a_trial_that_is_complete_reports_its_return(container, tmp_path):
+    assert container("exit(0)") == 0
+    assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
+
+
+def test_a_trial_that_was_stopped_reports_nothing(container, tmp_path):
+    assert container(f"at_sigterm(143); os.kill({os.getpid()}, 15); pause()") == 143
+    assert (tmp_path / "checkpoint").exists() and not (tmp_path / "output.metrics").exists()
+
+
+@pytest.mark.parametrize("pool", ["workerpool0", "workerpool1"])
+def test_the_jobs_specification_is_kept_from_the_children(container, tmp_path, pool):
+    seen = tmp_path / "environ"
+    assert container(f"Path({str(seen)!r}).write_text(repr(dict(os.environ)))", pool) == 0
+    assert "CLOUD_ML_TRIAL_ID" in seen.read_text()
+    assert not any(text in seen.read_text() for text in ("CLUSTER_SPEC", "TF_CONFIG", "the key"))
 
 
 def test_a_trial_without_an_episode_reports_nothing_and_says_so(tmp_path, capsys):

@@ -122,7 +122,7 @@ train() {
     in_learner python /opt/healthcheck.py unix:/run/seed_rl/learner.sock
     say "training with two actors."
     compose stop learner
-    [[ "$(podman wait seed_rl-learner-1)" == 0 ]] || fail "the learner did not exit cleanly when it was stopped."
+    [[ "$(podman wait seed_rl-learner-1)" == 143 ]] || fail "the learner did not stop with a checkpoint."
     compose up --detach --no-build --scale actor=3
     until_true has_task 3
     say "training resumed from the checkpoint with three actors."

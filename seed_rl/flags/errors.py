@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from seed_rl.messages import how_to_install
-from seed_rl.signals import Interrupts
+from seed_rl.signals import Interrupts, exit_code
 
 USAGE_EXIT_CODE = 2
-INTERRUPTED_EXIT_CODE = 130
 
 
 class UsageError(ValueError):
@@ -64,5 +63,5 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
         print(f"seed_rl: error: {error}", file=sys.stderr)
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
-        code = 128 + interrupts.signum
+        code = exit_code(interrupts.signum)
     sys.exit(code or 0)

@@ -3,7 +3,8 @@
 * An actor that crashes is started again, later and later if it keeps crashing. A start that fails is a crash.
 * An actor that exits with the code for bad use (2), such as one that the learner refused, ends the run.
 * A learner that dies ends the run with its exit code; its own error stays the last thing in view.
-* Ctrl-C, SIGTERM and SIGHUP are passed to the learner as one SIGTERM, which makes it write a checkpoint.
+* Ctrl-C, SIGTERM and SIGHUP are passed to the learner as one SIGTERM, which makes it write a checkpoint. The
+  exit code is then the signal's (130, 143, 129), and 0 only if training was complete before it.
 * An error of the supervisor itself ends the run like a signal does, and is raised then.
 """
 
@@ -12,10 +13,10 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 
-from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE, USAGE_EXIT_CODE
+from seed_rl.flags.errors import USAGE_EXIT_CODE
 from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch, at_once
 from seed_rl.messages import say
-from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals
+from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals, exit_code
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,8 +164,7 @@ class Supervisor:
         self._end_actors()
         if code < 0:  # Killed: it could not say anything itself.
             self._say(f"the learner {describe_exit(code)}.")
-            return 128 - code
-        return code
+        return shell_code(code)
 
     def _given_up(self, actor: Process) -> int:
         """An actor gave up: the learner's end counts if there is one, else the actor's error ends the run."""
@@ -188,7 +188,7 @@ class Supervisor:
             return self._stopped()
         if self._signals.count > signals:
             self._say("stopping at once; the run resumes from its last complete checkpoint.")
-            return INTERRUPTED_EXIT_CODE
+            return self._signals.exit_code
         self._end_actors()
         self._say(
             f"the learner did not end within {self._timing.checkpoint_grace:g} s and was killed; the run "
@@ -200,12 +200,13 @@ class Supervisor:
         """The learner ended on request: says how, and returns the exit code of the run."""
         code = self._learner.poll()
         assert code is not None
-        if code == 0:
+        if code == exit_code(signal.SIGTERM):
             self._say("stopped; the same command resumes it.")
-        elif code == -signal.SIGTERM:
+            return self._signals.exit_code
+        if code == -signal.SIGTERM:
             self._say("stopped before the learner was ready; there was nothing to save.")
-            return INTERRUPTED_EXIT_CODE
-        return 128 - code if code < 0 else code
+            return self._signals.exit_code
+        return shell_code(code)
 
     def _end_learner(self, signals_seen: int | None = None) -> bool:
         """Lets the learner write a checkpoint; whether it ended in time, and before a further signal."""
@@ -214,6 +215,11 @@ class Supervisor:
 
     def _end_actors(self) -> None:
         self._watch.end(self._actors, self._timing.terminate_grace, on_signal=at_once)
+
+
+def shell_code(code: int) -> int:
+    """A child's exit code as a shell reports it: 128 more than the signal that ended it."""
+    return exit_code(-code) if code < 0 else code
 
 
 def describe_exit(code: int) -> str:

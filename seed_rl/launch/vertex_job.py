@@ -21,6 +21,10 @@ PROGRAM = "seed_rl.vertex_main"
 # The figure that a trial of a hyperparameter tuning job reports.
 METRIC = "final_return"
 
+# Variables of every container. By the documentation the field `job` of CLUSTER_SPEC is the specification of
+# the whole job, with its environment variables and so the learner's key. TF_CONFIG is for TensorFlow.
+CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG")
+
 _COMPUTED = frozenset(("server_address", "task"))
 _BUCKET = "gs://"
 
@@ -30,6 +34,11 @@ class VertexConfig(Options):
     """What the containers of a job on Vertex AI need besides the flags of learner and actors."""
 
     actors_per_replica: int = option(1, "Actor processes in each replica of worker pool 1.", at_least=1)
+    learner_restarts: int = option(
+        5,
+        "Times that a learner that crashes is started again in its container, from its last checkpoint.",
+        at_least=0,
+    )
     gcs_mount: str = option("/gcs", "Directory that Cloud Storage buckets are mounted in, by their names.")
 
 
@@ -82,7 +91,7 @@ def find_place(environ: Mapping[str, str]) -> Place:
     """Reads CLUSTER_SPEC, which Vertex AI sets in every container.
 
     It is JSON: `cluster` has the HOST:PORT of every replica by worker pool, `task` has this one's `type` (its
-    pool) and `index`.
+    pool) and `index`. Other fields may hold secrets, so they are not shown.
 
     Raises:
       UsageError: it is not set, or does not have what is needed.
@@ -93,16 +102,22 @@ def find_place(environ: Mapping[str, str]) -> Place:
             "CLUSTER_SPEC is not set, so this is no container on Vertex AI; use seed_rl.learner_main and "
             "seed_rl.actor_main, or seed_rl.local_main."
         )
+    hint = "submit the job with python -m gcp.submit."
     try:
         spec = json.loads(text)
+    except ValueError as error:  # Its text has the position, not the content.
+        raise UsageError(f"CLUSTER_SPEC is not JSON ({error}); {hint}") from None
+    try:
         learner, pool = spec["cluster"]["workerpool0"][0], spec["task"]["type"]
         replica = {"workerpool0": None, "workerpool1": int(spec["task"]["index"])}[pool]
         if not (isinstance(learner, str) and learner.rpartition(":")[2].isdigit()):
             raise ValueError(f"{learner!r} is not HOST:PORT")
     except (ValueError, KeyError, IndexError, TypeError) as error:
+        found = spec if isinstance(spec, dict) else {}
+        shown = json.dumps({name: found.get(name) for name in ("cluster", "task")})
         raise UsageError(
-            f"CLUSTER_SPEC={text} is not a learner's worker pool 0 and actors' worker pool 1 ({error!r}); "
-            "submit the job with python -m gcp.submit."
+            f"CLUSTER_SPEC with {shown} is not a learner's worker pool 0 and actors' worker pool 1 "
+            f"({error!r}); {hint}"
         ) from None
     return Place(learner, replica)
 
@@ -122,7 +137,11 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
 
 
 def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
-    """The commands of this replica's actors, by task."""
+    """The commands of this replica's actors, by their numbers among all actors of the job.
+
+    The learner gives out the tasks. A fixed task may still be held by an actor whose machine is gone when its
+    successor asks for it, and an actor that gives up ends the whole job.
+    """
     assert place.replica is not None
     config = line.read(VertexConfig)
     flags = mounted(line.given(ActorConfig, line.environment_class), config.gcs_mount)
@@ -130,8 +149,8 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
     shared = [f"--server_address={place.learner}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
-        task: [*_start("actor_main", line), f"--task={task}", *shared]
-        for task in range(first, first + config.actors_per_replica)
+        number: [*_start("actor_main", line), "--task=auto", *shared]
+        for number in range(first, first + config.actors_per_replica)
     }
 
 

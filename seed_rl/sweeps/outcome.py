@@ -6,12 +6,13 @@ import signal
 from pathlib import Path
 
 from seed_rl.files import write_atomically
-from seed_rl.flags.errors import INTERRUPTED_EXIT_CODE
 from seed_rl.runs.curves import final_return, read_periods, return_name
+from seed_rl.signals import exit_code as exit_code_of
 from seed_rl.sweeps.trials import Run
 
-# Exit codes of a launcher that was stopped before there was anything to save.
-_STOPPED = (INTERRUPTED_EXIT_CODE, 128 + signal.SIGTERM, -signal.SIGTERM, -signal.SIGINT)
+# Exit codes of a launcher that was stopped, whether or not it could handle the signal.
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOPPED = (*map(exit_code_of, _SIGNALS), *(-signum for signum in _SIGNALS))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Outcome:
 def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
     """The outcome of a run whose process has ended; None if it was stopped and can resume.
 
-    A launcher that is asked to stop writes a checkpoint and exits with 0, so the number of frames decides.
+    A launcher that was stopped with a checkpoint exits with the signal's code. A run is complete only if its
+    launcher exits with 0 and all of its frames have been played.
 
     Args:
       run: the run.

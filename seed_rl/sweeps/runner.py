@@ -83,12 +83,12 @@ class Runner:
         """The runs that have not ended, in order."""
         return [run for run in self._sweep.runs if (run.trial, run.seed) not in self.ended]
 
-    def run(self) -> bool:
-        """Executes all remaining runs; returns whether a signal cut this short."""
+    def run(self) -> int:
+        """Executes all remaining runs; returns 0, or the exit code of the signal that cut this short."""
         self._waiting = list(self.left())
         with self._signals.caught():
             try:
-                return next(cut for event in self._watch if (cut := self._react(event)) is not None)
+                return next(code for event in self._watch if (code := self._react(event)) is not None)
             except Exception:
                 # A full disk, say, must not cost the other runs their checkpoints.
                 self._stop(self._signals.count)
@@ -97,17 +97,17 @@ class Runner:
                 for child in self._running:
                     child.kill()
 
-    def _react(self, event: Event) -> bool | None:
-        """Handles an event; returns, at the end only, whether a signal cut the sweep short."""
+    def _react(self, event: Event) -> int | None:
+        """Handles an event; returns, at the end only, what `run` returns."""
         match event:
             case Signalled(number):
                 self._stop(number)
-                return True
+                return self._signals.exit_code
             case Ended(child, code):
                 self._record(child, code)
             case Tick():
                 self._start_some()
-                return None if self._running else False
+                return None if self._running else 0
         return None
 
     def _start_some(self) -> None:

@@ -3,13 +3,8 @@
 import concurrent.futures
 import http.server
 import json
-import os
-import socket
-import subprocess
-import sys
+import re
 import threading
-import time
-from pathlib import Path
 
 import grpc
 import pytest
@@ -21,9 +16,8 @@ from google.cloud.aiplatform_v1.services.job_service.transports import JobServic
 
 from gcp import submit
 from gcp.service import Service
+from tests.gcp.vertex_double import VertexJob
 
-ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_SECS = 200.0
 KINDS = {"CustomJob": "custom_job", "HyperparameterTuningJob": "hyperparameter_tuning_job"}
 
 
@@ -34,15 +28,16 @@ class FakeCloud:
       created: (parent, request) of every job, as it arrived.
       routing: the routing headers of these requests.
       filters: the filters of requests to list jobs.
-      unended: display names of jobs that have not ended.
+      jobs: (display name, state) of the existing jobs.
       refusals: (gRPC code, text) for the next requests to create a job; None accepts the job.
       statuses: HTTP status by path of a bucket or an image; 200 for all others.
+      buckets: (location, its type) by name of a bucket; all others are in us-central1.
       asked: the (method, path) of every HTTP request.
     """
 
     def __init__(self):
-        self.created, self.routing, self.filters, self.unended, self.refusals = [], [], [], [], []
-        self.statuses, self.asked = {}, []
+        self.created, self.routing, self.filters, self.jobs, self.refusals = [], [], [], [], []
+        self.statuses, self.buckets, self.asked = {}, {}, []
         handlers = {}
         for kind, field in KINDS.items():
             create, listed = getattr(types, f"Create{kind}Request"), getattr(types, f"List{kind}sRequest")
@@ -71,6 +66,11 @@ class FakeCloud:
         session.trust_env = False
         client = JobServiceClient(transport=JobServiceGrpcTransport(channel=self._channel))
         return Service(client, session, f"http://{self.registry}")
+
+    def describe(self, bucket):
+        """What Cloud Storage says of a bucket, in its own form."""
+        location, kind = self.buckets.get(bucket, ("US-CENTRAL1", "region"))
+        return json.dumps({"location": location, "locationType": kind}).encode()
 
     def close(self):
         self._channel.close()
@@ -101,7 +101,9 @@ class FakeCloud:
     def _lister(self, kind, field):
         def list_jobs(request, context):
             self.filters.append(request.filter)
-            jobs = [getattr(types, kind)(display_name=name) for name in self.unended]
+            states = re.findall(r'state="(\w+)"', request.filter)
+            found = [(name, state) for name, state in self.jobs if state in states]
+            jobs = [getattr(types, kind)(display_name=name, state=state) for name, state in found]
             return getattr(types, f"List{kind}sResponse")(**{f"{field}s": jobs})
 
         return list_jobs
@@ -111,9 +113,12 @@ class FakeCloud:
             def answer(self):
                 path = self.path.partition("?")[0]
                 cloud.asked.append((self.command, path))
+                bucket = re.fullmatch(r"/storage/v1/b/([^/]+)", path)
+                body = cloud.describe(bucket.group(1)) if bucket else b""
                 self.send_response(cloud.statuses.get(path, 200))
-                self.send_header("Content-Length", "0")
+                self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
+                self.wfile.write(body)
 
             do_GET = do_HEAD = answer
 
@@ -161,76 +166,15 @@ def send(cloud, job_file):
     return run
 
 
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-class FakeRun:
-    """Runs a job as Vertex AI would: every replica's command, with the cluster in its environment.
-
-    Containers become processes on this host, and the mount of buckets becomes a directory.
-    """
-
-    def __init__(self, directory, spec, arguments=(), environ=None):
-        self.buckets = directory / "buckets"
-        self._processes = {}
-        cluster = {
-            f"workerpool{i}": [f"127.0.0.1:{free_port()}" for _ in range(pool.replica_count)]
-            for i, pool in enumerate(spec.worker_pool_specs)
-        }
-        for i, pool in enumerate(spec.worker_pool_specs):
-            for index in range(pool.replica_count):
-                task = {"type": f"workerpool{i}", "index": index}
-                text = json.dumps({"cluster": cluster, "environment": "cloud", "task": task})
-                log = directory / f"{task['type']}_{index}.txt"
-                self._processes[log] = self._start(pool.container_spec, text, arguments, environ or {}, log)
-
-    def _start(self, container, cluster_spec, arguments, environ, log):
-        assert container.command[0] == "python"
-        command = [sys.executable, *container.command[1:], *container.args, *arguments]
-        with open(log, "wb") as output:
-            return subprocess.Popen(
-                [*command, f"--gcs_mount={self.buckets}"],
-                cwd=log.parent,
-                env={
-                    **os.environ,
-                    **{variable.name: variable.value for variable in container.env},
-                    **environ,
-                    "CLUSTER_SPEC": cluster_spec,
-                    "PYTHONPATH": str(ROOT),
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-
-    def end(self):
-        """Waits until all replicas have ended on their own; returns (exit code, output) by the log's name."""
-        deadline = time.monotonic() + DEADLINE_SECS
-        for log, process in self._processes.items():
-            try:
-                process.wait(max(deadline - time.monotonic(), 0))
-            except subprocess.TimeoutExpired:
-                pytest.fail(f"{log.stem} did not end: {log.read_text()}")
-        return {log.stem: (process.returncode, log.read_text()) for log, process in self._processes.items()}
-
-    def close(self):
-        for process in self._processes.values():
-            process.kill()
-            process.wait()
-
-
 @pytest.fixture
-def fake_run(tmp_path):
-    """Starts fake runs of job specs, and ends them with the test."""
-    runs = []
+def run_job(tmp_path):
+    """Runs jobs as Vertex AI does, until the test ends: `run_job(spec, *arguments, **environ)`."""
+    jobs = []
 
     def start(spec, *arguments, **environ):
-        runs.append(FakeRun(tmp_path, spec, arguments, environ))
-        return runs[-1]
+        jobs.append(VertexJob(tmp_path, spec, arguments, environ))
+        return jobs[-1]
 
     yield start
-    for run in runs:
-        run.close()
+    for job in jobs:
+        job.close()

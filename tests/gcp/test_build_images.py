@@ -1,6 +1,7 @@
 """The script that builds and pushes images, with stand-ins for docker and gcloud."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "gcp" / "build_images.sh"
 STAND_IN = """#!/usr/bin/env bash
 echo "$(basename "$0") $*" >>"{log}"
 case "$*" in
-    *" -") cat >>"{log}" ;;
+    *" -f - "*) cat >"{log}.dockerfile.$(grep -c "buildx build" "{log}")" ;;
     "{fails}"*) exit 1 ;;
 esac
 """
@@ -28,7 +29,7 @@ def run(tmp_path):
         log.touch()
         binaries = tmp_path / "bin"
         binaries.mkdir()
-        for name in ("bash", "dirname", "basename", "cat"):
+        for name in ("bash", "dirname", "basename", "cat", "grep"):
             (binaries / name).symlink_to(shutil.which(name))
         for name in commands:
             (binaries / name).write_text(STAND_IN.format(log=log, fails=fails))
@@ -44,24 +45,30 @@ def test_both_images_are_built_from_their_targets_and_pushed(run):
     code, _, calls = run("my-project", "europe-west4", "v1", BUILD_ARGS="--build-arg SUITES=atari")
     assert code == 0
     repository = "europe-west4-docker.pkg.dev/my-project/seed-rl"
-    for target in ("learner", "actor"):
-        build = (
-            f"docker build -f docker/Dockerfile --platform linux/amd64 --target {target} "
-            f"--build-arg ACCELERATOR=gpu --build-arg SUITES=atari -t seed_rl-{target}:v1 ."
-        )
-        again = f"docker build --platform linux/amd64 -t {repository}/{target}:v1 -"
-        start = calls.index(build)
-        assert calls[start + 1 : start + 5] == [
-            again,
-            f"FROM seed_rl-{target}:v1",
-            "USER root",
-            f"docker push {repository}/{target}:v1",
-        ]
+    builds = [call for call in calls if "buildx build" in call]
+    assert builds == [
+        "docker buildx build -f - --platform linux/amd64 --target vertex --provenance=false "
+        f"--build-arg ACCELERATOR=gpu --build-arg SUITES=atari -t {repository}/{target}:v1 --push ."
+        for target in ("learner", "actor")
+    ]
 
 
-def test_without_a_push_gcloud_is_not_needed(run):
+def test_an_image_is_one_build_that_begins_with_nothing_local(run, tmp_path):
+    """A builder in a container (docker-container) does not see the engine's images."""
+    assert run("my-project")[0] == 0
+    shipped = (SCRIPT.parent.parent / "docker" / "Dockerfile").read_text()
+    for number, target in enumerate(("learner", "actor"), start=1):
+        built = (tmp_path / f"calls.dockerfile.{number}").read_text()
+        assert built == f"{shipped}\nFROM {target} AS vertex\nUSER root\n"
+        stages = re.findall(r"^FROM \S+ AS (\S+)$", built, re.MULTILINE)
+        bases = re.findall(r"^FROM (\S+) AS", built, re.MULTILINE)
+        assert set(bases) <= {*stages, "${BASE}"} and target in stages
+
+
+def test_without_a_push_gcloud_is_not_needed_and_the_engine_gets_the_images(run):
     code, _, calls = run("my-project", commands=("docker",), PUSH="0", ACCELERATOR="cpu")
     assert code == 0 and not any("push" in call for call in calls)
+    assert sum("--load" in call for call in calls) == 2
     assert sum("ACCELERATOR=cpu" in call for call in calls) == 2
 
 
@@ -72,10 +79,11 @@ def test_without_a_push_gcloud_is_not_needed(run):
         (("p",), {"commands": ("gcloud",)}, "docker is not installed"),
         (("p",), {"commands": ("docker",)}, "gcloud is not installed"),
         (("p",), {"fails": "info"}, "No Docker engine answers"),
+        (("p",), {"fails": "buildx version"}, "docker buildx is not installed"),
         (("p",), {"fails": "artifacts"}, "gcloud artifacts repositories create seed-rl"),
     ],
 )
 def test_what_is_missing_is_one_sentence_and_nothing_is_built(run, args, settings, sentence):
     code, error, calls = run(*args, **settings)
     assert code == 2 and error.startswith("seed_rl: error: ") and sentence in error
-    assert not any("build" in call for call in calls)
+    assert not any("buildx build" in call for call in calls)

@@ -62,6 +62,10 @@ def actor_arguments(job):
             {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_A10"}},
             "accelerator 'NVIDIA_TESLA_A10' is unknown; choose one of: NVIDIA_TESLA_A100",
         ),
+        (
+            {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_P100"}},
+            "Google Cloud has had no NVIDIA_TESLA_P100 since September 2026; choose another",
+        ),
         ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
         ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be above 0"),
     ],
@@ -132,6 +136,7 @@ def test_the_table_has_a_price_by_vcpu_and_says_what_it_lacks(job_file):
     assert table["date"] and "pricing" in table["source"]
     text = estimate.describe(read_config(job_file(learner={"machine": "n1-standard-16"}), {}), 1)
     assert f"${16 * table['machines']['n1-standard-']:.2f} an hour" in text
+    assert not set(table["accelerators"]) & set(jobs._ENDED)
     text = estimate.describe(read_config(job_file(learner={"machine": "z9-huge-1"}), {}), 1)
     assert "an unknown price" in text and "add prices: {TYPE: DOLLARS_AN_HOUR}" in text
 
@@ -155,11 +160,21 @@ def test_the_papers_scenarios_have_its_numbers():
     assert (dmlab.actors.replicas, dmlab.actors.num_envs) == (26, 312)
     football, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
     assert len(made) == 2 and football.sweep.trials == 40
-    assert football.actors.num_envs == 39 * 8 * 2 == 624
+    assert (football.actors.replicas, football.actors.num_envs) == (52, 52 * 12)
     assert football.each == {"rewards": ["scoring", "scoring,checkpoints"]}
 
 
-@pytest.mark.parametrize("name", ["atari57", "dmlab", "football"])
+def test_footballs_machines_fill_their_cores_with_the_papers_environments():
+    """12 environments on 8 cores are too few for two groups a core, so each has a process of its own."""
+    config, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
+    actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
+    assert (actors.processes, actors.environments) == (12, 1)
+    assert "--num_env_groups=1" in actor_arguments(made[0])
+    step_ms, inference_ms = 1000 * 52 * cores / 17_500, 6.5  # Tables 5 and 13 of the paper.
+    assert actors.processes * step_ms / (step_ms + inference_ms) > cores
+
+
+@pytest.mark.parametrize("name", ["atari57", "dmlab"])
 def test_the_papers_scenarios_fill_their_cores_and_hide_latency(name):
     config, made = make(configs_directory() / "gcp" / f"{name}.yaml", project="my-project")
     actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])

@@ -126,7 +126,9 @@ def test_what_is_left_out_has_its_default(send, cloud):
     assert images == [f"{cloud.registry}/my-project/seed-rl/{name}:latest" for name in ("learner", "actor")]
     assert job.job_spec.worker_pool_specs[0].machine_spec.accelerator_count == 0
     send(restart="never", display_name="other")
-    assert cloud.created[1][1].job_spec.scheduling.disable_retries
+    spec = cloud.created[1][1].job_spec
+    assert spec.scheduling.disable_retries
+    assert "--learner_restarts=0" in spec.worker_pool_specs[0].container_spec.args
 
 
 def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, capsys):
@@ -221,13 +223,28 @@ def test_more_than_one_run_needs_a_yes(send, cloud, monkeypatch, tmp_path):
 
 
 def test_a_job_that_has_not_ended_is_not_submitted_again(send, cloud, capsys):
-    cloud.unended = ["catch_1", "else"]
+    cloud.jobs = [("catch_1", "JOB_STATE_RUNNING"), ("else", "JOB_STATE_RUNNING")]
     send("--yes", each={"seed": [1, 2]})
     assert [job.display_name for _, job in cloud.created] == ["catch_2"]
     assert "catch_1 has not ended" in capsys.readouterr().err
     assert len(cloud.filters) == 2 and all('state="JOB_STATE_RUNNING"' in text for text in cloud.filters)
-    cloud.unended = ["catch"]
+    cloud.jobs = [("catch", "JOB_STATE_QUEUED")]
     assert "nothing to submit" in refusal(send)
+    assert len(cloud.created) == 1
+
+
+@pytest.mark.parametrize("state", ["QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"])
+def test_a_job_lives_until_it_has_ended(send, cloud, state):
+    """One that is being cancelled still writes its last checkpoint."""
+    cloud.jobs = [("catch", f"JOB_STATE_{state}")]
+    assert "nothing to submit" in refusal(send)
+    assert cloud.created == []
+
+
+@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"])
+def test_a_job_that_has_ended_is_submitted_again(send, cloud, state):
+    cloud.jobs = [("catch", f"JOB_STATE_{state}")]
+    send()
     assert len(cloud.created) == 1
 
 
@@ -238,7 +255,12 @@ def test_a_job_that_has_not_ended_is_not_submitted_again(send, cloud, capsys):
         (grpc.StatusCode.PERMISSION_DENIED, "denied on x", "No right to submit jobs"),
         (grpc.StatusCode.NOT_FOUND, "image x not found", "image x not found"),
         (grpc.StatusCode.INVALID_ARGUMENT, 'Machine type "n1-standard-8" is odd.', "refuses the job"),
-        (grpc.StatusCode.RESOURCE_EXHAUSTED, "quota of A100", "No quota is left"),
+        (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "The following quota metrics exceed quota limits: "
+            "aiplatform.googleapis.com/custom_model_training_cpus",
+            "The quota of project my-project in region us-central1 is too small",
+        ),
         (grpc.StatusCode.UNAVAILABLE, "no address", "check --region"),
         (grpc.StatusCode.UNAVAILABLE, "Getting metadata from plugin failed", "no credentials"),
         (grpc.StatusCode.INTERNAL, "oh", "has failed; try again"),
@@ -264,6 +286,17 @@ def test_a_bucket_or_an_image_that_is_missing_stops_everything(send, cloud):
     assert "There is no bucket gs://my-project-seed-rl;" in refusal(send)
     cloud.statuses = {image: 404}
     assert "There is no image" in refusal(send) and cloud.asked[-1] == ("HEAD", image)
+    assert cloud.created == []
+
+
+@pytest.mark.parametrize(
+    ("location", "kind"), [("US", "multi-region"), ("NAM4", "dual-region"), ("EU", "multi-region")]
+)
+def test_a_bucket_of_more_than_one_region_is_refused(send, cloud, location, kind):
+    cloud.buckets = {"my-project-seed-rl": (location, kind)}
+    text = refusal(send)
+    assert f"gs://my-project-seed-rl is a {kind} bucket ({location})" in text
+    assert "gcloud storage buckets create gs://NAME --location=us-central1" in text
     assert cloud.created == []
 
 
@@ -293,7 +326,7 @@ def test_the_real_endpoint_is_that_of_the_region(monkeypatch):
     made = service.connect("europe-west4")
     assert made.jobs.transport.host == "europe-west4-aiplatform.googleapis.com:443"
     with pytest.raises(UsageError, match=r"no credentials.*\(revoked\)"):
-        made.bucket_problem("gs://my-runs")
+        made.bucket_problem("gs://my-runs", "europe-west4")
 
 
 def test_without_googles_client_the_command_says_what_to_install(job_file):

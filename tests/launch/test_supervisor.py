@@ -8,12 +8,12 @@ from seed_rl.launch.supervisor import Restarts, Supervisor, Timing, describe_exi
 
 FOR_EVER = "for_ever()"
 
-# A learner that writes its checkpoint when it is asked to end.
+# A learner that writes its checkpoint when it is asked to end, and exits as seed_rl.learner_main does.
 SAVES = """
 def save(*_):
     (here / "checkpoint").write_text("saved")
     print("learner: checkpoint written", flush=True)
-    sys.exit(0)
+    sys.exit(143)
 signal.signal(signal.SIGTERM, save)
 (here / "ready").touch()
 for_ever()
@@ -67,7 +67,7 @@ class FakeProcess:
 
     def terminate(self):
         self.events.append("terminate")
-        self.code = 0
+        self.code = 143
 
     def kill(self):
         self.events.append("kill")
@@ -124,7 +124,7 @@ def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
     run.wait_until(lambda: "life 3" in run.log(0), "the third life in the log")
     run.signal(signal.SIGTERM)
     code, output = run.end()
-    assert code == 0
+    assert code == 143
     assert run.log(0).splitlines() == [
         "life 1",
         "actor: crash 1",
@@ -147,7 +147,7 @@ def test_a_killed_actor_is_started_again(start):
     run.pid("actor0", start=2)
     run.signal(signal.SIGTERM)
     code, output = run.end()
-    assert code == 0
+    assert code == 143
     assert "actor 0 was ended by SIGKILL; restart 1;" in output
 
 
@@ -167,7 +167,7 @@ for_ever()
     (run.directory / "actor_0.log").rmdir()
     run.pid("actor0", start=2)
     run.signal(signal.SIGTERM)
-    assert run.end()[0] == 0
+    assert run.end()[0] == 143
     assert (run.directory / "checkpoint").exists()
     assert not (run.directory / "actor1.start.2").exists()
 
@@ -196,7 +196,7 @@ for_ever()
     run.wait_until(lambda: (run.directory / "grandchild.2").read_text(), "the second grandchild")
     run.wait_for_file("ready")
     run.signal(signal.SIGTERM)
-    assert run.end()[0] == 0
+    assert run.end()[0] == 143
     second = int((run.directory / "grandchild.2").read_text())
     run.wait_until(lambda: not run.alive(second), "the second grandchild's end")
 
@@ -234,7 +234,7 @@ def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     run.pid("actor0"), run.wait_for_file("stubborn")
     run.signal(signum)
     code, output = run.end()
-    assert code == 0
+    assert code == 128 + signum
     assert (run.directory / "checkpoint").read_text() == "saved"
     lines = output.splitlines()
     assert lines[0].startswith("seed_rl: stopping;")
@@ -244,12 +244,45 @@ def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     ]
 
 
+def test_a_run_that_is_complete_when_the_signal_comes_ends_with_0(start):
+    run = start(SAVES.replace("sys.exit(143)", "sys.exit(0)"), FOR_EVER)
+    run.wait_for_file("ready")
+    run.signal(signal.SIGTERM)
+    code, output = run.end()
+    assert code == 0
+    assert "resumes" not in output
+
+
+def test_a_learner_that_cannot_save_ends_a_stopped_run_with_its_own_code(start):
+    run = start(SAVES.replace("sys.exit(143)", "sys.exit(1)"), FOR_EVER)
+    run.wait_for_file("ready")
+    run.signal(signal.SIGTERM)
+    assert run.end()[0] == 1
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_learner_that_was_not_ready_for_the_signal_is_no_complete_run(start, signum):
+    run = start("(here / 'ready').touch(); for_ever()", FOR_EVER)
+    run.wait_for_file("ready")
+    run.signal(signum)
+    code, output = run.end()
+    assert code == 128 + signum
+    assert output.endswith("seed_rl: stopped before the learner was ready; there was nothing to save.\n")
+
+
+def test_a_signal_to_the_learner_alone_gives_its_code(start):
+    run = start(SAVES, FOR_EVER)
+    run.wait_for_file("ready")
+    os.kill(run.pid("learner"), signal.SIGTERM)
+    assert run.end() == (143, "learner: checkpoint written\n")
+
+
 def test_the_learner_sees_the_terminal_and_messages_make_room_for_its_progress_bar(start):
     ours, theirs = os.openpty()
     run = start("print('terminal:', sys.stdout.isatty(), flush=True)\n" + SAVES, FOR_EVER, stdout=theirs)
     run.wait_for_file("ready"), run.pid("actor0")
     run.signal(signal.SIGTERM)
-    assert run.end()[0] == 0
+    assert run.end()[0] == 143
     output = os.read(ours, 65536).decode()
     os.close(ours), os.close(theirs)
     assert "terminal: True" in output
@@ -262,7 +295,7 @@ def test_the_terminals_ctrl_c_reaches_the_children_only_through_the_supervisor(s
     run.wait_for_file("ready"), run.wait_for_file("actor_ready")
     os.killpg(run.process.pid, signal.SIGINT)
     code, output = run.end()
-    assert code == 0, output
+    assert code == 130, output
 
 
 def test_a_second_signal_hurries(start):
@@ -285,7 +318,7 @@ def test_signals_of_a_closing_terminal_count_once(start):
     assert run.process.stdout.readline().startswith("seed_rl: stopping;")
     run.signal(signal.SIGHUP)
     (run.directory / "second").touch()
-    assert run.end()[0] == 0
+    assert run.end()[0] == 129
     assert (run.directory / "checkpoint").exists()
 
 
@@ -303,7 +336,7 @@ def test_a_frozen_actor_does_not_hold_up_the_end(start):
     os.kill(run.pid("actor0"), signal.SIGSTOP)
     run.wait_for_file("ready")
     run.signal(signal.SIGTERM)
-    assert run.end()[0] == 0
+    assert run.end()[0] == 143
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a parent's death is signalled there only")

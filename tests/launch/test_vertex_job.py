@@ -9,7 +9,7 @@ import pytest
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import vertex_job
 
-# A job with two actors, in the form that public code for Vertex AI reads.
+# A job with two actors, in the form of the documentation.
 CLUSTER = {
     "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
     "workerpool1": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
@@ -18,10 +18,15 @@ FLAGS = ("--environment=catch", "--agent=vtrace", "--num_envs=16", "--env_batch_
 LOGDIR = "--logdir=gs://my-runs/a/catch/"
 
 
+KEY = "-----BEGIN PRIVATE KEY-----"
+
+
 def spec(pool="workerpool1", index=1, cluster=CLUSTER):
-    task = {"type": pool, "index": index}
+    """As the documentation says, `job` has the specification that was submitted, secrets included."""
+    task = {"type": pool, "index": index, "trial": ""}
+    job = {"worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": KEY}]}}]}
     return {
-        "CLUSTER_SPEC": json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": "{}"})
+        "CLUSTER_SPEC": json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
     }
 
 
@@ -41,6 +46,7 @@ def test_the_place_is_read_from_the_cluster():
         {},
         {"CLUSTER_SPEC": "{"},
         {"CLUSTER_SPEC": "[]"},
+        {"CLUSTER_SPEC": spec()["CLUSTER_SPEC"][:-1]},
         spec("workerpool2", 0),
         spec("workerpool1", "first"),
         spec(cluster={"workerpool0": []}),
@@ -50,7 +56,14 @@ def test_the_place_is_read_from_the_cluster():
 def test_a_cluster_that_is_none_is_one_sentence(environ):
     with pytest.raises(UsageError) as caught:
         vertex_job.find_place(environ)
-    assert str(caught.value).startswith("CLUSTER_SPEC") and "\n" not in str(caught.value)
+    text = str(caught.value)
+    assert text.startswith("CLUSTER_SPEC") and "\n" not in text
+    assert "PRIVATE KEY" not in text and "worker_pool_specs" not in text
+
+
+def test_a_cluster_that_is_none_is_shown_without_its_other_fields():
+    with pytest.raises(UsageError, match=r'"cluster": .*cmle-training-workerpool0.*"task": .*"workerpool7"'):
+        vertex_job.find_place(spec("workerpool7", 0))
 
 
 def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bucket():
@@ -77,11 +90,11 @@ def test_a_learner_on_this_machine_stays_on_it(host):
     assert f"--server_address={host}:7" in command
 
 
-def test_each_actor_of_a_replica_has_a_task_of_its_own():
+def test_the_actors_of_a_replica_ask_the_learner_for_their_tasks():
     commands = vertex_job.actor_commands(line("--actors_per_replica=3"), vertex_job.Place("learner:2222", 2))
     assert list(commands) == [6, 7, 8]
     assert commands[7] == [
-        *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=7"),
+        *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=auto"),
         *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
         *("--env_batch_size=4", "--rows=7"),
     ]
@@ -108,7 +121,9 @@ def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
     assert vertex_job.job_arguments(vertex_job.parse_job(["vertex_main", *arguments])) == arguments
 
 
-@pytest.mark.parametrize("flag", ["--task=1", "--server_address=x:1", "--lerning_rate=1", "--num_envs=0"])
+@pytest.mark.parametrize(
+    "flag", ["--task=1", "--server_address=x:1", "--lerning_rate=1", "--num_envs=0", "--learner_restarts=-1"]
+)
 def test_flags_that_are_not_for_a_job_are_refused(flag):
     with pytest.raises(UsageError):
         line(flag)

@@ -47,7 +47,7 @@ def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
     assert actor.end() == 128 + signal.SIGINT
     assert "Traceback" not in actor.output
     learner.signal(signal.SIGINT)
-    assert learner.end() == 0, learner.output
+    assert learner.end() == 130, learner.output
     assert "Stopped with a checkpoint" in learner.last_line
 
 
@@ -57,7 +57,7 @@ def test_a_local_run_that_ignored_sigint_ends_at_it(house):
     )
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     run.signal(signal.SIGINT)
-    assert run.end() == 0, run.output
+    assert run.end() == 130, run.output
     assert run.last_line == "seed_rl: stopped; the same command resumes it."
 
 

@@ -53,7 +53,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
 
     processes = [learner, actor, *run.children()]
     run.signal(signal.SIGINT)
-    assert run.end() == 0
+    assert run.end() == 130
     gone(house, processes)
     assert "Stopped with a checkpoint: " in run.output
     assert run.last_line == "seed_rl: stopped; the same command resumes it."

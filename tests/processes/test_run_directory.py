@@ -132,6 +132,6 @@ def test_a_run_directory_has_one_learner_at_a_time(house):
     assert "Resuming from " in third.output
     assert all(actor.running for actor in actors)
     third.signal(signal.SIGTERM)
-    third.end()
+    assert third.end() == 143
     assert "Stopped with a checkpoint" in third.output
     assert not (house.logdir / "learner.lock").exists()

@@ -43,9 +43,10 @@ def figures(frames):
 def stop(*_):
     with open(logdir / "signals", "a") as signals:
         print("SIGTERM", file=signals, flush=True)
-    figures(500)
+    frames = 500
+    figures(frames)
     print("seed_rl: stopped; the same command resumes it.")
-    sys.exit(0)
+    sys.exit(0 if frames >= 1000 else 143)
 
 if what == "fail":
     print("out of luck\\n")

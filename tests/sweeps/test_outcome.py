@@ -29,8 +29,8 @@ def test_a_failed_run_has_its_last_line(make_run):
 def test_a_run_that_was_stopped_is_not_over(make_run):
     assert outcome.judge(make_run(periods(10, total=990)), 0, "") is None
     assert outcome.judge(make_run(name="seed_2"), 0, "") is None
-    for code in (130, 143, -signal.SIGTERM, -signal.SIGINT):
-        assert outcome.judge(make_run(name=f"seed_{3 + abs(code)}"), code, "") is None
+    for code in (129, 130, 143, -signal.SIGTERM, -signal.SIGINT, -signal.SIGHUP):
+        assert outcome.judge(make_run(periods(10), name=f"seed_{500 + code}"), code, "") is None
 
 
 def test_outcomes_are_read_as_they_were_written(make_run):

@@ -149,7 +149,7 @@ def signalled(sweeping, number, ready):
             os.kill(os.getpid(), number)
 
     sweeping.runner = Runner(sweep, 2, timing=Timing(poll=0.01), say=say)
-    assert sweeping.runner.run()
+    assert sweeping.runner.run() == 128 + number
     return lines
 
 
@@ -187,7 +187,7 @@ def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
             os.kill(os.getpid(), signal.SIGINT)
 
     timing = Timing(poll=0.01, stop_grace=3600.0, kill_grace=0.1, same_signal=0.0)
-    assert Runner(sweep, 1, timing=timing, say=say).run()
+    assert Runner(sweep, 1, timing=timing, say=say).run() == 130
     assert [child.poll() for child in children] == [-signal.SIGKILL]
     assert sweeping.outcome(1, 1) is None
 
@@ -217,13 +217,16 @@ def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
     path.mkdir(parents=True)
     # All frames were played before the signal came.
     fake = sweeping.space.with_name("fake_main.py")
-    fake.write_text(fake.read_text().replace("figures(500)", "figures(1000)"))
+    fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
     signalled(sweeping, signal.SIGTERM, ready=(1, 2))
     assert [sweeping.outcome(trial, 1)["env_frames"] for trial in (1, 2)] == [1000, 1000]
     assert sorted(sweeping.runner.ended) == [(1, 1), (2, 1)]
 
 
-def test_a_stopped_sweep_ends_with_130_and_the_same_command_completes_it(sweeping, monkeypatch, capfd):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_stopped_sweep_ends_with_the_signals_code_and_the_same_command_completes_it(
+    sweeping, monkeypatch, capfd, number
+):
     sweeping.behave(t2s1="wait")
     start = runners.Child.start
 
@@ -232,10 +235,10 @@ def test_a_stopped_sweep_ends_with_130_and_the_same_command_completes_it(sweepin
         if "trial 2" in child.name:
             ready = sweeping.run(2, 1) / "ready"
             sweeping.wait_until(ready.exists, ready)
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), number)
 
     monkeypatch.setattr(runners.Child, "start", start_and_signal)
-    assert sweeping("--trials=3") == 130
+    assert sweeping("--trials=3") == 128 + number
     assert [row["seeds_done"] for row in table(sweeping)] == ["1", "0", "0"]
     assert sweeping.plotted == [] and capfd.readouterr().out == ""
     monkeypatch.setattr(runners.Child, "start", start)

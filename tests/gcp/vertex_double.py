@@ -1,0 +1,188 @@
+"""A job on Vertex AI as its documentation describes it, with containers as processes of this machine.
+
+https://docs.cloud.google.com/vertex-ai/docs/training/understanding-training-service,
+.../distributed-training (CLUSTER_SPEC) and .../use-spot-vms (STOCKOUT) say what is done here:
+
+* The job has succeeded when its primary replica (the first of worker pool 0) exits with 0; all others are
+  shut down. A replica of another pool may end with 0.
+* A non-zero exit of any replica fails the job, and all others are shut down. After SIGABRT and SIGSEGV (134,
+  139, or 6, 11) the whole job is started again, up to three times.
+* When a spot machine is taken back, the replicas get SIGTERM and 30 s, the job fails with STOCKOUT, and is
+  started again up to six times.
+* CLUSTER_SPEC and TF_CONFIG have the specification that was submitted in their field `job`.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from google.cloud.aiplatform_v1.types import CustomJobSpec
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+DEADLINE_SECS = 240.0
+# Of 30 s that a spot machine gives, for machines that are busy with other tests.
+NOTICE_SECS = 120.0
+
+TRANSIENT = (6, 11, 134, 139)
+MOST_RETRIES = {"exit": 3, "STOCKOUT": 6}
+PRIMARY = "workerpool0-0"
+
+
+class End(NamedTuple):
+    """How a job has ended.
+
+    Attributes:
+      state: JOB_STATE_SUCCEEDED or JOB_STATE_FAILED.
+      error: the service's own words; empty for a success.
+      attempts: how often the job was started.
+      outputs: what the replicas said in all attempts, by their names.
+    """
+
+    state: str
+    error: str
+    attempts: int
+    outputs: dict[str, str]
+
+
+class VertexJob:
+    """Runs the job of a specification; its replicas' hosts are this machine, and the mount is a directory."""
+
+    def __init__(self, directory, spec, arguments=(), environ=None):
+        """Starts the first attempt.
+
+        Args:
+          directory: where outputs are, and the buckets.
+          spec: a CustomJobSpec.
+          arguments: of the containers, after those of the specification; a trial's drawn values.
+          environ: variables of all containers, besides those of the specification.
+        """
+        self.buckets = directory / "buckets"
+        self.attempts = 0
+        self.codes = []
+        self._directory, self._spec = directory, spec
+        self._arguments, self._environ = arguments, environ or {}
+        self._retries = dict.fromkeys(MOST_RETRIES, 0)
+        self._preempted = False
+        self._processes = {}
+        self._start()
+
+    @property
+    def names(self):
+        pools = enumerate(self._spec.worker_pool_specs)
+        return [f"workerpool{i}-{index}" for i, pool in pools for index in range(pool.replica_count)]
+
+    def ended_replicas(self):
+        return [name for name, process in self._processes.items() if process.poll() is not None]
+
+    def pid(self, name=PRIMARY):
+        return self._processes[name].pid
+
+    def output(self, name):
+        path = self._directory / f"{name}.txt"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def preempt(self):
+        """Takes a spot machine back: SIGTERM for everything, and after the notice SIGKILL."""
+        self._preempted = True
+        for process in self._processes.values():
+            process.terminate()
+
+    def end(self):
+        """Waits until the job has ended for good."""
+        return wait_until(
+            self.look, lambda: f"the job's end: {[self.output(name) for name in self.names]}", DEADLINE_SECS
+        )
+
+    def close(self):
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+
+    def look(self):
+        """How the job has ended; None while it goes on, or starts again."""
+        if self._preempted:
+            self._shut_down(NOTICE_SECS)
+            if self._processes[PRIMARY].returncode == 0:
+                return self._ended("JOB_STATE_SUCCEEDED", "")
+            self._preempted = False
+            return self._fail("STOCKOUT", "STOCKOUT: a spot machine was preempted.")
+        codes = {name: process.poll() for name, process in self._processes.items()}
+        if codes[PRIMARY] == 0:
+            self._shut_down()
+            return self._ended("JOB_STATE_SUCCEEDED", "")
+        failed = next(((name, code) for name, code in codes.items() if code), None)
+        if failed is None:
+            return None
+        self._shut_down()
+        name, code = failed[0], failed[1] if failed[1] > 0 else 128 - failed[1]
+        error = f"The replica {name} exited with a non-zero status of {code}. Termination reason: Error."
+        return self._fail("exit" if code in TRANSIENT else None, error)
+
+    def _fail(self, kind, error):
+        """Starts the job again if this kind of failure has retries left."""
+        if kind is None or self._retries[kind] == MOST_RETRIES[kind]:
+            return self._ended("JOB_STATE_FAILED", error)
+        self._retries[kind] += 1
+        self._start()
+        return None
+
+    def _ended(self, state, error):
+        return End(state, error, self.attempts, {name: self.output(name) for name in self.names})
+
+    def _shut_down(self, seconds=30.0):
+        deadline = time.monotonic() + seconds
+        for process in self._processes.values():
+            process.terminate()
+        for process in self._processes.values():
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+        self.close()
+        self.codes.append({name: process.returncode for name, process in self._processes.items()})
+
+    def _start(self):
+        self.attempts += 1
+        cluster = {
+            f"workerpool{i}": [f"127.0.0.1:{_free_port()}" for _ in range(pool.replica_count)]
+            for i, pool in enumerate(self._spec.worker_pool_specs)
+        }
+        for name in self.names:
+            pool, _, index = name.partition("-")
+            task = {"type": pool, "index": int(index), "trial": self._environ.get("CLOUD_ML_TRIAL_ID", "")}
+            job = CustomJobSpec.to_dict(self._spec)
+            text = json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
+            container = self._spec.worker_pool_specs[int(pool.removeprefix("workerpool"))].container_spec
+            self._processes[name] = self._container(name, container, text)
+
+    def _container(self, name, container, cluster_spec):
+        assert container.command[0] == "python"
+        command = [sys.executable, *container.command[1:], *container.args, *self._arguments]
+        with open(self._directory / f"{name}.txt", "ab") as output:
+            return subprocess.Popen(
+                [*command, f"--gcs_mount={self.buckets}"],
+                cwd=self._directory,
+                env={
+                    **os.environ,
+                    **{variable.name: variable.value for variable in container.env},
+                    **self._environ,
+                    "CLUSTER_SPEC": cluster_spec,
+                    "TF_CONFIG": cluster_spec,
+                    "PYTHONPATH": str(ROOT),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+
+def _free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
