@@ -1,6 +1,6 @@
 """Runs on a Ray cluster of several nodes on this machine, which lose nodes.
 
-All of it is on the loopback device.
+All of it is on the loopback device, and the cluster has token authentication.
 """
 
 import concurrent.futures
@@ -8,6 +8,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import signal
 import socket
@@ -77,6 +78,8 @@ def nodes():
         for name, value in (
             ("RAY_TMPDIR", directory),
             ("TMPDIR", f"{directory}/tmp"),
+            ("RAY_AUTH_MODE", "token"),
+            ("RAY_AUTH_TOKEN", secrets.token_hex(16)),
             ("PYTHONPATH", str(ROOT)),
             *LOOPBACK_ONLY.items(),
         ):
@@ -241,7 +244,7 @@ def test_a_learner_that_fails_ends_the_run_with_its_own_error(house, nodes):
     [
         ("--num_actors=400", "The learner and 400 actors ask for 101 CPUs, and the cluster has "),
         ("--learner_gpus=9", "--learner_gpus=9 is more than any node of the cluster has ("),
-        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nobody answers"),
+        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nothing answers"),
         ("--ray_address=there", "it is not auto, none, HOST:PORT or ray://HOST:PORT"),
         ("--learner_ports=9-8", "--learner_ports=9-8 is not valid; give FIRST-LAST or a single port"),
     ],
@@ -254,9 +257,30 @@ def test_what_cannot_be_is_one_sentence_before_anything_starts(house, nodes, fla
     assert not house.logdir.exists()
 
 
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        (None, "Token authentication is enabled but no authentication token was found"),
+        ("0" * 32, "Failed to connect to Ray cluster at 127.0.0.1"),
+    ],
+)
+def test_without_the_clusters_token_there_is_one_sentence(house, nodes, tmp_path, monkeypatch, token, why):
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray looks for a token there.
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    if token:
+        monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    run = start(house, nodes)
+    assert run.end() == 2
+    assert run.last_line.startswith(
+        f"seed_rl: error: --ray_address={nodes.address} cannot be connected to ({why}"
+    )
+    assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token" in run.last_line
+
+
 def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
     own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
     monkeypatch.setenv("RAY_TMPDIR", own)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     try:
         flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
         run = start(house, nodes, *flags, "--num_actors=2")
@@ -282,6 +306,20 @@ def test_a_restart_that_finds_no_place_stays_a_crash(monkeypatch):
         child.start()
     assert child.poll() == 3
     assert not child.running
+
+
+def test_other_versions_are_one_sentence_with_both(nodes, monkeypatch):
+    from seed_rl.cluster import connection
+    from seed_rl.flags.errors import UsageError
+
+    started = "The cluster was started with:\n    Ray: 2.50.0\n    Python: 3.11.7\nThis process on HERE was"
+    error = RuntimeError(f"Version mismatch: {started} started with:\n    Ray: 2.60.0\n    Python: 3.12.1\n")
+    monkeypatch.setattr(connection.ray, "init", unittest.mock.Mock(side_effect=error))
+    with pytest.raises(UsageError) as refused, connection.connected(nodes.address):
+        pass
+    assert "\n" not in str(refused.value)
+    assert "started with: Ray: 2.50.0 Python: 3.11.7 This process on HERE" in str(refused.value)
+    assert "started with: Ray: 2.60.0 Python: 3.12.1); start Ray" in str(refused.value)
 
 
 @pytest.fixture
