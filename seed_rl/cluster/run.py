@@ -6,6 +6,8 @@ checkpoint, and the actors with it, since its address is another.
 """
 
 import functools
+import signal
+import time
 from collections.abc import Collection
 from typing import Any
 
@@ -29,6 +31,11 @@ from seed_rl.runs.layout import RunDirectory
 _MOST_SHORT_LIVES = 3
 _SHORT_LIFE_SECS = 60.0
 _PATIENCE_SECS = 10.0
+# What a node that is being taken away gets to leave the cluster, before a learner is placed again.
+_LEAVING_SECS = 30.0
+_POLL_SECS = 0.5
+
+_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
@@ -63,18 +70,29 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
         if code == USAGE_EXIT_CODE:
             assert place.port is not None
             taken.add(place.port)
+        elif not learner.lost:
+            _wait_until_gone(place.node)
 
 
 def _end_that_heals(learner: RemoteChild, code: int, place: Place) -> str | None:
     """What happens next, if the learner's end was its place's fault rather than its own; else None."""
     if learner.lost:
         return "the learner's node is lost; it starts again elsewhere, from its last checkpoint."
+    if code == _TERMINATED_EXIT_CODE:
+        return "the learner was stopped on its node; it starts again elsewhere, from its checkpoint."
     if (
         code == USAGE_EXIT_CODE
         and f"Cannot listen on --server_address={place.address}:" in learner.last_line()
     ):
         return f"port {place.port} was taken before the learner listened; it starts again on another."
     return None
+
+
+def _wait_until_gone(node: str) -> None:
+    """Waits until a node has left the cluster, but not for long: it may not be leaving at all."""
+    deadline = time.monotonic() + _LEAVING_SECS
+    while time.monotonic() < deadline and any(n["NodeID"] == node and n["Alive"] for n in ray.nodes()):
+        time.sleep(_POLL_SECS)
 
 
 def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, Place]:

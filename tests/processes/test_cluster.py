@@ -188,6 +188,28 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     assert min(resumed) >= frames
 
 
+def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_moment(house, nodes):
+    """What Kubernetes' preStop hook does in docs/ray/rayjob.yaml: SIGTERM, and the node is gone."""
+    for _ in range(2):
+        nodes.add(2)
+    run = start(house, nodes, "--learner_cpus=2", "--save_checkpoint_secs=100000", FOR_EVER)
+    house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
+    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    node = nodes.of(learner)
+    learner.terminate()
+    run.wait_for("the learner was stopped on its node; it starts again elsewhere, from its checkpoint.")
+    stopped = len(house.metrics())
+    frames = house.metrics()[-1]["env_frames"]
+    nodes.remove(node)
+    resumed = house.wait_for_metrics(lambda line: True, run, after=stopped)
+    assert resumed["env_frames"] >= frames
+    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    assert nodes.of(learner) is not node
+    run.signal(signal.SIGTERM)
+    assert run.end() == 143, run.output
+    assert run.last_line == "seed_rl: stopped; the same command resumes it."
+
+
 # The learner that is started first finds another listener at its port.
 TAKEN_ONCE = """
 import os, runpy, socket, sys
