@@ -22,8 +22,8 @@ Examples:
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 It is local_main's command on more machines: the same presets, Ctrl-C stops with a checkpoint, and the same
-command resumes the run. --logdir must be a directory that every node has at that path. The
-connection has TLS and a token, both made for the run. docs/ray.md says more.
+command resumes the run. --logdir must be a directory that every node has at the same path. Connections are
+secured by TLS and a token, both made for the run. docs/ray.md has the details.
 """
 
 _LEFT_OUT = {

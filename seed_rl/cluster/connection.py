@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 
 import ray
+from ray.exceptions import RayError
 
 from seed_rl.cluster.config import ClusterConfig
 from seed_rl.flags.errors import UsageError
@@ -13,7 +14,7 @@ from seed_rl.flags.errors import UsageError
 _LOOPBACK = "127.0.0.1"
 _PROBE_SECS = 10.0
 _CLIENT_PREFIX = "ray://"
-# Nothing is put into its store, which gets about the least that Ray takes.
+# Nothing is put into the object store, so it gets about the least that Ray accepts.
 _OBJECT_STORE_BYTES = 80 * 2**20
 
 
@@ -21,7 +22,7 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 def connected(address: str) -> Iterator[None]:
     """Within it, Ray is connected to the cluster of `--ray_address`.
 
-    For a Ray of its own, the variables of `config.LOOPBACK_ONLY` were set before Ray was imported.
+    With `none`, the variables of `config.LOOPBACK_ONLY` must have been set before Ray was imported.
 
     Raises:
       UsageError: it cannot be reached.
@@ -39,10 +40,12 @@ def connected(address: str) -> Iterator[None]:
         else:
             _probe(address)
             ray.init(address=address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+    except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        # Ray reports a wrong token like a cluster that is not there.
         raise UsageError(
-            f"--ray_address={address} cannot be connected to ({_first_line(error)}); start Ray there with "
-            "ray start --head, or use --ray_address=none for a Ray on this machine."
+            f"--ray_address={address} cannot be connected to ({_first_sentence(error)}); start Ray there "
+            "with ray start --head, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token, "
+            "or use --ray_address=none for a Ray on this machine."
         ) from None
     try:
         yield
@@ -51,7 +54,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def check_room(config: ClusterConfig, num_actors: int) -> None:
-    """Compares what a run asks for with what the cluster has, whether in use or not.
+    """Compares what a run asks for with what the cluster has, including what is in use.
 
     Raises:
       UsageError: the cluster is too small; one sentence with both numbers.
@@ -78,18 +81,18 @@ def check_room(config: ClusterConfig, num_actors: int) -> None:
 
 
 def head_node() -> str | None:
-    """Ray's id of the head node; None if it is not among the living."""
+    """Ray's id of the head node; None if no living node is one."""
     ids = [n["NodeID"] for n in ray.nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]
     return ids[0] if ids else None
 
 
-def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines()]
-    return next(filter(None, lines), type(error).__name__).rstrip(".")
+def _first_sentence(error: Exception) -> str:
+    words = str(error).split() or [type(error).__name__]
+    return " ".join(words).split(". ")[0].rstrip(".")
 
 
 def _probe(address: str) -> None:
-    """Connects to HOST:PORT for a moment: Ray itself tries for minutes, and may end the process."""
+    """Connects to HOST:PORT for a moment, because Ray itself tries for minutes and may end the process."""
     host, colon, port = address.removeprefix(_CLIENT_PREFIX).rpartition(":")
     if address == "auto":
         return
@@ -98,4 +101,4 @@ def _probe(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _PROBE_SECS).close()
     except (OSError, OverflowError) as error:
-        raise ConnectionError(f"nobody answers: {error}") from None
+        raise ConnectionError(f"nothing answers: {error}") from None

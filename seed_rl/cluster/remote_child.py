@@ -1,4 +1,4 @@
-"""A process of the run on another node, looked after as if it were a child of this one."""
+"""A process of the run on another node, handled like a child of this one."""
 
 import concurrent.futures
 import contextlib
@@ -20,10 +20,10 @@ _TAIL_BYTES = 65536
 
 
 class RemoteChild:
-    """What `launch.child.Child` is on this machine; nothing here waits for the node but `kill`, for seconds.
+    """The counterpart of `launch.child.Child`. Only `kill` waits for the node, for a few seconds.
 
     Attributes:
-      name: what it is called in messages.
+      name: its name in messages.
       log: the file on this machine that its output is appended to; None: this process's own output.
       starts: how often it was started.
       lost: whether it ended because its node did, or Ray's worker there.
@@ -35,7 +35,7 @@ class RemoteChild:
         Args:
           program: what to run.
           place: asks Ray for a place; returns the handle of a new `Host`.
-          log: see above.
+          log: the attribute.
         """
         self.name = program.name
         self.log = log
@@ -56,7 +56,7 @@ class RemoteChild:
         self.kill()
         self.starts += 1
         self._started_at = time.monotonic()
-        self._host = self._place()  # Where that fails, the code of the start before stays.
+        self._host = self._place()  # If that fails, the code of the previous start stays.
         self.lost = self._answered = False
         self._code, self._tail = None, b""
         self._answer = self._host.start.remote(self._program).future()
@@ -99,35 +99,35 @@ class RemoteChild:
             self._code = -signal.SIGKILL
 
     def last_line(self) -> str:
-        """The last line that the latest start said; '' if there is none."""
+        """The last line of output since the latest start; '' if there is none."""
         lines = self._tail.decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _take(self, answer: concurrent.futures.Future) -> None:
         self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS
         try:
-            self._code, said = answer.result()
-        except ActorUnavailableError:  # For a moment, Ray says; it says so again or something else.
+            self._code, output = answer.result()
+        except ActorUnavailableError:  # For a moment, by Ray's own words; the next look says more.
             return
         except RayError as error:
             self.lost, self._code = True, -signal.SIGKILL
-            said = f"seed_rl: Ray lost {self.name}: {reason(error)}.\n".encode()
+            output = f"seed_rl: Ray lost {self.name}: {reason(error)}.\n".encode()
         self._answered = True
-        self._tail = (self._tail + said)[-_TAIL_BYTES:]
-        if said:
-            self._show(said)
+        self._tail = (self._tail + output)[-_TAIL_BYTES:]
+        if output:
+            self._show(output)
 
-    def _show(self, said: bytes) -> None:
+    def _show(self, output: bytes) -> None:
         with contextlib.suppress(OSError):  # The terminal may be gone, or the disk full.
             if self.log is None:
-                sys.stdout.write(said.decode(errors="replace"))
+                sys.stdout.write(output.decode(errors="replace"))
                 sys.stdout.flush()
                 return
             with open(self.log, "ab") as log:
-                log.write(said)
+                log.write(output)
 
 
 def reason(error: RayError) -> str:
-    """Why, in the one line of Ray's many that says so: the last that is not indented."""
+    """The reason, from Ray's many lines: the last one that is not indented."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
     return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -1,11 +1,14 @@
-"""A whole run on a cluster: the learner gets a place, then the actors; what is lost gets another place.
+"""A whole run on a cluster: the learner gets a place, then the actors; lost processes get another place.
 
-One supervisor, the local launcher's, restarts actors whether they crashed or their node is gone; so there is
-one rule for all ends, and Ray restarts nothing by itself. A learner whose node is gone starts again from its
-last checkpoint, and the actors with it, since its address is another.
+The local launcher's supervisor restarts actors whether they crashed or their node is gone, so one rule covers
+all ends, and Ray itself restarts nothing. A learner that its node has ended starts again from its last
+checkpoint, and the actors with it, since its address is another.
 """
 
 import functools
+import signal
+import time
+from collections.abc import Collection
 from typing import Any
 
 import ray
@@ -14,9 +17,9 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from seed_rl.cluster.config import ClusterConfig
 from seed_rl.cluster.connection import head_node
-from seed_rl.cluster.host import Host, Program
+from seed_rl.cluster.host import Host, Place, Program
 from seed_rl.cluster.remote_child import RemoteChild, reason
-from seed_rl.flags.errors import UsageError
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials
 from seed_rl.launch.plan import Plan
@@ -24,10 +27,15 @@ from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 
-# A learner that is lost this often within its first minute is not lost by accident (out of memory, say).
+# A learner that ends this often within its first minute does not end by accident (out of memory, say).
 _MOST_SHORT_LIVES = 3
 _SHORT_LIFE_SECS = 60.0
 _PATIENCE_SECS = 10.0
+# What a node that is being taken away gets to leave the cluster, before a learner is placed again.
+_LEAVING_SECS = 30.0
+_POLL_SECS = 0.5
+
+_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
 
 
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
@@ -39,26 +47,56 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
       credentials: environment variables of learner and actors; None: neither TLS nor a token.
 
     Raises:
-      UsageError: the learner cannot be started on any node.
+      UsageError: the learner cannot be started on any node, or no port is free there.
     """
     short_lives = 0
+    taken: set[int] = set()
     while True:
-        host, address = _place_learner(config)
-        say(f"the learner is at {address}.")
-        learner, actors = _children(plan, config, credentials, host, address)
+        host, place = _place_learner(config, taken)
+        say(f"the learner is at {place.address}.")
+        learner, actors = _children(plan, config, credentials, host, place.address)
         supervisor = Supervisor(learner, actors)
         code = supervisor.run()
-        if not learner.lost or supervisor.asked_to_stop:
+        if supervisor.asked_to_stop:
+            return code
+        end = _end_that_heals(learner, code, place)
+        if end is None:
             return code
         short_lives = short_lives + 1 if learner.seconds < _SHORT_LIFE_SECS else 0
         if short_lives == _MOST_SHORT_LIVES:
-            say(f"error: the learner was lost {short_lives} times within a minute: {learner.last_line()}")
+            say(f"error: the learner ended {short_lives} times within a minute: {learner.last_line()}")
             return code
-        say("the learner's node is lost; it starts again elsewhere, from its last checkpoint.")
+        say(end)
+        if code == USAGE_EXIT_CODE:
+            assert place.port is not None
+            taken.add(place.port)
+        elif not learner.lost:
+            _wait_until_gone(place.node)
 
 
-def _place_learner(config: ClusterConfig) -> tuple[Any, str]:
-    """Waits until Ray has a place for the learner; returns its host and the address to listen on."""
+def _end_that_heals(learner: RemoteChild, code: int, place: Place) -> str | None:
+    """What happens next, if the learner's end was its place's fault rather than its own; else None."""
+    if learner.lost:
+        return "the learner's node is lost; it starts again elsewhere, from its last checkpoint."
+    if code == _TERMINATED_EXIT_CODE:
+        return "the learner was stopped on its node; it starts again elsewhere, from its checkpoint."
+    if (
+        code == USAGE_EXIT_CODE
+        and f"Cannot listen on --server_address={place.address}:" in learner.last_line()
+    ):
+        return f"port {place.port} was taken before the learner listened; it starts again on another."
+    return None
+
+
+def _wait_until_gone(node: str) -> None:
+    """Waits until a node has left the cluster, but not for long: it may not be leaving at all."""
+    deadline = time.monotonic() + _LEAVING_SECS
+    while time.monotonic() < deadline and any(n["NodeID"] == node and n["Alive"] for n in ray.nodes()):
+        time.sleep(_POLL_SECS)
+
+
+def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, Place]:
+    """Waits until Ray has a place for the learner; returns its host, and where it is to listen."""
     head = None if config.learner_gpus else head_node()
     host = (
         ray.remote(Host)
@@ -69,17 +107,23 @@ def _place_learner(config: ClusterConfig) -> tuple[Any, str]:
         )
         .remote()
     )
-    address = host.free_address.remote()
-    if not ray.wait([address], timeout=_PATIENCE_SECS)[0]:
+    answer = host.take_port.remote([port for port in config.ports if port not in taken])
+    if not ray.wait([answer], timeout=_PATIENCE_SECS)[0]:
         asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"
         say(f"waiting for a node that has {asked} free, for the learner.")
     try:
-        return host, ray.get(address)
+        place = ray.get(answer)
     except RayError as error:
         raise UsageError(
             f"The learner cannot be started on the cluster ({reason(error)}); see that every node has "
             "the same seed_rl installed."
         ) from None
+    if place.port is None:
+        raise UsageError(
+            f"No port of --learner_ports={config.learner_ports} is free on {place.host}, the learner's node; "
+            "give a wider range, or end what listens there."
+        )
+    return host, place
 
 
 def _children(

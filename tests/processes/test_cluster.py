@@ -1,11 +1,17 @@
-"""Runs on a Ray cluster of several nodes on this machine, all on the loopback device, which lose nodes."""
+"""Runs on a Ray cluster of several nodes on this machine, which lose nodes.
+
+All of it is on the loopback device, and the cluster has token authentication.
+"""
 
 import concurrent.futures
+import contextlib
 import importlib.util
 import os
 import re
+import secrets
 import shutil
 import signal
+import socket
 import tempfile
 import unittest.mock
 from pathlib import Path
@@ -34,6 +40,7 @@ class Nodes:
         from ray.cluster_utils import Cluster
 
         self.directory = Path(directory)
+        self.temporary = self.directory / "tmp"
         self._cluster = Cluster()
 
     def add(self, num_cpus: float, num_gpus: int = 0):
@@ -66,9 +73,13 @@ class Nodes:
 @pytest.fixture(scope="module")
 def nodes():
     directory = tempfile.mkdtemp(prefix="ray_", dir="/tmp")  # A short path: there will be sockets in it.
+    os.mkdir(f"{directory}/tmp")
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (
             ("RAY_TMPDIR", directory),
+            ("TMPDIR", f"{directory}/tmp"),
+            ("RAY_AUTH_MODE", "token"),
+            ("RAY_AUTH_TOKEN", secrets.token_hex(16)),
             ("PYTHONPATH", str(ROOT)),
             *LOOPBACK_ONLY.items(),
         ):
@@ -81,7 +92,7 @@ def nodes():
     shutil.rmtree(directory, ignore_errors=True)
 
 
-def start(house, nodes, *flags):
+def start(house, nodes, *flags, code=None):
     return house.start(
         "cluster_main",
         *house.small,
@@ -90,7 +101,18 @@ def start(house, nodes, *flags):
         f"--num_actors={NUM_ACTORS}",
         "--actor_cpus=0.25",
         *flags,
+        code=code,
     )
+
+
+def free_ports(count):
+    """That many ports in a row that nothing is bound to, below those that the system hands out."""
+    for first in range(21000, 32000, 7):
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for port in range(first, first + count):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
+            return range(first, first + count)
+    raise AssertionError("no free ports")
 
 
 def processes_of(module, *arguments):
@@ -133,6 +155,7 @@ def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
     files = [path for path in (*house.path.rglob("*"), *nodes.directory.rglob("*")) if path.is_file()]
     assert len(files) > 20
     assert [path for path in files if token.encode() in path.read_bytes()] == []
+    assert list(nodes.temporary.glob("seed_rl_*")) == []
 
 
 def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
@@ -165,6 +188,73 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     assert min(resumed) >= frames
 
 
+def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_moment(house, nodes):
+    """What Kubernetes' preStop hook does in docs/ray/rayjob.yaml: SIGTERM, and the node is gone."""
+    for _ in range(2):
+        nodes.add(2)
+    run = start(house, nodes, "--learner_cpus=2", "--save_checkpoint_secs=100000", FOR_EVER)
+    house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
+    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    node = nodes.of(learner)
+    learner.terminate()
+    run.wait_for("the learner was stopped on its node; it starts again elsewhere, from its checkpoint.")
+    stopped = len(house.metrics())
+    frames = house.metrics()[-1]["env_frames"]
+    nodes.remove(node)
+    resumed = house.wait_for_metrics(lambda line: True, run, after=stopped)
+    assert resumed["env_frames"] >= frames
+    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    assert nodes.of(learner) is not node
+    run.signal(signal.SIGTERM)
+    assert run.end() == 143, run.output
+    assert run.last_line == "seed_rl: stopped; the same command resumes it."
+
+
+# The learner that is started first finds another listener at its port.
+TAKEN_ONCE = """
+import os, runpy, socket, sys
+address = next(arg for arg in sys.argv if arg.startswith("--server_address=")).partition("=")[2]
+logdir = next(arg for arg in sys.argv if arg.startswith("--logdir=")).partition("=")[2]
+if not os.path.exists(logdir + "/taken"):
+    open(logdir + "/taken", "w").close()
+    host, _, port = address.rpartition(":")
+    listener = socket.create_server((host, int(port)))
+runpy.run_module("seed_rl.learner_main", run_name="__main__")
+"""
+WITH_THAT_LEARNER = f"""
+import dataclasses, sys
+from seed_rl import cluster_main
+from seed_rl.flags.errors import run_main
+make_plan = cluster_main.make_plan
+def changed_plan(line, address):
+    plan = make_plan(line, address)
+    return dataclasses.replace(plan, learner=[plan.learner[0], "-c", {TAKEN_ONCE!r}, *plan.learner[3:]])
+cluster_main.make_plan = changed_plan
+run_main(cluster_main.main, ["cluster_main", *sys.argv[1:]])
+"""
+
+
+def test_a_port_that_is_taken_before_the_learner_listens_is_replaced(house, nodes):
+    ports = free_ports(2)
+    flags = (f"--learner_ports={ports[0]}-{ports[-1]}", "--total_environment_frames=3000")
+    run = start(house, nodes, *flags, code=WITH_THAT_LEARNER)
+    assert run.end() == 0, run.output
+    assert f"port {ports[0]} was taken before the learner listened; it starts again on another." in run.output
+    assert f"the learner is at 127.0.0.1:{ports[1]}." in run.output
+
+
+def test_a_range_without_a_free_port_is_one_sentence(house, nodes):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        run = start(house, nodes, f"--learner_ports={port}")
+        assert run.end() == 2
+    assert run.last_line == (
+        f"seed_rl: error: No port of --learner_ports={port} is free on 127.0.0.1, the learner's node; "
+        "give a wider range, or end what listens there."
+    )
+    assert list(house.logdir.iterdir()) == []
+
+
 def test_a_learner_that_fails_ends_the_run_with_its_own_error(house, nodes):
     run = start(house, nodes, "--init_checkpoint=/nowhere")
     assert run.end() == 2
@@ -176,29 +266,50 @@ def test_a_learner_that_fails_ends_the_run_with_its_own_error(house, nodes):
     [
         ("--num_actors=400", "The learner and 400 actors ask for 101 CPUs, and the cluster has "),
         ("--learner_gpus=9", "--learner_gpus=9 is more than any node of the cluster has ("),
-        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nobody answers"),
+        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nothing answers"),
         ("--ray_address=there", "it is not auto, none, HOST:PORT or ray://HOST:PORT"),
+        ("--learner_ports=9-8", "--learner_ports=9-8 is not valid; give FIRST-LAST or a single port"),
     ],
 )
 def test_what_cannot_be_is_one_sentence_before_anything_starts(house, nodes, flag, sentence):
     run = start(house, nodes, flag)
     assert run.end() == 2
     assert sentence in run.last_line
-    assert len(run.output.splitlines()) == 2  # The preset is named before.
+    assert len(run.output.splitlines()) <= 2  # The preset may be named before.
     assert not house.logdir.exists()
 
 
-def test_a_ray_of_its_own_on_this_machine(house, nodes):
+@pytest.mark.parametrize(
+    ("token", "why"),
+    [
+        (None, "Token authentication is enabled but no authentication token was found"),
+        ("0" * 32, "Failed to connect to Ray cluster at 127.0.0.1"),
+    ],
+)
+def test_without_the_clusters_token_there_is_one_sentence(house, nodes, tmp_path, monkeypatch, token, why):
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray looks for a token there.
+    monkeypatch.delenv("RAY_AUTH_TOKEN")
+    if token:
+        monkeypatch.setenv("RAY_AUTH_TOKEN", token)
+    run = start(house, nodes)
+    assert run.end() == 2
+    assert run.last_line.startswith(
+        f"seed_rl: error: --ray_address={nodes.address} cannot be connected to ({why}"
+    )
+    assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token" in run.last_line
+
+
+def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
     own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
-    os.environ["RAY_TMPDIR"], before = own, os.environ["RAY_TMPDIR"]
+    monkeypatch.setenv("RAY_TMPDIR", own)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     try:
         flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
         run = start(house, nodes, *flags, "--num_actors=2")
         assert run.end() == 0, run.output
     finally:
-        os.environ["RAY_TMPDIR"] = before
         shutil.rmtree(own, ignore_errors=True)
-    assert "the learner is at 127.0.0.1:" in run.output
+    assert "the learner is at 127.0.0.1:20" in run.output
 
 
 def test_a_restart_that_finds_no_place_stays_a_crash(monkeypatch):
@@ -217,3 +328,61 @@ def test_a_restart_that_finds_no_place_stays_a_crash(monkeypatch):
         child.start()
     assert child.poll() == 3
     assert not child.running
+
+
+def test_other_versions_are_one_sentence_with_both(nodes, monkeypatch):
+    from seed_rl.cluster import connection
+    from seed_rl.flags.errors import UsageError
+
+    started = "The cluster was started with:\n    Ray: 2.50.0\n    Python: 3.11.7\nThis process on HERE was"
+    error = RuntimeError(f"Version mismatch: {started} started with:\n    Ray: 2.60.0\n    Python: 3.12.1\n")
+    monkeypatch.setattr(connection.ray, "init", unittest.mock.Mock(side_effect=error))
+    with pytest.raises(UsageError) as refused, connection.connected(nodes.address):
+        pass
+    assert "\n" not in str(refused.value)
+    assert "started with: Ray: 2.50.0 Python: 3.11.7 This process on HERE" in str(refused.value)
+    assert "started with: Ray: 2.60.0 Python: 3.12.1); start Ray" in str(refused.value)
+
+
+@pytest.fixture
+def make_host(nodes, monkeypatch):
+    """Makes hosts in this process, as if each were on the same node of a cluster."""
+    from seed_rl.cluster import host
+
+    ray = unittest.mock.Mock()
+    ray.util.get_node_ip_address.return_value = "127.0.0.1"
+    monkeypatch.setattr(host, "ray", ray)
+    hosts = []
+
+    def make():
+        hosts.append(host.Host())
+        return hosts[-1]
+
+    yield make
+    for one in hosts:
+        one.close()
+
+
+def test_hosts_of_one_node_take_different_ports_until_none_is_left(make_host):
+    ports = free_ports(2)
+    assert [make_host().take_port(ports).port for _ in range(2)] == list(ports)
+
+
+def test_a_held_port_goes_to_the_learner_and_is_then_taken(make_host):
+    ports = free_ports(1)
+    assert make_host().take_port(ports).port == ports[0]
+    with socket.socket() as other, pytest.raises(OSError):
+        other.bind(("127.0.0.1", ports[0]))
+    with socket.create_server(("127.0.0.1", ports[0])):  # It sets SO_REUSEADDR, as gRPC does.
+        assert make_host().take_port(ports).port is None
+
+
+def test_a_port_on_which_closed_connections_linger_is_free(make_host):
+    ports = free_ports(1)
+    with (
+        socket.create_server(("127.0.0.1", ports[0])) as server,
+        socket.create_connection(server.getsockname()) as client,
+    ):
+        server.accept()[0].close()  # The side that closes first keeps the port for a minute.
+        assert client.recv(1) == b""
+    assert make_host().take_port(ports).port == ports[0]
