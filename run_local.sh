@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains on this machine; needs only Python 3.10 to 3.13:
+# Trains on this machine; needs only Python 3.11 to 3.13:
 #
 #   ./run_local.sh [environment] [agent] [actors] [environments per actor] [--flags]
 #

@@ -1,15 +1,29 @@
-"""Exits with 0 if the learner at the address given answers: healthcheck.py unix:/run/seed_rl/learner.sock."""
+"""Exits with 0 if the learner at an address answers.
+
+healthcheck.py unix:/run/seed_rl/learner.sock
+healthcheck.py localhost:8686 AUTHORITY.pem NAME      # with TLS; NAME is the one in the learner's certificate
+"""
 
 import sys
+from pathlib import Path
 
 import grpc
 
 from seed_rl.wire.generated.inference_pb2 import DescribeRequest
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 
+
+def connect(address: str, authority: str = "", name: str = "") -> grpc.Channel:
+    """A channel, with TLS if there is an authority."""
+    if not authority:
+        return grpc.insecure_channel(address)
+    credentials = grpc.ssl_channel_credentials(Path(authority).read_bytes())
+    return grpc.secure_channel(address, credentials, [("grpc.ssl_target_name_override", name)])
+
+
 try:
-    with grpc.insecure_channel(sys.argv[1]) as channel:
+    with connect(*sys.argv[1:]) as channel:
         InferenceStub(channel).Describe(DescribeRequest(), timeout=5)
 except grpc.RpcError as error:
-    if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # To ask for the token is an answer, too.
+    if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # Asking for the token is an answer, too.
         sys.exit(f"The learner at {sys.argv[1]} does not answer: {error.code().name}.")

@@ -1,21 +1,24 @@
 """Prints what setup.py requires, one package a line, for an image to install before the sources are there.
 
-Usage, beside setup.py: requirements.py --suites=atari,minatar [--accelerator=cpu|gpu]
+Usage, beside setup.py:
+  requirements.py --suites=atari,minatar [--accelerator=cpu|gpu]
+  requirements.py --only=tensorboard
 
-Without --accelerator these are the actor's packages, otherwise the learner's. Needs nothing but setuptools.
+Without --accelerator these are the actor's packages, otherwise the learner's; with --only, one of the
+learner's. Needs only setuptools.
 """
 
 import argparse
+import re
 import runpy
 from unittest import mock
 
 import setuptools
 
-# What the extra [learner] has as "tensorflow". Without CUDA it is half as large, but has no wheels for ARM.
-TENSORFLOW = {
-    "cpu": ("tensorflow-cpu{}; platform_machine == 'x86_64'", "tensorflow{}; platform_machine != 'x86_64'"),
-    "gpu": ("tensorflow[and-cuda]{}",),
-}
+# The extra of setup.py for each accelerator. On CPUs tensorflow-cpu takes the place of tensorflow: without
+# CUDA it is half as large, but it has no wheels for ARM.
+EXTRAS = {"cpu": "learner", "gpu": "gpu"}
+CPU = ("tensorflow-cpu{}; platform_machine == 'x86_64'", "tensorflow{}; platform_machine != 'x86_64'")
 # Suites that need no package, and football, which is built from its sources.
 WITHOUT_EXTRA = {"catch", "football", "recall"}
 
@@ -24,21 +27,24 @@ def main() -> None:
     """Prints the requirements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--suites", default="", help="extras of setup.py, separated by commas")
-    parser.add_argument("--accelerator", choices=TENSORFLOW, help="the learner's packages, for this")
+    parser.add_argument("--accelerator", choices=EXTRAS, help="the learner's packages, for this")
+    parser.add_argument("--only", help="a package of the learner's, and nothing else")
     args = parser.parse_args()
 
     with mock.patch.object(setuptools, "setup") as setup:
         runpy.run_path("setup.py")
     lines, extras = (setup.call_args.kwargs[name] for name in ("install_requires", "extras_require"))
+    if args.only:
+        print(*(line for line in extras["learner"] if re.match(rf"{args.only}\b(?!-)", line)), sep="\n")
+        return
     suites = {name for name in args.suites.split(",") if name} - WITHOUT_EXTRA
     if unknown := sorted(suites - set(extras)):
         parser.error(f"setup.py has no extra {unknown[0]!r} for --suites={args.suites}; take it out.")
 
     lines = [*lines, *(line for suite in sorted(suites) for line in extras[suite])]
-    for line in extras["learner"] if args.accelerator else ():
+    for line in extras[EXTRAS[args.accelerator]] if args.accelerator else ():
         version = line.removeprefix("tensorflow")
-        is_tensorflow = version.startswith(">")
-        lines += [form.format(version) for form in TENSORFLOW[args.accelerator]] if is_tensorflow else [line]
+        lines += [form.format(version) for form in CPU] if version.startswith(">") else [line]
     print(*lines, sep="\n")
 
 

@@ -103,6 +103,7 @@ def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) 
 def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], logdir: str) -> list[str]:
     """All flags of a job; of one said twice the last counts."""
     flags = [f"--flagfile={config.beside(config.flagfile)}"] if config.flagfile else []
+    flags += ["--require_accelerator"] if config.learner.accelerator else []
     if space is not None:
         flags += [f"--flagfile={space.flagfile}"] if space.flagfile else []
         flags += [f"--environment={space.environment}", f"--agent={space.agent}", *_written(space.flags)]

@@ -26,8 +26,8 @@ from seed_rl.flags.errors import UsageError, require_package, run_main, usage_er
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.descriptors import raise_descriptor_limit
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.learner.quiet import quiet_start
-from seed_rl.messages import complain
+from seed_rl.learner.quiet import HeldOutput, quiet_start
+from seed_rl.messages import complain, warn
 from seed_rl.options import Options
 from seed_rl.runs import lock, record
 from seed_rl.serving.server import AddressError
@@ -71,9 +71,12 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
         until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
         record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-    with quiet_start():
+    with quiet_start() as held:
+        warning = _set_up_tensorflow(config, held)
         everything = {**settings, "environment": recorded["environment"]}
         learner = _make_learner(line, config, agent_config, environment, security, everything)
+    if warning:
+        warn(warning)
     if stop.is_set():
         return stop.exit_code
     with usage_errors():
@@ -96,6 +99,23 @@ def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescrip
     return EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
 
 
+def _set_up_tensorflow(config: LearnerConfig, log: HeldOutput) -> str | None:
+    """Imports TensorFlow, looks for a GPU, and sets threads and seeds; returns a warning on an unused GPU."""
+    import keras
+    import tensorflow as tf
+
+    from seed_rl.learner import devices
+
+    with usage_errors():
+        warning = devices.check(config.require_accelerator, log)
+    tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
+    keras.utils.set_random_seed(config.seed)
+    if config.synchronous:
+        tf.config.experimental.enable_op_determinism()
+    return warning
+
+
 def _make_learner(
     line: CommandLine,
     config: LearnerConfig,
@@ -104,17 +124,9 @@ def _make_learner(
     security: Security,
     settings: dict[str, Any],
 ):
-    """Imports TensorFlow, sets its threads and seeds, and builds the learner."""
-    import keras
-    import tensorflow as tf
-
+    """Makes the algorithm and the learner; restores the last checkpoint."""
     from seed_rl.learner.loop import Learner
 
-    tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
-    tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
-    keras.utils.set_random_seed(config.seed)
-    if config.synchronous:
-        tf.config.experimental.enable_op_determinism()
     with usage_errors():
         assert line.agent is not None
         algorithm = algorithms.make(line.agent, agent_config, environment.spec, config.num_envs)

@@ -74,7 +74,7 @@ def test_a_failed_installation_is_said_and_tried_again(clone):
 def test_no_suitable_python_is_said(clone):
     code, error, _ = run(clone, "run_local.sh", python="/no/python")
     assert code == 2
-    assert error.startswith("seed_rl: error: No Python 3.10 to 3.13 was found as /no/python; install one,")
+    assert error.startswith("seed_rl: error: No Python 3.11 to 3.13 was found as /no/python; install one,")
 
 
 def test_run_tests_installs_the_tools_and_passes_arguments_to_pytest(clone):

@@ -2,7 +2,7 @@
 #
 #   . tools/setup_venv.sh && setup_venv learner,atari
 #
-# PYTHON sets the interpreter. The default is the first one found of Python 3.10 to 3.13, the versions that TensorFlow
+# PYTHON sets the interpreter. The default is the first one found of Python 3.11 to 3.13, the versions that TensorFlow
 # has packages for. It installs only if setup.py, the extras or the Python version have changed.
 
 # The extras that the tests need.
@@ -14,10 +14,10 @@ _fail() {
 }
 
 _find_python() {
-    local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10 python)
+    local candidate candidates=(python3 python3.13 python3.12 python3.11 python)
     [[ -z "${PYTHON:-}" ]] || candidates=("$PYTHON")
     for candidate in "${candidates[@]}"; do
-        if "$candidate" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' 2>/dev/null; then
+        if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
             command -v "$candidate"
             return
         fi
@@ -31,9 +31,9 @@ setup_venv() {
     VENV_PYTHON="$root/.venv/bin/python"
     if ! "$VENV_PYTHON" -c 'import pip' 2>/dev/null; then
         python="$(_find_python)" ||
-            _fail "No Python 3.10 to 3.13 was found${PYTHON:+ as $PYTHON}; install one, or set PYTHON to its path."
+            _fail "No Python 3.11 to 3.13 was found${PYTHON:+ as $PYTHON}; install one, or set PYTHON to its path."
         echo "seed_rl: creating the virtual environment $root/.venv with $("$python" --version)." >&2
-        # With the newest pip: the one that comes with Python 3.10 (23.0) cannot resolve the requirements of the tests.
+        # With the newest pip: the one that comes with Python may be too old to resolve the requirements of the tests.
         "$python" -m venv --clear --upgrade-deps "$root/.venv" >&2 ||
             _fail "The virtual environment could not be created; the output above gives the reason (if it is ensurepip, on Debian and Ubuntu: apt install python3-venv)."
     fi

@@ -136,7 +136,9 @@ def _children(
     secret = credentials or Credentials({}, {})
     shared = [f"--server_address={address}", *([] if credentials else ["--insecure"])]
     name = [f"--tls_server_name={SERVER_NAME}"] if credentials else []
-    learner = Program("the learner", [*plan.learner, *shared], {"PYTHONUNBUFFERED": "1", **secret.learner})
+    device = ["--require_accelerator"] if config.learner_gpus else []
+    command = [*plan.learner[:3], *device, *plan.learner[3:], *shared]  # The run's own flags win.
+    learner = Program("the learner", command, {"PYTHONUNBUFFERED": "1", **secret.learner})
     actors = [
         RemoteChild(
             Program(f"actor {i}", [*command, *shared, *name], {**ACTOR_ENV, **secret.actor}),

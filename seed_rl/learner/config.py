@@ -68,6 +68,9 @@ class LearnerConfig(TrainerConfig):
     wandb_project: str | None = option(
         None, "Weights & Biases project to log the figures to as well. Needs [wandb].", is_plumbing=True
     )
+    require_accelerator: bool = option(
+        False, "Refuse to train on a CPU: exit with TensorFlow's reason if it sees no GPU.", is_plumbing=True
+    )
     intra_op_threads: int = option(
         0, "TensorFlow's threads within an operation; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True
     )

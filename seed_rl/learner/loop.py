@@ -16,6 +16,7 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.intake import Intake
 from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import InferenceCore
+from seed_rl.learner import devices
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.health import Health
@@ -126,6 +127,7 @@ class Learner:
         )
         complete = farewell = ""
         try:
+            display.say(f"Training and inference on {devices.describe()}.")
             for path in self._checkpointer.skipped:
                 display.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
             if self.resumed_from:

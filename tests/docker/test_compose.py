@@ -1,4 +1,4 @@
-"""docker/compose.yaml: its commands have flags that the programs know, and its services fit together.
+"""docker/compose*.yaml: their commands have flags that the programs know, and their services fit together.
 
 tools/prove_images.sh has Docker Compose itself read it and run it.
 """
@@ -14,27 +14,34 @@ from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import parse
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.wire.security import SecurityConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def services(**variables):
-    """The services, with these variables set, as Docker Compose would put them in."""
-    text = (ROOT / "docker" / "compose.yaml").read_text()
-    text = re.sub(r"\$\{(\w+):-([^}]*)\}", lambda match: variables.get(match[1]) or match[2], text)
+def content(name="compose.yaml", **variables):
+    """A file of Compose, with these variables set, as Docker Compose would put them in."""
+    text = (ROOT / "docker" / name).read_text()
+    text = re.sub(r"^ *#.*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\$\{(\w+):[-?]([^}]*)\}", lambda match: variables.get(match[1]) or match[2], text)
     assert "$" not in text
-    return yaml.safe_load(text)["services"]
+    return yaml.safe_load(text)
+
+
+def services(name="compose.yaml", **variables):
+    return content(name, **variables)["services"]
 
 
 def learner(service):
-    argv = ["learner_main", *shlex.split(service["command"])]
-    line = parse(argv, "", (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
+    argv = ["learner_main", *service.get("entrypoint", [])[3:], *shlex.split(service["command"])]
+    line = parse(argv, "", (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     return line, line.read(LearnerConfig)
 
 
 def actor(service):
     argv = ["actor_main", *shlex.split(service["command"])]
-    line = parse(argv, "", (ActorConfig,), with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
+    classes = (ActorConfig, SecurityConfig)
+    line = parse(argv, "", classes, with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
     return line, line.read(ActorConfig)
 
 
@@ -82,6 +89,58 @@ def test_one_learner_runs_by_default_and_the_other_has_the_gpu():
     assert found["learner-gpu"]["build"]["args"]["ACCELERATOR"] == "gpu"
     devices = found["learner-gpu"]["deploy"]["resources"]["reservations"]["devices"]
     assert devices == [{"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}]
+
+
+def test_one_service_builds_each_image():
+    images = [service["image"] for service in services().values() if "build" in service]
+    assert sorted(images) == sorted(set(images))
+    assert len(images) == len(services())
+
+
+def test_an_image_is_made_from_the_stage_of_its_name():
+    stages = re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "docker" / "Dockerfile").read_text(), re.MULTILINE)
+    for name, service in services().items():
+        target = service["build"]["target"]
+        assert target in stages and service["image"].startswith(f"seed_rl-{target}"), name
+
+
+def test_the_gpu_profile_demands_a_gpu():
+    found = services()
+    assert found["learner-gpu"]["entrypoint"][:3] == ["python", "-m", "seed_rl.learner_main"]
+    assert learner(found["learner-gpu"])[1].require_accelerator
+    assert not learner(found["learner"])[1].require_accelerator
+
+
+def test_two_machines_meet_over_tls_with_a_token():
+    for name, service in services("compose.tls-learner.yaml").items():
+        line, config = learner(service)
+        security = line.read(SecurityConfig)
+        assert config.server_address == "0.0.0.0:8686"
+        assert config.logdir == learner(services()[name])[1].logdir
+        assert service["ports"] == ["0.0.0.0:8686:8686"]
+        assert not security.insecure
+        mine = {security.tls_certificate, security.tls_key, security.token_file}
+        assert mine == {f"/run/secrets/{secret}" for secret in service["secrets"]}
+        assert service["healthcheck"]["test"][-2:] == [security.tls_certificate, "seed-rl-learner"]
+    (service,) = services("compose.tls-actors.yaml", SEED_RL_LEARNER="learner.example").values()
+    line, config = actor(service)
+    security = line.read(SecurityConfig)
+    assert config.server_address == "learner.example:8686" and not security.insecure
+    assert security.tls_server_name == "seed-rl-learner"
+    theirs = {security.tls_authority, security.token_file}
+    assert theirs == {f"/run/secrets/{secret}" for secret in service["secrets"]}
+    assert "/run/secrets/learner.key" in mine - theirs
+    assert service["network_mode"] != services()["actor"]["network_mode"] == "none"
+
+
+@pytest.mark.parametrize("name", ["compose.tls-learner.yaml", "compose.tls-actors.yaml"])
+def test_secrets_are_files_of_one_folder_that_git_ignores(name):
+    found = content(name)
+    used = {secret for service in found["services"].values() for secret in service["secrets"]}
+    assert {name: secret["file"] for name, secret in found["secrets"].items()} == {
+        name: f"./secrets/{name}" for name in used
+    }
+    assert "/docker/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
 def test_what_is_open_to_others_is_tensorboard_on_this_machine_only():

@@ -11,14 +11,19 @@ import sys
 from pathlib import Path
 
 import pytest
+import trustme
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.security import Security
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = (ROOT / "docker" / "Dockerfile").read_text()
+DESCRIPTION = EnvironmentDescription(
+    "catch", {}, EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
+)
 STAGES = re.split(r"^(?=FROM )", DOCKERFILE, flags=re.MULTILINE)
 
 
@@ -65,6 +70,11 @@ def test_the_base_is_pinned_to_a_patch_release():
     assert re.search(r"^ARG BASE=python:3\.11\.\d+-slim-bookworm$", DOCKERFILE, re.MULTILINE)
     bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert set(bases) == {"${BASE}", "runtime", "actor-packages"}
+    assert set(re.findall(r"^FROM runtime AS (\S+)", DOCKERFILE, re.MULTILINE)) == {
+        "actor",
+        "learner",
+        "tensorboard",
+    }
 
 
 @pytest.mark.parametrize(
@@ -120,27 +130,49 @@ def test_the_accelerator_picks_the_learners_tensorflow(accelerator, lines):
     assert found == lines
 
 
+def test_tensorboard_comes_alone():
+    assert re.fullmatch(r"tensorboard>=\S+\n", requirements("--only=tensorboard").stdout)
+
+
 def test_a_suite_that_does_not_exist_is_one_sentence():
     done = requirements("--suites=atari,atarri")
     assert done.returncode == 2 and done.stdout == ""
     assert "no extra 'atarri' for --suites=atari,atarri; take it out." in done.stderr
 
 
-def check_health(address):
-    command = [sys.executable, ROOT / "docker/healthcheck.py", address]
+def check_health(*arguments):
+    command = [sys.executable, ROOT / "docker/healthcheck.py", *arguments]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
 
 
 def test_a_learner_that_answers_is_healthy(tmp_path):
-    spec = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
     address = f"unix:{tmp_path}/socket"
-    server = InferenceServer(address, EnvironmentDescription("catch", {}, spec), 1, Batcher(1, 1.0), 1)
+    server = InferenceServer(address, DESCRIPTION, 1, Batcher(1, 1.0), 1)
     try:
         done = check_health(address)
     finally:
         server.stop()
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_learner_with_tls_that_asks_for_a_token_is_healthy(tmp_path):
+    authority = trustme.CA()
+    issued = authority.issue_cert("seed-rl-learner")
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    chain, key = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
+    security = Security(certificate=chain, key=key, token="a-token-of-these-tests")
+    server = InferenceServer("localhost:0", DESCRIPTION, 1, Batcher(1, 1.0), 1, security=security)
+    try:
+        address = f"localhost:{server.port}"
+        done = check_health(address, tmp_path / "ca.pem", "seed-rl-learner")
+        other = check_health(address, tmp_path / "ca.pem", "another-learner")
+        without = check_health(address)
+    finally:
+        server.stop()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert other.returncode == without.returncode == 1
+    assert other.stderr == f"The learner at {address} does not answer: UNAVAILABLE.\n"
 
 
 def test_a_learner_that_is_not_there_is_unhealthy(tmp_path):

@@ -108,6 +108,7 @@ def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
         "--env_batch_size=2",
         "--num_envs=30",
         "--logdir=gs://my-runs/first/catch",
+        "--require_accelerator",
         "--total_environment_frames=1000000",
         "--nouse_last_action_and_reward",
     }

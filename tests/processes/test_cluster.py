@@ -161,7 +161,7 @@ def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
 def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     for _ in range(2):
         nodes.add(1, num_gpus=1)  # So Ray is told.
-    flags = ("--learner_gpus=1", FOR_EVER)
+    flags = ("--learner_gpus=1", "--norequire_accelerator", FOR_EVER)
     run = start(house, nodes, *flags)
     house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
     run.signal(signal.SIGINT)

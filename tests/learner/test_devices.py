@@ -1,0 +1,114 @@
+"""The device that the learner names, and its refusal of a CPU, on machines with and without GPUs."""
+
+import os
+import sys
+
+import pytest
+import tensorflow as tf
+
+from seed_rl.learner import devices
+from seed_rl.learner.quiet import quiet_start
+
+# What TensorFlow 2.21 writes without a driver, without CUDA's libraries, and without a device.
+NO_DRIVER = [
+    "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
+    "I0000 00:00:1795353969.862148   14202 cudart_stub.cc:31] Could not find cuda drivers on your machine, "
+    "GPU will not be used.",
+    "I0000 00:00:1795353970.722558   14202 cpu_feature_guard.cc:227] This TensorFlow binary is optimized to "
+    "use available CPU instructions in performance-critical operations.",
+    "I0000 00:00:1795353974.811831   14202 cudart_stub.cc:31] Could not find cuda drivers on your machine, "
+    "GPU will not be used.",
+]
+NO_LIBRARIES = [
+    "W0000 00:00:1795353977.347190   14202 gpu_device.cc:2341] Cannot dlopen some GPU libraries. Please make "
+    "sure the missing libraries mentioned above are installed properly if you would like to use GPU.",
+    "Skipping registering GPU devices...",
+]
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Sets the names of the GPUs that TensorFlow sees, and whether it was built for any."""
+
+    def set_up(*names, built=True):
+        gpus = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(len(names))]
+        monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus if kind == "GPU" else None)
+        details = {
+            gpu.name: {"device_name": name} if name else {} for gpu, name in zip(gpus, names, strict=True)
+        }
+        monkeypatch.setattr(tf.config.experimental, "get_device_details", lambda device: details[device.name])
+        monkeypatch.setattr(tf.test, "is_built_with_gpu_support", lambda: built)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+    return set_up
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        ((), "CPU:0"),
+        (("NVIDIA L4",), "GPU:0 (NVIDIA L4)"),
+        ((None,), "GPU:0"),
+        (("NVIDIA L4", "NVIDIA L4", "NVIDIA L4"), "GPU:0 (NVIDIA L4); 2 more GPUs are not used"),
+    ],
+)
+def test_the_device_is_named(machine, names, words):
+    machine(*names)
+    assert devices.describe() == words
+
+
+def test_a_gpu_is_enough(machine, tmp_path):
+    machine("NVIDIA L4")
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert devices.check(True, NO_DRIVER, tmp_path) is None
+    assert devices.check(False, NO_DRIVER, tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        (NO_DRIVER, "(Could not find cuda drivers on your machine, GPU will not be used)"),
+        (
+            NO_LIBRARIES,
+            "(Cannot dlopen some GPU libraries. Please make sure the missing libraries mentioned above",
+        ),
+        (NO_LIBRARIES, "if you would like to use GPU; Skipping registering GPU devices)"),
+        ([], "unset TF_CPP_MIN_LOG_LEVEL to see one"),
+    ],
+)
+def test_where_a_gpu_is_required_a_cpu_is_refused_with_tensorflows_reason(machine, log, reason):
+    machine()
+    with pytest.raises(ValueError) as caught:
+        devices.check(True, log)
+    text = str(caught.value)
+    assert text.startswith("--require_accelerator: TensorFlow sees no GPU (")
+    assert reason in text and "[gpu]" in text and "\n" not in text
+
+
+def test_a_build_without_cuda_and_hidden_gpus_are_reasons_too(machine, monkeypatch):
+    machine(built=False)
+    with pytest.raises(ValueError, match="this build of TensorFlow has no support for GPUs"):
+        devices.check(True, [])
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES=-1 hides all of them"):
+        devices.check(True, NO_DRIVER)
+
+
+def test_a_gpu_of_the_machine_that_goes_unused_is_a_warning(machine, tmp_path, monkeypatch):
+    machine()
+    assert devices.check(False, NO_LIBRARIES, tmp_path / "no driver") is None
+    assert devices.check(False, NO_LIBRARIES, tmp_path) is None  # The driver is there, and no GPU.
+    (tmp_path / "0000:01:00.0").mkdir()
+    assert "Cannot dlopen some GPU libraries" in devices.check(False, NO_LIBRARIES, tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    assert devices.check(False, NO_LIBRARIES, tmp_path) is None
+
+
+def test_what_is_held_back_can_be_read_and_goes_on(capfd):
+    with quiet_start() as held:
+        os.write(2, b"native\n")
+        print("Python", file=sys.__stderr__)
+        assert list(held) == ["native", "Python"]
+        os.write(2, b"again\n")
+        assert list(held) == ["native", "Python", "again"]
+    assert "native" not in capfd.readouterr().err

@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# Builds the sdist and the wheel, installs each into a fresh environment, and trains Catch there for seconds:
+#
+#   tools/prove_packages.sh             # on each Python 3.11 to 3.13 that is found on the PATH or in pyenv
+#   tools/prove_packages.sh newest      # on the newest of them only, as continuous integration does
+#   tools/prove_packages.sh PYTHON...   # on these interpreters
+#
+# The wheel is first installed without extras, as for an actor. Everything is removed at the end.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+VERSIONS=(3.11 3.12 3.13)
+FRAMES=60000
+GIBIBYTES=3 # Of disk, in the folder for temporary files: one environment at a time.
+
+say() { echo "tools/prove_packages.sh: $* (${SECONDS} s)" >&2; }
+fail() {
+    echo "tools/prove_packages.sh: error: $*" >&2
+    exit 1
+}
+
+# The interpreter of a version. Those of pyenv may be on the PATH as shims that refuse to run.
+find_python() {
+    local candidate
+    for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python python3; do
+        if "$candidate" -c "import sys, venv; sys.exit('%d.%d' % sys.version_info[:2] != '$1')" 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    return 1
+}
+
+# The files that git has or would take, so that no earlier build's leftovers get into the packages.
+build() {
+    local python="$1"
+    mkdir "$work/source"
+    git ls-files -z --cached --others --exclude-standard | tar --create --null --files-from=- --ignore-failed-read |
+        tar --extract --directory="$work/source"
+    "$python" -m venv "$work/builder"
+    "$work/builder/bin/pip" install -qq build
+    "$work/builder/bin/python" -m build --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1 || {
+        tail -n 20 "$work/build.log" >&2
+        fail "the packages could not be built; what is said above names the reason."
+    }
+    say "built $(cd "$work/dist" && echo *)."
+}
+
+# A fresh environment in $work/venv, with what is named.
+install() {
+    rm -rf "$work/venv" "$work/run"
+    "$1" -m venv "$work/venv"
+    "$work/venv/bin/pip" install -qq --no-compile "${@:2}" || fail "$(basename "${@: -1}") cannot be installed on $1."
+}
+
+# In a folder without the sources. -E: no variable such as PYTHONPATH leads to them.
+run() { (cd "$work/empty" && "$work/venv/bin/python" -E "$@"); }
+
+try() {
+    local python="$1" package="$2" versions
+    if [[ "$package" == *.whl ]]; then
+        install "$python" "$package"
+        run -m seed_rl.actor_main --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
+        "$work/venv/bin/pip" install -qq --no-compile "$package[learner]"
+    else
+        install "$python" "$package[learner]"
+    fi
+    "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with packages that do not fit together."
+    run -m seed_rl.local_main catch vtrace --logdir="$work/run" --total_environment_frames="$FRAMES" \
+        >"$work/train.log" 2>&1 || {
+        tail -n 20 "$work/train.log" >&2
+        fail "Catch could not be trained with $(basename "$package") on $("$python" --version)."
+    }
+    ! grep -i 'gencode\|Warning' "$work/train.log" >&2 || fail "training with $(basename "$package") warns; see above."
+    versions="$("$work/venv/bin/pip" freeze | grep -E '^(tensorflow|keras|protobuf|numpy)==' | xargs)"
+    say "$("$python" --version), $(basename "$package"), $versions: $(tail -n 1 "$work/train.log")"
+}
+
+work="$(mktemp -d)"
+trap 'rm -rf "$work"' EXIT
+free=$(($(df --output=avail --block-size=1G "$work" | tail -n 1)))
+((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
+mkdir "$work/empty"
+
+pythons=("$@") missing=()
+if [[ "${*:-newest}" == newest ]]; then
+    pythons=()
+    for version in "${VERSIONS[@]}"; do
+        python="$(find_python "$version")" && pythons+=("$python") || missing+=("$version")
+    done
+    [[ "$*" != newest ]] || pythons=("${pythons[@]: -1}")
+fi
+((${#pythons[@]})) || fail "no Python ${VERSIONS[*]} was found; install one, or give the path of an interpreter."
+for python in "${pythons[@]}"; do
+    "$python" -c 'import sys' 2>/dev/null || fail "$python is no Python that runs; give another."
+done
+build "${pythons[0]}"
+for python in "${pythons[@]}"; do
+    for package in "$work"/dist/*.whl "$work"/dist/*.tar.gz; do
+        try "$python" "$package"
+    done
+done
+((${#missing[@]} == 0)) || say "not tried, because it was not found here: Python ${missing[*]}."
+say "done."
