@@ -25,5 +25,5 @@ try:
     with connect(*sys.argv[1:]) as channel:
         InferenceStub(channel).Describe(DescribeRequest(), timeout=5)
 except grpc.RpcError as error:
-    if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # Asking for the token is an answer, too.
+    if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # A request for the token is an answer, too.
         sys.exit(f"The learner at {sys.argv[1]} does not answer: {error.code().name}.")

@@ -1,11 +1,11 @@
-"""Prints what setup.py requires, one package a line, for an image to install before the sources are there.
+"""Prints the requirements in setup.py, one package per line, to install them before the sources are copied.
 
-Usage, beside setup.py:
+Usage, in the directory of setup.py:
   requirements.py --suites=atari,minatar [--accelerator=cpu|gpu]
   requirements.py --only=tensorboard
 
-Without --accelerator these are the actor's packages, otherwise the learner's; with --only, one of the
-learner's. Needs only setuptools.
+With --accelerator these are the learner's packages, otherwise the actor's; with --only, just that package of
+the learner's. Needs only setuptools.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from unittest import mock
 
 import setuptools
 
-# The extra of setup.py for each accelerator. On CPUs tensorflow-cpu takes the place of tensorflow: without
+# The extra of setup.py for each accelerator. On CPUs tensorflow-cpu replaces tensorflow: without
 # CUDA it is half as large, but it has no wheels for ARM.
 EXTRAS = {"cpu": "learner", "gpu": "gpu"}
 CPU = ("tensorflow-cpu{}; platform_machine == 'x86_64'", "tensorflow{}; platform_machine != 'x86_64'")
@@ -27,8 +27,8 @@ def main() -> None:
     """Prints the requirements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--suites", default="", help="extras of setup.py, separated by commas")
-    parser.add_argument("--accelerator", choices=EXTRAS, help="the learner's packages, for this")
-    parser.add_argument("--only", help="a package of the learner's, and nothing else")
+    parser.add_argument("--accelerator", choices=EXTRAS, help="print the learner's packages for this device")
+    parser.add_argument("--only", help="print only this package of the learner's")
     args = parser.parse_args()
 
     with mock.patch.object(setuptools, "setup") as setup:

@@ -1,1 +1,1 @@
-"""Training jobs on Google Cloud's Vertex AI: `python -m gcp.submit`. docs/gcp.md says how."""
+"""Training jobs on Google Cloud's Vertex AI: `python -m gcp.submit`. See docs/gcp.md."""

@@ -1,4 +1,4 @@
-"""What a job is made of: a YAML file, read into frozen dataclasses and checked before anything is sent.
+"""A job's configuration: a YAML file, read into frozen dataclasses and checked before anything is sent.
 
     display_name: catch
     project: MY-PROJECT                  # or --project
@@ -9,7 +9,7 @@
     flagfile: ../catch_vtrace_small.flags    # relative to this file
     flags: {total_environment_frames: 1e6}   # win over the flagfile
 
-The other keys, and what they are by default, are the fields of `JobConfig` below.
+The fields of `JobConfig` below are all keys, with their defaults.
 """
 
 import dataclasses
@@ -28,16 +28,16 @@ Value = bool | int | float | str
 
 RESTARTS = ("replica", "job", "never")
 
-_MOST = 1e5  # No number of a job is as high as this.
+_MOST = 1e5  # Every number in a job is below this.
 
-# Flags of the containers that a file may not say, and why.
+# Flags of the containers that a file may not set, and why.
 _NOT_HERE = {
-    "logdir": "bucket and display_name make it",
-    "env_batch_size": "actors: environments says it",
-    "actors_per_replica": "actors: processes says it",
+    "logdir": "bucket and display_name determine it",
+    "env_batch_size": "actors: environments sets it",
+    "actors_per_replica": "actors: processes sets it",
     "server_address": "the containers find each other",
-    "task": "the containers know their numbers",
-    "flagfile": "it has a key of its own, flagfile",
+    "task": "the learner assigns it",
+    "flagfile": "it has its own key, flagfile",
 }
 _KINDS = {
     int: "a whole number",
@@ -59,7 +59,7 @@ _FORMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """The learner's machine: accelerators are NVIDIA_… as Vertex AI names them; none trains on the CPU."""
+    """The learner's machine. `accelerator` is Vertex AI's name, NVIDIA_…; None trains on the CPU."""
 
     machine: str
     accelerator: str | None = None
@@ -69,7 +69,7 @@ class Learner:
 
 @dataclasses.dataclass(frozen=True)
 class Actors:
-    """The actors' machines: `replicas` of them with `processes` each, which have `environments` each."""
+    """The actors' machines: `replicas` of them, each with `processes` of `environments` each."""
 
     machine: str
     replicas: int
@@ -94,28 +94,28 @@ class Sweep:
 
 @dataclasses.dataclass(frozen=True)
 class JobConfig:
-    """A job, or with `each` one for every combination of its values.
+    """A job, or, with `each`, one for every combination of its values.
 
     Attributes:
-      path: of the file; paths in it are relative to that.
-      display_name: of the job and of its run directory.
-      project: id of the project.
+      path: the file's path; paths in the file are relative to its directory.
+      display_name: the name of the job and of its run directory.
+      project: the project's id.
       learner: worker pool 0.
       actors: worker pool 1.
-      region: where the job runs.
-      bucket: where run directories are; by default gs://PROJECT-seed-rl.
-      repository: of the images; by default REGION-docker.pkg.dev/PROJECT/seed-rl.
-      service_account: what the containers run as; by default Vertex AI's own.
-      labels: of the job.
-      spot: whether the machines are spot machines, which are cheaper and may be taken away.
-      restart: what starts again when Vertex AI restarts a replica: the replica alone, or the whole job. With
-        never, an internal error of Vertex AI ends the job, and a learner that crashes is not started again.
-      timeout_hours: the job is ended after this long.
-      flagfile: of seed_rl's flags; None for none.
-      flags: of seed_rl, environment and agent included; they win over the flagfile.
-      each: by flag, the values of which each has a job of its own.
-      sweep: makes it a hyperparameter tuning job.
-      prices: US dollars an hour by machine type or accelerator; they win over prices.yaml.
+      region: the region that the job runs in.
+      bucket: the location of run directories; by default gs://PROJECT-seed-rl.
+      repository: the repository of the images; by default REGION-docker.pkg.dev/PROJECT/seed-rl.
+      service_account: the account that the containers run as; by default Vertex AI's own.
+      labels: the job's labels.
+      spot: whether to use spot machines, which are cheaper and may be taken back.
+      restart: what restarts when Vertex AI restarts a replica: only the replica, or the whole job. With
+        never, an internal error of Vertex AI ends the job, and a learner that crashes is not restarted.
+      timeout_hours: the time limit of the job.
+      flagfile: a file with flags of seed_rl; None: no file.
+      flags: flags of seed_rl, including the environment and the agent; they override the flagfile.
+      each: a list of values for each flag; every value gets its own job.
+      sweep: makes this a hyperparameter tuning job.
+      prices: US dollars per hour by machine type or accelerator; they override prices.yaml.
     """
 
     path: Path
@@ -139,17 +139,17 @@ class JobConfig:
 
     @property
     def parent(self) -> str:
-        """Where the service files the job."""
+        """The resource that the service creates the job under."""
         return f"projects/{self.project}/locations/{self.region}"
 
     @property
     def directory(self) -> str:
-        """Of all run directories, without a slash at the end."""
+        """The directory of all run directories, without a trailing slash."""
         return (self.bucket or f"gs://{self.project}-seed-rl").rstrip("/")
 
     @property
     def images(self) -> tuple[str, str]:
-        """The learner's and the actors'."""
+        """The learner's and the actors' images."""
         repository = (
             self.repository or f"{self.region}-docker.pkg.dev/{self.project.replace(':', '/')}/seed-rl"
         )
@@ -159,16 +159,16 @@ class JobConfig:
         )
 
     def beside(self, name: str) -> Path:
-        """A path of this file's, which is relative to its directory."""
+        """A path that is given in this file, relative to the file's directory."""
         return self.path.parent / Path(name).expanduser()
 
 
 def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:
-    """Reads and checks a job's file; its flags of seed_rl are checked by `gcp.jobs`.
+    """Reads and checks a job's file; `gcp.jobs` checks its flags of seed_rl.
 
     Args:
-      path: of the file.
-      overrides: top-level keys of the command line, which win.
+      path: the file's path.
+      overrides: top-level keys from the command line, which override the file's.
 
     Raises:
       ValueError: one sentence that names the file, the key and what is wrong with it.
@@ -181,16 +181,16 @@ def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}" if mark else "it cannot be parsed"
-        raise ValueError(f"--config={path} is no YAML ({where}).") from None
+        raise ValueError(f"--config={path} is not YAML ({where}).") from None
     if not isinstance(content, dict):
-        raise ValueError(f"--config={path} is no YAML mapping; write KEY: VALUE lines.")
+        raise ValueError(f"--config={path} is not a YAML mapping; write KEY: VALUE lines.")
     config = _read(JobConfig, {**content, **overrides}, f"{path}: ", path=path)
     _check(config)
     return config
 
 
 def _read(config_class: Any, content: Any, where: str, **fixed: Any) -> Any:
-    """An object of a dataclass out of a mapping whose keys are its fields."""
+    """Makes an object of a dataclass from a mapping whose keys are its fields."""
     if not isinstance(content, dict):
         raise ValueError(f"{where.rstrip(': ')} must be a mapping, KEY: VALUE.")
     fields = {f.name: f for f in dataclasses.fields(config_class) if f.name not in fixed}
@@ -209,7 +209,7 @@ def _read(config_class: Any, content: Any, where: str, **fixed: Any) -> Any:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
-    """A value of YAML as one of the type that a field has."""
+    """Converts a YAML value to the type of a field."""
     if isinstance(hint, types.UnionType) and types.NoneType in typing.get_args(hint):
         (hint,) = (kind for kind in typing.get_args(hint) if kind is not types.NoneType)
     if dataclasses.is_dataclass(hint):
@@ -231,7 +231,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
 
 
 def _check(config: JobConfig) -> None:
-    """What the types do not say: forms of names, limits of numbers, and flags that have keys of their own."""
+    """Checks what types cannot express: forms of names, limits of numbers, flags that have their own keys."""
     path = config.path
     sections = {"": config, "learner: ": config.learner, "actors: ": config.actors, "sweep: ": config.sweep}
     for prefix, section in sections.items():

@@ -1,4 +1,4 @@
-"""What jobs will need and roughly cost, said before anything is submitted."""
+"""Estimates which machines jobs need and what they cost, before anything is submitted."""
 
 import re
 from pathlib import Path
@@ -12,10 +12,10 @@ _FILE = Path(__file__).with_name("prices.yaml")
 
 
 def describe(config: JobConfig, jobs: int) -> str:
-    """Machines and cost of `jobs` jobs of a configuration, several lines.
+    """Describes the machines and cost of `jobs` jobs of a configuration, in several lines.
 
-    A job's cost is known for an hour only: how long it takes depends on the run, so the rest is what it can
-    cost until its time-out.
+    Only the cost per hour is known, because the length of a job depends on the run. The total is therefore
+    the most that the jobs can cost until their time-outs.
     """
     table = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
     learner, actors = config.learner, config.actors
@@ -34,11 +34,11 @@ def describe(config: JobConfig, jobs: int) -> str:
     trials, parallel = (config.sweep.trials, config.sweep.parallel) if config.sweep else (1, 1)
     if learner_price is None or actors_price is None:
         head = "Estimate:"
-        cost = f"unknown cost; add prices: {{TYPE: DOLLARS_AN_HOUR}} for what {_FILE.name} does not have"
+        cost = f"unknown cost; add prices: {{TYPE: DOLLARS_AN_HOUR}} for types that {_FILE.name} lacks"
     else:
         discounts = "discounts (spot machines have one)" if config.spot else "discounts"
         head = (
-            f"Estimate by prices of {table['date']} (gcp/{_FILE.name}), without traffic, disks, {discounts}:"
+            f"Estimate at prices of {table['date']} (gcp/{_FILE.name}), without traffic, disks, {discounts}:"
         )
         hourly = learner_price + actors_price
         most = jobs * trials * hourly * config.timeout_hours
@@ -55,7 +55,7 @@ def _runs(jobs: int, trials: int) -> str:
 
 
 def _machine_price(machine: str, table: dict[str, Any], own: dict[str, float]) -> float | None:
-    """Of one machine an hour; None if no table has it."""
+    """The price of one machine per hour; None if no table lists it."""
     for prices in (own, table["machines"]):
         if machine in prices:
             return prices[machine]

@@ -1,4 +1,4 @@
-"""From a job's configuration to the requests that Vertex AI gets. Nothing is sent here."""
+"""Turns a job's configuration into requests to Vertex AI; nothing is sent here."""
 
 import dataclasses
 import itertools
@@ -31,7 +31,7 @@ from seed_rl.sweeps.space import Distribution, Space, read_space
 
 _COMMAND = ["python", "-m", vertex_job.PROGRAM]
 
-# Accelerators that Google no longer has, though its client still has their names.
+# Accelerators that Google no longer offers, although its client still lists them.
 _ENDED = {"NVIDIA_TESLA_K80": "May 2024", "NVIDIA_TESLA_P100": "September 2026"}
 
 
@@ -40,9 +40,9 @@ class Job:
     """One request.
 
     Attributes:
-      name: the display name, also of the run directory.
+      name: the display name, and the name of the run directory.
       logdir: the run directory, gs://….
-      request: what is created.
+      request: the request that creates the job.
     """
 
     name: str
@@ -51,11 +51,11 @@ class Job:
 
 
 def make_jobs(config: JobConfig) -> list[Job]:
-    """The requests of a configuration, in the order of its `each`.
+    """Makes the requests for a configuration, in the order of its `each`.
 
     Raises:
-      UsageError: a flag or a space that seed_rl would refuse, too many actors for the environments, an
-        unknown accelerator, two jobs of one name.
+      UsageError: a flag or a space that seed_rl would refuse, actors that do not match --num_envs, an unknown
+        accelerator, or two jobs with the same name.
       ValueError: the space file cannot be read.
     """
     space = read_space(config.beside(config.sweep.space)) if config.sweep else None
@@ -101,7 +101,7 @@ def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) 
 
 
 def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], logdir: str) -> list[str]:
-    """All flags of a job; of one said twice the last counts."""
+    """All flags of a job; if one is repeated, its last value counts."""
     flags = [f"--flagfile={config.beside(config.flagfile)}"] if config.flagfile else []
     flags += ["--require_accelerator"] if config.learner.accelerator else []
     if space is not None:
@@ -122,7 +122,7 @@ def _text(value: Value) -> str:
 
 
 def _parse(config: JobConfig, flags: Sequence[str]) -> CommandLine:
-    """What the containers will parse; --num_envs is what the actors have unless a flag says it."""
+    """Parses flags as the containers will; --num_envs follows from the actors unless a flag sets it."""
     try:
         return vertex_job.parse_job(["gcp.submit", f"--num_envs={config.actors.num_envs}", *flags])
     except UsageError as error:
@@ -141,7 +141,7 @@ def _check_environments(config: JobConfig, line: CommandLine) -> None:
 
 
 def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequence[str]) -> None:
-    """Each end and each choice of each parameter must be a value that the flag takes."""
+    """Checks that every bound and choice of every parameter is a valid value for its flag."""
     both = sorted(set(space.parameters) & {*config.flags, *config.each})
     if both:
         raise UsageError(
@@ -155,7 +155,7 @@ def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequ
 
 
 def _parameter(name: str, distribution: Distribution) -> StudySpec.ParameterSpec:
-    """A flag to search. Choices are passed as text, so that a flag gets exactly what the file says."""
+    """The parameter for a flag. Choices are passed as text, so the flag gets exactly what the file says."""
     spec = StudySpec.ParameterSpec
     if distribution.kind == "choice":
         texts = [_text(value) for value in distribution.values]
@@ -209,7 +209,7 @@ def _learner_machine(config: JobConfig) -> MachineSpec:
     ]
     if learner.accelerator in _ENDED:
         raise UsageError(
-            f"{config.path}: learner: Google Cloud has had no {learner.accelerator} since "
+            f"{config.path}: learner: Google Cloud has not offered {learner.accelerator} since "
             f"{_ENDED[learner.accelerator]}; choose another, such as NVIDIA_TESLA_T4 or NVIDIA_L4."
         )
     if learner.accelerator not in known:

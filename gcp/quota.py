@@ -1,8 +1,8 @@
-"""Whether jobs fit into a project's quota for training, compared before anything is submitted.
+"""Checks whether jobs fit into a project's quota for training, before anything is submitted.
 
-Vertex AI refuses a job that needs more than the whole quota (RESOURCE_EXHAUSTED), and queues one for which
-too little of it is free. Its client cannot ask for a project's quota, so flags of gcp.submit give it, and
-without them the documented defaults count.
+Vertex AI refuses a job that needs more than the whole quota (RESOURCE_EXHAUSTED), and queues one if too
+little of it is free. Its client cannot query a project's quota, so flags of gcp.submit set it; without them,
+the documented defaults apply.
 """
 
 import re
@@ -11,8 +11,8 @@ from typing import NamedTuple
 from gcp.config import JobConfig
 from seed_rl.flags.errors import UsageError
 
-# What us-central1 has by default (https://docs.cloud.google.com/vertex-ai/quotas). Other regions have 20, 450
-# or 2,200 CPUs; the defaults for other accelerators and for spot machines are not known here.
+# The defaults of us-central1 (https://docs.cloud.google.com/vertex-ai/quotas). Other regions have 20, 450
+# or 2,200 CPUs; the defaults for other accelerators and for spot machines are unknown.
 DEFAULT_VCPUS = 2200
 DEFAULT_A100 = 8
 _A100 = "NVIDIA_TESLA_A100"
@@ -20,13 +20,13 @@ _A100_REGION = "us-central1"
 
 
 class Limit(NamedTuple):
-    """What one run (a job, or a trial of a search) needs of something that has a quota, and the quota.
+    """How much of a resource one run (a job, or a trial of a search) needs, and the quota for it.
 
     Attributes:
-      what: has the quota.
-      flag: of gcp.submit that gives the quota.
-      needed: by one run.
-      quota: of the project; None if it is not known.
+      what: the resource.
+      flag: the flag of gcp.submit that sets the quota.
+      needed: how much one run needs.
+      quota: the project's quota; None if it is unknown.
       is_default: whether it is Google's default, because the flag is not set.
     """
 
@@ -37,7 +37,7 @@ class Limit(NamedTuple):
     is_default: bool
 
     def exceeded_by(self, runs: int) -> bool:
-        """Whether so many runs at the same time need more than there is."""
+        """Whether this number of concurrent runs needs more than the quota."""
         return self.quota is not None and runs * self.needed > self.quota
 
     def __str__(self) -> str:
@@ -48,23 +48,23 @@ def check_quota(config: JobConfig, jobs: int, vcpus: int | None, accelerators: i
     """Compares what jobs need with the quota of their project.
 
     Args:
-      config: of the jobs.
-      jobs: how many there are.
-      vcpus: quota for vCPUs of N1 and E2 machines in the job's region; None: the default.
-      accelerators: quota for the learner's kind of accelerator there; None: the default.
+      config: the configuration of the jobs.
+      jobs: the number of jobs.
+      vcpus: the quota for vCPUs of N1 and E2 machines in the job's region; None: the default.
+      accelerators: the quota for the learner's kind of accelerator there; None: the default.
 
     Returns:
-      A sentence if each run fits, and all of them together do not; None if everything fits.
+      A sentence if each run fits but all of them together do not; None if everything fits.
 
     Raises:
-      UsageError: a single run needs more, so that Vertex AI would refuse it.
+      UsageError: a single run needs more than the quota, so Vertex AI would refuse it.
     """
     limits = _limits(config, vcpus, accelerators)
     for limit in limits:
         if limit.exceeded_by(1):
             raise UsageError(
                 f"{config.path}: a run needs {limit.needed:,} {limit.what}, and the quota is {limit}: use "
-                f"fewer, or ask Google for more and add --{limit.flag}=N with what the project has then."
+                f"fewer, or request more from Google and pass the new quota as --{limit.flag}=N."
             )
     runs = jobs * (min(config.sweep.parallel, config.sweep.trials) if config.sweep else 1)
     missing = [limit for limit in limits if limit.exceeded_by(runs)]
@@ -73,7 +73,8 @@ def check_quota(config: JobConfig, jobs: int, vcpus: int | None, accelerators: i
     needs = " and ".join(f"{runs * limit.needed:,} {limit.what} (quota: {limit})" for limit in missing)
     flags = " and ".join(f"--{limit.flag}" for limit in missing)
     return (
-        f"All runs together need {needs}; Vertex AI queues what does not fit. {flags} can say another quota."
+        f"All runs together need {needs}; Vertex AI queues what does not fit. If the project has another "
+        f"quota, set it with {flags}."
     )
 
 
@@ -96,6 +97,6 @@ def _limit(what: str, flag: str, needed: int, given: int | None, default: int | 
 
 
 def _vcpus(machine: str) -> int:
-    """How many vCPUs of a machine count for the quota of N1 and E2; other families have their own quotas."""
+    """The vCPUs of a machine that count toward the quota of N1 and E2; other families have their own."""
     match = re.fullmatch(r"(?:n1|e2)-[a-z]+-(\d+)", machine)
     return int(match.group(1)) if match else 0

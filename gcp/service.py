@@ -1,4 +1,4 @@
-"""Vertex AI by Google's own client: checks before submission, submission, and errors in one sentence."""
+"""Vertex AI through Google's own client: checks before submission, submission, errors as one sentence."""
 
 import contextlib
 import dataclasses
@@ -45,8 +45,8 @@ class Service:
         """Why the bucket of gs://BUCKET/… cannot be seen; None if it can.
 
         Args:
-          directory: in the bucket.
-          region: of the job, for the hint.
+          directory: a directory in the bucket.
+          region: the job's region, for the hint.
 
         Raises:
           UsageError: there is no such bucket, or its data are in more than one region.
@@ -70,15 +70,15 @@ class Service:
         return None
 
     def image_problem(self, image: str) -> str | None:
-        """Why an image cannot be seen; None if it can. Registries other than Google's are not asked.
+        """Why an image cannot be seen; None if it can. Registries other than Google's are not checked.
 
         Raises:
           UsageError: the registry has no such image.
         """
         host, _, rest = image.partition("/")
-        is_local = host.partition(":")[0] == "127.0.0.1"  # Plain HTTP, as docker does it.
+        is_local = host.partition(":")[0] == "127.0.0.1"  # Plain HTTP, as docker uses there.
         if not (is_local or host.endswith(_REGISTRIES)):
-            return f"{image} is in a registry that is not asked here"
+            return f"{image} is in a registry that is not checked here"
         separator = "@" if "@" in rest else ":"
         path, _, reference = rest.partition(separator)
         url = f"{'http' if is_local else 'https'}://{host}/v2/{path}/manifests/{reference or 'latest'}"
@@ -121,7 +121,7 @@ class Service:
 
 
 def connect(region: str) -> Service:
-    """The service, with the application default credentials of this machine.
+    """Connects to the service with the application default credentials of this machine.
 
     Raises:
       UsageError: there are none.
@@ -137,14 +137,14 @@ def connect(region: str) -> Service:
 
 @contextlib.contextmanager
 def one_sentence(parent: str) -> Iterator[None]:
-    """Turns what the service may answer into a UsageError that says what to change."""
+    """Turns errors of the service into a UsageError that says what to change."""
     project, region = parent.split("/")[1::2]
     try:
         yield
     except (google.auth.exceptions.GoogleAuthError, exceptions.Unauthenticated) as error:
         raise _no_credentials(error) from None
     except exceptions.GoogleAPICallError as error:
-        if "metadata from plugin failed" in error.message:  # So gRPC says that a token cannot be refreshed.
+        if "metadata from plugin failed" in error.message:  # A token cannot be refreshed.
             raise _no_credentials(error) from None
         raise UsageError(f"{_what(error, project, region)} ({_first_line(error.message)}).") from None
 
@@ -154,21 +154,21 @@ def _what(error: exceptions.GoogleAPICallError, project: str, region: str) -> st
     place = f"project {project} in region {region}"
     silent = f"Vertex AI does not answer for region {region}; check --region and the network"
     texts: dict[type[exceptions.GoogleAPICallError], str] = {
-        exceptions.Forbidden: f"No right to submit jobs, or Vertex AI is not enabled, in {place}",
-        exceptions.NotFound: f"There is no {place}, or something that the job names is not there",
-        exceptions.BadRequest: "Vertex AI refuses the job: put right what it names",
-        exceptions.TooManyRequests: f"The quota of {place} is too small; ask for more, or use less",
+        exceptions.Forbidden: f"No permission to submit jobs, or Vertex AI is not enabled, in {place}",
+        exceptions.NotFound: f"There is no {place}, or something that the job refers to does not exist",
+        exceptions.BadRequest: "Vertex AI refuses the job; fix what it names",
+        exceptions.TooManyRequests: f"The quota of {place} is too small; request more, or use less",
         exceptions.ServiceUnavailable: silent,
         exceptions.DeadlineExceeded: silent,
-        exceptions.Conflict: "Vertex AI has such a job already",
+        exceptions.Conflict: "Vertex AI already has such a job",
     }
     return next(
-        (text for kind, text in texts.items() if isinstance(error, kind)), "Vertex AI has failed; try again"
+        (text for kind, text in texts.items() if isinstance(error, kind)), "Vertex AI failed; try again"
     )
 
 
 def _json(answer: requests.Response) -> dict[str, Any]:
-    """What an answer says; nothing if it is no JSON mapping."""
+    """The content of an answer; an empty dict if it is not a JSON mapping."""
     with contextlib.suppress(ValueError):
         content = answer.json()
         if isinstance(content, dict):
@@ -178,8 +178,8 @@ def _json(answer: requests.Response) -> dict[str, Any]:
 
 def _no_credentials(error: Exception) -> UsageError:
     return UsageError(
-        "There are no credentials that Google Cloud takes; run gcloud auth application-default login, or set "
-        f"GOOGLE_APPLICATION_CREDENTIALS ({_first_line(str(error))})."
+        "There are no credentials that Google Cloud accepts; run gcloud auth application-default login, or "
+        f"set GOOGLE_APPLICATION_CREDENTIALS ({_first_line(str(error))})."
     )
 
 

@@ -4,9 +4,9 @@ Examples:
   python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
   python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
 
---dry_run prints the requests as JSON and sends nothing. First the cost of the machines is estimated and their
-number compared with the quota. More than one run is submitted only with --yes or a typed confirmation. A job
-that has not ended is not submitted again.
+--dry_run prints the requests as JSON and sends nothing. In any case, the cost of the machines is estimated
+first, and their number is compared with the quota. More than one run is submitted only with --yes or a typed
+confirmation. A job that has not ended is not submitted again.
 """
 
 import dataclasses
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class SubmitConfig(Options):
-    """The command line; everything of the job itself is in its file."""
+    """The command line; the job itself is described in its file."""
 
     config: str | None = option(None, "YAML file of the job, such as configs/gcp/catch.yaml.")
-    project: str | None = option(None, "Id of the Google Cloud project; wins over the file's.")
-    region: str | None = option(None, "Region such as us-central1; wins over the file's.")
+    project: str | None = option(None, "Id of the Google Cloud project; overrides the file's.")
+    region: str | None = option(None, "Region such as us-central1; overrides the file's.")
     dry_run: bool = option(False, "Print the requests as JSON, and send nothing.")
     yes: bool = option(False, "Submit more than one run without asking.")
     quota_vcpus: int | None = option(
@@ -52,16 +52,16 @@ class SubmitConfig(Options):
 
 
 def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> int:
-    """Submits; returns the exit code.
+    """Submits the jobs; returns the exit code.
 
     Args:
-      argv: the arguments, the program's name first.
-      connect: takes a region; by default `gcp.service.connect`.
+      argv: the arguments, with the program's name first.
+      connect: connects to a region; by default `gcp.service.connect`.
     """
     options, _ = parse_options(argv, __doc__ or "", SubmitConfig)
     if options.config is None:
         raise UsageError("No job is chosen; add --config=FILE, such as --config=configs/gcp/catch.yaml.")
-    # Google's packages warn of the next year's versions of Python and grpcio at every import.
+    # At every import, Google's packages warn about the versions of Python and grpcio they need next year.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\..*")
     try:
         from gcp import config as job_config
@@ -84,15 +84,15 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
 
 
 def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: bool) -> None:
-    """Checks what can be seen from here, asks if there is much to submit, and submits.
+    """Checks what can be seen from here, asks for confirmation of several runs, and submits the jobs.
 
     Raises:
-      UsageError: one sentence; unless it says so, nothing was submitted.
+      UsageError: with one sentence; nothing was submitted unless it says so.
     """
     bucket_problem = service.bucket_problem(config.directory, config.region)
     for problem in (bucket_problem, *map(service.image_problem, config.images)):
         if problem:
-            say(f"{problem}; Vertex AI will say if it is missing.")
+            say(f"{problem}; Vertex AI will report it if it is missing.")
     unended = service.unended(config.parent)
     left = [job for job in made if job.name not in unended]
     for job in made:
@@ -117,7 +117,7 @@ def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: 
 
 
 def shown(job: "Job", config: "JobConfig") -> dict[str, Any]:
-    """A request as the service's JSON, but for the secrets in it."""
+    """A request as the service's JSON, without the secrets in it."""
     content = json.loads(
         type(job.request).to_json(
             job.request, use_integers_for_enums=False, always_print_fields_with_no_presence=False

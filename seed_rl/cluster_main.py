@@ -1,6 +1,6 @@
-"""Trains on a Ray cluster with one command: a learner and its actors, each on the node that Ray gives it.
+"""Trains on a Ray cluster with one command: a learner and its actors, each on a node that Ray chooses.
 
-Imports neither TensorFlow nor, before it runs, Ray.
+Imports no TensorFlow, and imports Ray only when it runs.
 """
 
 import os
@@ -21,9 +21,9 @@ Examples:
   python -m seed_rl.cluster_main atari vtrace 64 16 --game=Breakout --learner_gpus=1 --logdir=/shared/breakout
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
-It is local_main's command on more machines: the same presets, Ctrl-C stops with a checkpoint, and the same
-command resumes the run. --logdir must be a directory that every node has at the same path. Connections are
-secured by TLS and a token, both made for the run. docs/ray.md has the details.
+It works like local_main, but on several machines: it has the same presets, Ctrl-C stops the run with a
+checkpoint, and the same command resumes it. --logdir must be a directory that every node has at the same
+path. Connections are secured by TLS and a token, both created for the run. docs/ray.md has the details.
 """
 
 _LEFT_OUT = {

@@ -133,7 +133,7 @@ class StopRequest:
         self.signum: int | None = None
 
     def is_set(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal has arrived."""
         return self.signum is not None
 
     def request(self, signum: int, frame: FrameType | None) -> None:
@@ -143,7 +143,7 @@ class StopRequest:
 
     @property
     def exit_code(self) -> int:
-        """What the process exits with; 0 without a signal."""
+        """The exit code for the process; 0 without a signal."""
         return 0 if self.signum is None else exit_code(self.signum)
 
 
@@ -184,7 +184,7 @@ class StopSignals:
 
     @property
     def exit_code(self) -> int:
-        """What a process exits with that these signals stopped; 0 without a signal."""
+        """The exit code of a process that these signals stopped; 0 without a signal."""
         return 0 if self.first is None else exit_code(self.first)
 
     @contextlib.contextmanager

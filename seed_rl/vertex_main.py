@@ -1,17 +1,18 @@
-r"""What every container of a job on Vertex AI runs: finds its part in CLUSTER_SPEC, and plays it.
+r"""The program of every container of a job on Vertex AI: reads its part from CLUSTER_SPEC and runs it.
 
-The one container of worker pool 0 becomes the learner, those of worker pool 1 become actors. All get the same
-flags, those of learner, actors, environment and agent together; gcp.submit writes them into the job.
+The only container of worker pool 0 becomes the learner; those of worker pool 1 become actors. All get the
+same flags, those of the learner, the actors, the environment and the agent; gcp.submit writes them into the
+job.
 
 Examples:
   python -m seed_rl.vertex_main --environment=catch --agent=vtrace --num_envs=64 --env_batch_size=4 \
     --actors_per_replica=4 --logdir=gs://BUCKET/catch
   python -m seed_rl.vertex_main --help
 
-For Vertex AI a job has succeeded when the learner's container exits with 0, and failed when any container
-exits with something else. So the learner's container exits with 0 only when training is complete, and with
-143 after SIGTERM. A learner that crashes is started again up to --learner_restarts times, an actor as often
-as needed.
+To Vertex AI, a job has succeeded when the learner's container exits with 0, and failed when any container
+exits with another code. So the learner's container exits with 0 only when training is complete, and with 143
+after SIGTERM. A learner that crashes is restarted up to --learner_restarts times, an actor as often as
+needed.
 """
 
 import json
@@ -42,10 +43,10 @@ from seed_rl.signals import StopSignals, exit_code
 
 
 def main(argv: list[str]) -> int:
-    """Plays this container's part to its end; returns the exit code."""
+    """Runs this container's part to the end; returns the exit code."""
     line = parse_job(argv, __doc__ or "")
     place = find_place(os.environ)
-    for name in CLUSTER_VARIABLES:  # Actors need not get the learner's key.
+    for name in CLUSTER_VARIABLES:  # Actors do not need the learner's key.
         os.environ.pop(name, None)
     if place.replica is not None:
         children = [
@@ -57,13 +58,13 @@ def main(argv: list[str]) -> int:
     logdir = run_directory(line, trial)
     learner = Child("the learner", learner_command(line, place, logdir))
     code = Crew([learner], line.read(VertexConfig).learner_restarts).run()
-    if trial and code == 0:  # Complete: what a run that was stopped has reached is no result.
+    if trial and code == 0:  # Training is complete; the return of a run that was stopped is not a result.
         report_trial(logdir, trial, os.environ)
     return code
 
 
 class Crew:
-    """The children of a container: its learner, or its actors. Needs the main thread, for the signals."""
+    """The children of a container: its learner, or its actors. Needs the main thread, for signals."""
 
     def __init__(
         self, children: Sequence[Process], most_restarts: int | None = None, timing: Timing | None = None
@@ -71,10 +72,10 @@ class Crew:
         """Starts nothing yet.
 
         Args:
-          children: not started yet.
-          most_restarts: how often a child that crashes is started again, but not if SIGTERM ended it; None:
-            as often as it ends with an error.
-          timing: the waits.
+          children: the children, not started yet.
+          most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
+            after every error, without limit.
+          timing: the intervals and time limits.
         """
         self._timing = timing or Timing()
         self._most_restarts = most_restarts
@@ -85,10 +86,10 @@ class Crew:
         self._watch = Watch((), self._signals, self._timing.poll)
 
     def run(self) -> int:
-        """Runs until all have ended well, one has failed for good, or a signal has ended them.
+        """Runs until all have succeeded, one has failed for good, or a signal has ended them.
 
         Returns:
-          0 if all have ended well, else the exit code of the signal, or of the child that failed.
+          0 if all have succeeded, else the exit code of the signal or of the child that failed.
         """
         with self._signals.caught():
             try:
@@ -103,7 +104,7 @@ class Crew:
                     child.kill()
 
     def _react(self, event: Event) -> int | None:
-        """The exit code of the container, once that is settled."""
+        """Handles an event; returns the container's exit code once it is known."""
         match event:
             case Signalled():
                 self._stop()
@@ -124,7 +125,7 @@ class Crew:
         return None
 
     def _is_final(self, child: Process, code: int) -> bool:
-        """Whether no restart is left, or none can help."""
+        """Whether there are no restarts left, or a restart cannot help."""
         if code == USAGE_EXIT_CODE:
             return True
         if self._most_restarts is None:
@@ -133,7 +134,7 @@ class Crew:
         return stopped or self._restarts[child].total >= self._most_restarts
 
     def _look_after_all(self) -> int | None:
-        """Starts again those whose time has come; 0 when all have ended well."""
+        """Restarts the children that are due; returns 0 when all have succeeded."""
         for child, restarts in self._restarts.items():
             if restarts.take():
                 restart(self._watch, child, restarts, say)
@@ -142,14 +143,14 @@ class Crew:
         return 0 if len(self._ended_well) == len(self._children) else None
 
     def _stop(self) -> None:
-        """Passes a signal on, so that the learner writes a checkpoint; further signals change nothing."""
+        """Ends the children; the learner writes a checkpoint. Further signals have no effect."""
         self._watch.end(self._children, self._timing.checkpoint_grace)
 
 
 def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
-    """Tells Vertex AI what a trial has reached, as `seed_rl.sweep` judges its runs.
+    """Reports a trial's final return to Vertex AI, the figure by which `seed_rl.sweep` judges its runs.
 
-    The service reads a file of JSON lines, in the form that its package cloudml-hypertune writes.
+    The service reads a file of JSON lines in the format of its package cloudml-hypertune.
 
     Raises:
       UsageError: the file cannot be written.
@@ -167,8 +168,8 @@ def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
         path.write_text(json.dumps(entry) + "\n", encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"{path} cannot be written ({error.strerror}), so Vertex AI does not hear that trial {trial} "
-            f"reached {value:g}; build the learner's image with gcp/build_images.sh, whose user may write it."
+            f"{path} cannot be written ({error.strerror}), so Vertex AI will not learn that trial {trial} "
+            f"reached {value:g}; use a learner's image from gcp/build_images.sh, whose user may write it."
         ) from None
 
 

@@ -66,4 +66,4 @@ def test_the_script_says_which_python_is_missing(tmp_path):
     script = ROOT / "tools" / "prove_packages.sh"
     done = subprocess.run([script, tmp_path / "python"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].endswith(f"{tmp_path}/python is no Python that runs; give another.")
+    assert done.stderr.splitlines()[-1].endswith(f"{tmp_path}/python is not a working Python; give another.")

@@ -37,7 +37,8 @@ look_for_room() {
     ((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk space, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
 }
 
-# Podman's store, settings and socket, all in $work; the limits are below the hard ones, which root in a container may not raise.
+# Podman's store, settings and socket are all in $work. The limits are below the hard ones, which root in a container
+# cannot raise.
 set_up_podman() {
     export TMPDIR="$work" CONTAINERS_STORAGE_CONF="$work/storage.conf" CONTAINERS_CONF="$work/containers.conf" BUILDAH_ISOLATION=chroot
     export DOCKER_HOST="unix://$work/podman.sock"
@@ -95,7 +96,7 @@ tensorboard_answers() {
     python3 -c 'import urllib.request; urllib.request.urlopen("http://127.0.0.1:6006/", timeout=5)'
 }
 
-# Another learner on the socket, and so one of the wrong profile, must exit and leave the socket alone.
+# Another learner on the same socket, such as one of the wrong profile, must exit and leave the socket alone.
 second_learner_is_refused() {
     ! podman run --rm --network=none -v seed_rl_socket:/run/seed_rl seed_rl-learner --environment=catch --agent=vtrace \
         --logdir=/tmp/run --server_address=unix:/run/seed_rl/learner.sock >"$work/refusal" 2>&1 &&
@@ -113,29 +114,29 @@ until_true() {
     done
 }
 
-# The documented command, builds included.
+# Runs the documented command, including the builds.
 build_and_start() {
     export SEED_RL_PRESET="$PRESET" SEED_RL_LEARNER_FLAGS="--logdir=/runs/proof --total_environment_frames=$FRAMES"
     compose config --quiet
     compose --profile gpu config --quiet
     compose up --detach --scale actor=2 >"$work/up.log" 2>&1 || {
         tail -n 40 "$work/up.log" >&2
-        fail "Docker Compose could not build and start the services; what it says above names the reason."
+        fail "Docker Compose could not build and start the services; its output above gives the reason."
     }
     say "built and started: $(podman images --format '{{.Repository}} {{.Size}},' | grep seed_rl- | xargs)"
 }
 
-# What must not be in an image, and whom it runs as.
+# Checks what must not be in an image, and which user it runs as.
 inspect() {
     local target
     for target in actor learner tensorboard; do
         podman run --rm --network=none --entrypoint bash "seed_rl-$target" -c '
             ((UID == 1000)) && ! command -v gcc cc make cmake git && ! ls -d .git .venv runs tests 2>/dev/null' ||
-            fail "the image of the $target runs as root, or holds build tools or what .dockerignore should keep out."
+            fail "the image of the $target runs as root, or contains build tools or files that .dockerignore should keep out."
     done
     for target in actor tensorboard; do
         ! podman run --rm --network=none --entrypoint python "seed_rl-$target" -c 'import tensorflow' 2>/dev/null ||
-            fail "the image of the $target holds TensorFlow."
+            fail "the image of the $target contains TensorFlow."
     done
     ! podman run --rm --network=none --entrypoint python seed_rl-learner -m seed_rl.learner_main --require_accelerator \
         --environment=catch --agent=vtrace --logdir=/tmp/run >"$work/refusal" 2>&1 &&
@@ -143,7 +144,7 @@ inspect() {
         fail "--require_accelerator does not refuse to train on a CPU: $(cat "$work/refusal")"
 }
 
-# Waits for the end of the run of this many frames, and checks that its last mean return is above the least.
+# Waits until the run ends, and checks that it has the given number of frames and a mean return above the given one.
 finish() {
     local run="$1" frames="$2" least="$3" learner=seed_rl-learner-1 code
     code="$(timeout 300 podman wait "$learner")" || fail "the learner has not ended after 300 s."
@@ -156,7 +157,7 @@ assert lines[-1]['env_frames'] >= $frames and lines[-1]['mean_return'] > $least,
 print('mean return', lines[-1]['mean_return'])" || fail "Catch was not learned."
 }
 
-# Training is stopped once, resumed, and scaled while it runs.
+# Stops training once, resumes it, and scales it while it runs.
 train() {
     until_true in_learner test -s /runs/proof/metrics.jsonl
     in_learner python /opt/healthcheck.py unix:/run/seed_rl/learner.sock
@@ -177,7 +178,7 @@ train() {
     compose down
 }
 
-# The learner's and the actors' machines of docs/docker.md are two projects here, which meet at 127.0.0.1.
+# The learner's and the actors' machines of docs/docker.md are two projects here, connected over 127.0.0.1.
 train_over_tls() {
     export SEED_RL_SECRETS="$work/secrets" SEED_RL_LISTEN=127.0.0.1 SEED_RL_LEARNER=127.0.0.1
     export SEED_RL_LEARNER_FLAGS="--logdir=/runs/tls --total_environment_frames=$TLS_FRAMES"

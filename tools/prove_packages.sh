@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the sdist and the wheel, installs each into a fresh environment, and trains Catch there for seconds:
+# Builds the sdist and the wheel, installs each into a fresh environment, and trains Catch there for a few seconds:
 #
 #   tools/prove_packages.sh             # on each Python 3.11 to 3.13 that is found on the PATH or in pyenv
 #   tools/prove_packages.sh newest      # on the newest of them only, as continuous integration does
@@ -11,7 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 VERSIONS=(3.11 3.12 3.13)
 FRAMES=60000
-GIBIBYTES=3 # Of disk, in the folder for temporary files: one environment at a time.
+GIBIBYTES=3 # Disk space in the folder for temporary files, for one environment at a time.
 
 say() { echo "tools/prove_packages.sh: $* (${SECONDS} s)" >&2; }
 fail() {
@@ -19,7 +19,7 @@ fail() {
     exit 1
 }
 
-# The interpreter of a version. Those of pyenv may be on the PATH as shims that refuse to run.
+# Prints the interpreter of a version. Those of pyenv may be on the PATH as shims that refuse to run.
 find_python() {
     local candidate
     for candidate in "python$1" "${PYENV_ROOT:-$HOME/.pyenv}/versions/$1".*/bin/python python3; do
@@ -31,7 +31,7 @@ find_python() {
     return 1
 }
 
-# The files that git has or would take, so that no earlier build's leftovers get into the packages.
+# Copies the files that git tracks or could add, to keep leftovers of earlier builds out of the packages.
 build() {
     local python="$1"
     mkdir "$work/source"
@@ -41,19 +41,19 @@ build() {
     "$work/builder/bin/pip" install -qq build
     "$work/builder/bin/python" -m build --outdir "$work/dist" "$work/source" >"$work/build.log" 2>&1 || {
         tail -n 20 "$work/build.log" >&2
-        fail "the packages could not be built; what is said above names the reason."
+        fail "the packages could not be built; the output above gives the reason."
     }
     say "built $(cd "$work/dist" && echo *)."
 }
 
-# A fresh environment in $work/venv, with what is named.
+# Creates a new environment in $work/venv and installs the given packages.
 install() {
     rm -rf "$work/venv" "$work/run"
     "$1" -m venv "$work/venv"
     "$work/venv/bin/pip" install -qq --no-compile "${@:2}" || fail "$(basename "${@: -1}") cannot be installed on $1."
 }
 
-# In a folder without the sources. -E: no variable such as PYTHONPATH leads to them.
+# Runs Python in a folder without the sources. -E ignores variables such as PYTHONPATH that could lead to them.
 run() { (cd "$work/empty" && "$work/venv/bin/python" -E "$@"); }
 
 try() {
@@ -65,7 +65,7 @@ try() {
     else
         install "$python" "$package[learner]"
     fi
-    "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with packages that do not fit together."
+    "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with incompatible packages."
     run -m seed_rl.local_main catch vtrace --logdir="$work/run" --total_environment_frames="$FRAMES" \
         >"$work/train.log" 2>&1 || {
         tail -n 20 "$work/train.log" >&2
@@ -79,7 +79,7 @@ try() {
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 free=$(($(df --output=avail --block-size=1G "$work" | tail -n 1)))
-((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
+((free >= GIBIBYTES)) || fail "this needs $GIBIBYTES GiB of disk space, but ${work%/*} has $free left: make room there, or set TMPDIR to another folder."
 mkdir "$work/empty"
 
 pythons=("$@") missing=()
@@ -92,7 +92,7 @@ if [[ "${*:-newest}" == newest ]]; then
 fi
 ((${#pythons[@]})) || fail "no Python ${VERSIONS[*]} was found; install one, or give the path of an interpreter."
 for python in "${pythons[@]}"; do
-    "$python" -c 'import sys' 2>/dev/null || fail "$python is no Python that runs; give another."
+    "$python" -c 'import sys' 2>/dev/null || fail "$python is not a working Python; give another."
 done
 build "${pythons[0]}"
 for python in "${pythons[@]}"; do

@@ -5,9 +5,9 @@ import re
 
 from seed_rl.options import Options, option
 
-# For a Ray of one machine, before Ray is imported. The first is Ray's own switch for systems where it stays
-# on the loopback device; without it Ray replaces 127.0.0.1 by the machine's outer address, and its ports
-# are open to everyone.
+# Set before Ray is imported, for a Ray on one machine. The first is Ray's own switch for systems where it
+# stays on the loopback device; without it, Ray replaces 127.0.0.1 with the machine's external address, and
+# its ports are open to everyone.
 LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 
 _LAST_PORT = 2**16 - 1
@@ -25,20 +25,20 @@ class ClusterConfig(Options):
     actor_cpus: float = option(1.0, "CPUs that Ray reserves for each actor; 0.25 is possible.", above=0)
     learner_cpus: float = option(
         1.0,
-        "CPUs that Ray reserves for the learner. Ray limits nobody to what is reserved, and gives the other "
-        "CPUs of the node to actors: give all of them to a learner that needs its node for itself.",
+        "CPUs that Ray reserves for the learner. Ray does not limit a process to its reservation, and "
+        "places actors on the node's other CPUs: to give the learner a node to itself, reserve all CPUs.",
         above=0,
     )
     learner_gpus: int = option(
         0,
-        "GPUs of the learner's node; with 0 the learner runs on the head node if there is room.",
+        "GPUs that Ray reserves for the learner; with 0 the learner runs on the head node if there is room.",
         at_least=0,
     )
-    # Above the ports of Ray's own workers (10002 to 19999), below those that systems hand out to clients.
+    # Above the ports of Ray's own workers (10002 to 19999) and below the system's ephemeral ports.
     learner_ports: str = option(
         "20000-20999",
         "Ports that the learner may listen on, FIRST-LAST or a single one; the first that is free on its "
-        "node is taken.",
+        "node is used.",
     )
 
     def validate(self) -> None:

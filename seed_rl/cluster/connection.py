@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster, and whether the cluster is large enough."""
+"""Connects to a Ray cluster, and checks whether the cluster is large enough."""
 
 import contextlib
 import logging
@@ -20,12 +20,12 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """Within it, Ray is connected to the cluster of `--ray_address`.
+    """A context in which Ray is connected to the cluster at `--ray_address`.
 
     With `none`, the variables of `config.LOOPBACK_ONLY` must have been set before Ray was imported.
 
     Raises:
-      UsageError: it cannot be reached.
+      UsageError: the cluster cannot be reached.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
@@ -41,11 +41,11 @@ def connected(address: str) -> Iterator[None]:
             _probe(address)
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, RayError) as error:
-        # Ray reports a wrong token like a cluster that is not there.
+        # Ray reports a wrong token in the same way as a cluster that is not there.
         raise UsageError(
-            f"--ray_address={address} cannot be connected to ({_first_sentence(error)}); start Ray there "
+            f"Cannot connect to --ray_address={address} ({_first_sentence(error)}); start Ray there "
             "with ray start --head, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token, "
-            "or use --ray_address=none for a Ray on this machine."
+            "or use --ray_address=none to start Ray on this machine."
         ) from None
     try:
         yield
@@ -54,17 +54,17 @@ def connected(address: str) -> Iterator[None]:
 
 
 def check_room(config: ClusterConfig, num_actors: int) -> None:
-    """Compares what a run asks for with what the cluster has, including what is in use.
+    """Compares what a run needs with all that the cluster has, including what is in use.
 
     Raises:
-      UsageError: the cluster is too small; one sentence with both numbers.
+      UsageError: the cluster is too small; the message has both numbers.
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cpus = sum(node.get("CPU", 0) for node in nodes)
     needed = config.learner_cpus + num_actors * config.actor_cpus
     if needed > cpus:
         raise UsageError(
-            f"The learner and {num_actors} actors ask for {needed:g} CPUs, and the cluster has {cpus:g}: "
+            f"The learner and {num_actors} actors need {needed:g} CPUs, but the cluster has {cpus:g}: "
             "lower --num_actors, --actor_cpus or --learner_cpus, or add nodes."
         )
     for kind, flag, asked in (
@@ -81,7 +81,7 @@ def check_room(config: ClusterConfig, num_actors: int) -> None:
 
 
 def head_node() -> str | None:
-    """Ray's id of the head node; None if no living node is one."""
+    """Ray's id of the head node; None if it is not alive."""
     ids = [n["NodeID"] for n in ray.nodes() if n["Alive"] and "node:__internal_head__" in n["Resources"]]
     return ids[0] if ids else None
 
@@ -92,7 +92,7 @@ def _first_sentence(error: Exception) -> str:
 
 
 def _probe(address: str) -> None:
-    """Connects to HOST:PORT for a moment, because Ray itself tries for minutes and may end the process."""
+    """Connects briefly to HOST:PORT, because Ray itself tries for minutes and may end the process."""
     host, colon, port = address.removeprefix(_CLIENT_PREFIX).rpartition(":")
     if address == "auto":
         return

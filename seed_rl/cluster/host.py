@@ -1,6 +1,6 @@
-"""What runs on a node: a Ray actor that holds one process of the run.
+"""The part of a run on one node: a Ray actor that holds one of the run's processes.
 
-The process is a child of Ray's worker and dies with it, and therefore with the node's Ray, the job and the
+The process is a child of Ray's worker and dies with it, so it also ends with the node's Ray, the job and the
 launcher.
 """
 
@@ -22,12 +22,12 @@ _MOST_BYTES = 2**20
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What a host is to run.
+    """The process that a host runs.
 
     Attributes:
-      name: of the process, in messages.
-      command: as `launch.plan` makes it; the Python is the node's own.
-      environment: additional variables. They hold the token and the key, and so are not shown.
+      name: the process's name in messages.
+      command: a command from `launch.plan`; the node's own Python replaces the one in it.
+      environment: additional variables. They contain the token and the key, so they are not shown.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Place(NamedTuple):
     Attributes:
       node: Ray's id of the node.
       host: the node's IP address.
-      port: a free one; None if there is none.
+      port: a free port; None if there is none.
     """
 
     node: str
@@ -55,23 +55,23 @@ class Place(NamedTuple):
 
 
 class Host:
-    """Becomes a Ray actor with `ray.remote`. One call at a time, each of them short, on the main thread."""
+    """A Ray actor, by `ray.remote`. Its calls run one at a time on the main thread, and all are short."""
 
     def __init__(self) -> None:
-        """Holds nothing yet."""
+        """Starts nothing yet."""
         self._child: Child | None = None
         self._output: int | None = None  # A file descriptor.
         self._held: socket.socket | None = None
 
     def take_port(self, ports: Iterable[int]) -> Place:
-        """Takes the first of `ports` that is free, and holds it on Linux until the process listens there.
+        """Finds the first free one of `ports` and, on Linux, holds it until the process listens there.
 
-        A learner binds its port seconds after this, once TensorFlow is imported. Until then the port is bound
-        to a socket that does not listen: a second socket may be bound to it only if both have SO_REUSEADDR.
-        gRPC's have it, but this one gets it only after it was bound, so no other host takes the same port.
+        The learner binds its port seconds later, once TensorFlow is imported. Until then the port is bound to
+        a socket that does not listen: a second socket can be bound to it only if both have SO_REUSEADDR.
+        gRPC's sockets have it, but this one gets it only after it is bound, so no other host takes the port.
         """
         host, node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
-        # The second time also those on which only closed connections linger.
+        # The second pass also accepts ports on which only closed connections linger.
         for reuse in (False, True):
             for port in ports:
                 if self._hold(host, port, reuse):
@@ -89,14 +89,14 @@ class Host:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
         if sys.platform == "linux":
             self._held = held
-        else:  # Elsewhere an address is bound once.
+        else:  # On other systems an address can be bound only once.
             held.close()
         return True
 
     def start(self, program: Program) -> tuple[int | None, bytes]:
-        """Starts the process; returns as `look` does."""
+        """Starts the process; returns the same as `look`."""
         command = [sys.executable, *program.command[1:]]
-        # The file loses its name at once: a worker that is killed leaves nothing behind.
+        # The file is unlinked right away, so a worker that is killed leaves nothing behind.
         self._output, path = tempfile.mkstemp(prefix="seed_rl_")
         self._child = Child(program.name, command, Path(path), program.environment)
         try:
@@ -106,19 +106,19 @@ class Host:
         return self.look()
 
     def look(self) -> tuple[int | None, bytes]:
-        """The exit code (None while it runs or has more output), and the output since the last look."""
+        """The exit code (None while it runs or has more output), and the output since the last call."""
         assert self._child is not None and self._output is not None
         code = self._child.poll()
         output = os.read(self._output, _MOST_BYTES)
         return (None if len(output) == _MOST_BYTES else code), output
 
     def terminate(self) -> None:
-        """Asks the process to end (SIGTERM; Ray blocks SIGINT in whatever its workers start)."""
+        """Sends SIGTERM to the process (Ray blocks SIGINT in everything that its workers start)."""
         if self._child is not None:
             self._child.terminate()
 
     def close(self) -> None:
-        """Kills the process and whatever it started, and lets go of its output and port."""
+        """Kills the process and everything it started, and releases its output and port."""
         if self._child is not None:
             self._child.kill()
         if self._held is not None:

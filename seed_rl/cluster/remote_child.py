@@ -1,4 +1,4 @@
-"""A process of the run on another node, handled like a child of this one."""
+"""A process of the run on another node, handled like a child of this process."""
 
 import concurrent.futures
 import contextlib
@@ -24,9 +24,9 @@ class RemoteChild:
 
     Attributes:
       name: its name in messages.
-      log: the file on this machine that its output is appended to; None: this process's own output.
-      starts: how often it was started.
-      lost: whether it ended because its node did, or Ray's worker there.
+      log: the file on this machine that its output is appended to; None: this process's own output is used.
+      starts: how many times it was started.
+      lost: whether it ended because its node, or Ray's worker there, was lost.
     """
 
     def __init__(self, program: Program, place: Callable[[], Any], log: Path | None = None):
@@ -35,7 +35,7 @@ class RemoteChild:
         Args:
           program: what to run.
           place: asks Ray for a place; returns the handle of a new `Host`.
-          log: the attribute.
+          log: see the attribute.
         """
         self.name = program.name
         self.log = log
@@ -52,11 +52,11 @@ class RemoteChild:
         self._tail = b""
 
     def start(self) -> None:
-        """Asks for a place and starts the command there; kills what is left of an earlier start."""
+        """Kills what is left of an earlier start, then asks for a place and starts the command there."""
         self.kill()
         self.starts += 1
         self._started_at = time.monotonic()
-        self._host = self._place()  # If that fails, the code of the previous start stays.
+        self._host = self._place()  # If this fails, the exit code of the previous start stays.
         self.lost = self._answered = False
         self._code, self._tail = None, b""
         self._answer = self._host.start.remote(self._program).future()
@@ -67,7 +67,7 @@ class RemoteChild:
         return time.monotonic() - self._started_at
 
     def poll(self) -> int | None:
-        """As a Child's; None also while it waits for a place."""
+        """The same as `Child.poll`; also None while it waits for a place."""
         if self._host is None or self._code is not None:
             return self._code
         if self._answer is None and time.monotonic() >= self._next_look:
@@ -82,12 +82,12 @@ class RemoteChild:
         return self._host is not None and self.poll() is None
 
     def terminate(self) -> None:
-        """Asks it to end (SIGTERM), itself only."""
+        """Sends SIGTERM to the process itself, but not to the processes it started."""
         if self.running:
             self._host.terminate.remote()
 
     def kill(self) -> None:
-        """Kills it and whatever it started, and gives its place back."""
+        """Kills the process and everything it started, and gives up its place."""
         if self._host is None:
             return
         host, self._host, self._answer = self._host, None, None
@@ -107,7 +107,7 @@ class RemoteChild:
         self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS
         try:
             self._code, output = answer.result()
-        except ActorUnavailableError:  # For a moment, by Ray's own words; the next look says more.
+        except ActorUnavailableError:  # Temporary, according to Ray; the next look will show.
             return
         except RayError as error:
             self.lost, self._code = True, -signal.SIGKILL
@@ -128,6 +128,6 @@ class RemoteChild:
 
 
 def reason(error: RayError) -> str:
-    """The reason, from Ray's many lines: the last one that is not indented."""
+    """The reason in an error of Ray's, which has many lines: the last one that is not indented."""
     lines = [line for line in str(error).splitlines() if line.strip() and not line[0].isspace()]
     return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -1,8 +1,8 @@
-"""A whole run on a cluster: the learner gets a place, then the actors; lost processes get another place.
+"""A whole run on a cluster: first the learner is placed, then the actors; lost processes are placed again.
 
-The local launcher's supervisor restarts actors whether they crashed or their node is gone, so one rule covers
-all ends, and Ray itself restarts nothing. A learner that its node has ended starts again from its last
-checkpoint, and the actors with it, since its address is another.
+The local launcher's supervisor restarts actors whether they crashed or lost their node, so one rule covers
+all cases, and Ray itself restarts nothing. If the learner ends because of its node, it restarts from its last
+checkpoint, and the actors restart with it, since its address has changed.
 """
 
 import functools
@@ -26,24 +26,23 @@ from seed_rl.launch.plan import Plan
 from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
+from seed_rl.signals import exit_code
 
-# A learner that ends this often within its first minute does not end by accident (out of memory, say).
+# If a learner ends this often within its first minute, it is no accident (it runs out of memory, say).
 _MOST_SHORT_LIVES = 3
 _SHORT_LIFE_SECS = 60.0
 _PATIENCE_SECS = 10.0
-# What a node that is being taken away gets to leave the cluster, before a learner is placed again.
+# How long a node that is being taken away may take to leave the cluster before the learner is placed again.
 _LEAVING_SECS = 30.0
 _POLL_SECS = 0.5
 
-_TERMINATED_EXIT_CODE = 128 + signal.SIGTERM
-
 
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
-    """Runs to the end of training, or until a signal; returns the exit code.
+    """Runs until training is complete or a signal arrives; returns the exit code.
 
     Args:
       plan: the commands, without the learner's address.
-      config: where they run.
+      config: where to run them.
       credentials: environment variables of learner and actors; None: neither TLS nor a token.
 
     Raises:
@@ -75,16 +74,16 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
 
 
 def _end_that_heals(learner: RemoteChild, code: int, place: Place) -> str | None:
-    """What happens next, if the learner's end was its place's fault rather than its own; else None."""
+    """The message about a restart, if the learner ended because of its place; None if it must not restart."""
     if learner.lost:
-        return "the learner's node is lost; it starts again elsewhere, from its last checkpoint."
-    if code == _TERMINATED_EXIT_CODE:
-        return "the learner was stopped on its node; it starts again elsewhere, from its checkpoint."
+        return "the learner's node was lost; the learner restarts elsewhere from its last checkpoint."
+    if code == exit_code(signal.SIGTERM):
+        return "the learner was stopped on its node; it restarts elsewhere from its checkpoint."
     if (
         code == USAGE_EXIT_CODE
         and f"Cannot listen on --server_address={place.address}:" in learner.last_line()
     ):
-        return f"port {place.port} was taken before the learner listened; it starts again on another."
+        return f"port {place.port} was taken before the learner listened; it restarts on another port."
     return None
 
 
@@ -96,7 +95,7 @@ def _wait_until_gone(node: str) -> None:
 
 
 def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, Place]:
-    """Waits until Ray has a place for the learner; returns its host, and where it is to listen."""
+    """Waits until Ray has placed the learner; returns its host and where it is to listen."""
     head = None if config.learner_gpus else head_node()
     host = (
         ray.remote(Host)
@@ -110,18 +109,18 @@ def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, 
     answer = host.take_port.remote([port for port in config.ports if port not in taken])
     if not ray.wait([answer], timeout=_PATIENCE_SECS)[0]:
         asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"
-        say(f"waiting for a node that has {asked} free, for the learner.")
+        say(f"waiting for a node with {asked} free for the learner.")
     try:
         place = ray.get(answer)
     except RayError as error:
         raise UsageError(
-            f"The learner cannot be started on the cluster ({reason(error)}); see that every node has "
+            f"The learner cannot be started on the cluster ({reason(error)}); make sure that every node has "
             "the same seed_rl installed."
         ) from None
     if place.port is None:
         raise UsageError(
             f"No port of --learner_ports={config.learner_ports} is free on {place.host}, the learner's node; "
-            "give a wider range, or end what listens there."
+            "give a wider range, or stop what is listening there."
         )
     return host, place
 
@@ -129,7 +128,7 @@ def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, 
 def _children(
     plan: Plan, config: ClusterConfig, credentials: Credentials | None, host: Any, address: str
 ) -> tuple[RemoteChild, list[RemoteChild]]:
-    """The learner on its host, and the actors, which get theirs when they start."""
+    """The learner on its host, and the actors, which get their hosts when they start."""
     place_actor = functools.partial(
         ray.remote(Host).options(num_cpus=config.actor_cpus, scheduling_strategy="SPREAD").remote
     )

@@ -1,4 +1,4 @@
-"""A child process in a session of its own, tied to this process's life."""
+"""A child process in its own session, tied to the lifetime of this process."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seed_rl.launch import tether
 
-# The math libraries of an environment get one thread: an actor is one of many processes.
+# Limits an environment's math libraries to one thread, because an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 ACTOR_ENV = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
 
@@ -19,14 +19,15 @@ _TAIL_BYTES = 65536
 
 
 class Child:
-    """One command, started once or many times; never two of it at once.
+    """A command that can be started many times, but only once at a time.
 
-    Its own session keeps the terminal's Ctrl-C away from it, and lets it be killed with all it started.
+    It has its own session, so the terminal's Ctrl-C does not reach it, and it can be killed together with
+    everything it started.
 
     Attributes:
-      name: what it is called in messages.
-      log: the file that its output is appended to; None: this process's own output.
-      starts: how often it was started.
+      name: its name in messages.
+      log: the file that its output is appended to; None: it shares this process's output.
+      starts: how many times it was started.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Child:
         self._started_at = 0.0
 
     def start(self) -> None:
-        """Starts the command; kills what is left of an earlier start; the log continues where it ended."""
+        """Kills what is left of an earlier start, then starts the command; the log is continued."""
         self.kill()
         self.starts += 1
         self._started_at = time.monotonic()
@@ -74,7 +75,7 @@ class Child:
         return time.monotonic() - self._started_at
 
     def poll(self) -> int | None:
-        """The exit code (negative: minus the signal that ended it); None while it runs.
+        """The exit code (-N if signal N ended it); None while it runs.
 
         Raises:
           RuntimeError: it was never started.
@@ -89,22 +90,22 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def terminate(self) -> None:
-        """Asks it to end (SIGTERM), itself only."""
+        """Sends SIGTERM to the process itself, but not to the processes it started."""
         if self.running:
             assert self._process is not None
             self._process.terminate()
 
     def kill(self) -> None:
-        """Kills it and whatever it started and left behind; returns when it is gone."""
+        """Kills the process and everything it started; returns when the process is gone."""
         if self._process is None:
             return
-        # The errors say that nothing is left of it (macOS: only a zombie).
+        # These errors mean that nothing is left to kill (on macOS: only a zombie).
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def last_line(self) -> str:
-        """The last line that the latest start wrote to its log; '' if there is none, or it cannot be read."""
+        """The last line in the log since the latest start; '' if there is none or the log cannot be read."""
         if self.log is None:
             return ""
         try:

@@ -7,15 +7,15 @@ from seed_rl.options import Options, option
 
 @dataclasses.dataclass(frozen=True)
 class LocalConfig(Options):
-    """How many processes run on this machine, and where the run is kept."""
+    """How many processes run on this machine, and where the run is stored."""
 
     num_actors: int = option(4, "Actor processes.", at_least=1)
     env_batch_size: int = option(4, "Environments in each actor process.", at_least=1)
     logdir: str | None = option(
-        None, "Directory of the run; by default runs/ENVIRONMENT_AGENT_GAME in the current directory."
+        None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory."
     )
     server_address: str | None = option(
         None,
-        "Where the learner listens, unix:PATH or HOST:PORT; by default a unix socket in a fresh private "
-        "directory for temporary files.",
+        "Address that the learner listens on, unix:PATH or HOST:PORT; by default a unix socket in a new "
+        "private temporary directory.",
     )

@@ -1,4 +1,4 @@
-"""A certificate and a token for one run, which its processes get in environment variables."""
+"""A certificate and a token for one run, passed to its processes in environment variables."""
 
 import datetime
 import secrets
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from seed_rl.flags.errors import require_package
 from seed_rl.wire.security import PEM_VARIABLES, TOKEN_VARIABLE
 
-# The name in the certificate: actors are given it, whatever the learner's address is (--tls_server_name).
+# The name in the certificate. Actors check for it (--tls_server_name), whatever the learner's address is.
 SERVER_NAME = "learner.seed-rl"
 
 _VALID_DAYS = 400
@@ -21,10 +21,10 @@ class Credentials(NamedTuple):
 
 
 def make_credentials(extra: str) -> Credentials:
-    """Makes a token, and a certificate that is its own authority.
+    """Creates a token, and a self-signed certificate that serves as its own authority.
 
     Args:
-      extra: of this project that installs what is needed, for the message where it is missing.
+      extra: the extra of this project that installs the required package, for the error message.
 
     Raises:
       UsageError: the package cryptography is not installed.

@@ -1,4 +1,4 @@
-"""What the launchers say and check of a run directory before anything starts."""
+"""The launchers' checks of a run directory, and their messages about it, before anything starts."""
 
 from pathlib import Path
 
@@ -12,9 +12,9 @@ from seed_rl.runs.record import check, run_identity
 
 
 def name_preset(preset: Path | None) -> None:
-    """Says which preset the flags begin with."""
+    """Reports the preset that the flags start from, if there is one."""
     if preset:
-        say(f"preset {shortened(preset)}; flags on the command line win over it.")
+        say(f"preset {shortened(preset)}; flags on the command line override it.")
 
 
 def check_directory(line: CommandLine, logdir: Path) -> None:
@@ -26,13 +26,13 @@ def check_directory(line: CommandLine, logdir: Path) -> None:
 
 
 def make_directory(plan: Plan) -> None:
-    """Makes the run directory and names it.
+    """Creates the run directory and reports its path.
 
     Raises:
-      UsageError: it cannot be made.
+      UsageError: it cannot be created.
     """
     try:
         plan.logdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"--logdir={plan.logdir} cannot be made a directory ({error.strerror}).") from None
-    say(f"run directory {plan.logdir}; {len(plan.actors)} actors, whose logs are there.")
+        raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
+    say(f"run directory {plan.logdir}; the logs of the {len(plan.actors)} actors are in it.")

@@ -1,4 +1,4 @@
-"""From the local launcher's command line to the commands of the learner and the actors."""
+"""Turns the local launcher's command line into the commands of the learner and the actors."""
 
 import contextlib
 import dataclasses
@@ -21,17 +21,17 @@ from seed_rl.options import Options
 
 _POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
 _COMPUTED = frozenset(("num_envs", "task"))
-_SOCKET_PATH_BYTES = 102  # macOS, less one for `serving.sockets`; Linux takes four more.
+_SOCKET_PATH_BYTES = 102  # The limit of macOS minus one for `serving.sockets`; Linux allows four more.
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What the launcher runs.
+    """The commands that a launcher runs, and the run directory.
 
     Attributes:
       learner: the learner's command.
-      actors: one command an actor, in the order of their tasks.
-      logdir: directory of the run.
+      actors: one command per actor, in the order of their tasks.
+      logdir: the run directory.
     """
 
     learner: list[str]
@@ -47,8 +47,8 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
       configs: directory of the presets; by default the project's own.
 
     Returns:
-      The flags (of one said twice the last counts) and the preset that is among them; None if there is none,
-      because there is none for this environment and agent or because a flagfile was given.
+      The flags (if one is repeated, its last value counts) and the preset among them. The preset is None if
+      there is none for this environment and agent, or if a flagfile was given.
 
     Raises:
       UsageError: too many arguments before the first flag.
@@ -74,12 +74,12 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
 def parse_local(
     argv: Sequence[str], description: str, launcher: Mapping[type[Options], Collection[str]] | None = None
 ) -> CommandLine:
-    """Parses complete arguments (program's name first) into every flag of the launcher and of its children.
+    """Parses complete arguments into all flags of the launcher and its children.
 
     Args:
-      argv: the arguments.
-      description: what `--help` says above the flags.
-      launcher: the launcher's own classes, each with its fields that get no flag.
+      argv: the arguments, with the program's name first.
+      description: the text that `--help` shows above the flags.
+      launcher: the launcher's own classes, each with the fields that get no flag.
 
     Raises:
       UsageError: bad input.
@@ -99,15 +99,15 @@ def parse_local(
 
 
 def make_plan(line: CommandLine, server_address: str | None) -> Plan:
-    """The commands that a parsed command line asks for.
+    """Makes the commands for a parsed command line.
 
     All settings are validated here, before anything starts.
 
     Args:
-      line: from `parse_local`.
-      server_address: where the learner listens; None: on a cluster. Then the commands lack the address,
-        which is not known before the learner has a place; actors lease their tasks; and the run directory is
-        absolute.
+      line: the result of `parse_local`.
+      server_address: the address that the learner listens on. None on a cluster, where the address is
+        unknown until the learner has been placed: then the commands lack the address, the actors lease their
+        tasks, and the run directory is an absolute path.
 
     Raises:
       UsageError: an invalid value.
@@ -150,10 +150,10 @@ def default_logdir(line: CommandLine, environment_config: Options) -> str:
 
 @contextlib.contextmanager
 def private_server_address() -> Iterator[str]:
-    """A unix socket in a fresh directory that only this user can enter; removed at the end.
+    """The address of a unix socket in a new directory that only this user can enter; removed at the end.
 
     Raises:
-      UsageError: the directory for temporary files has too long a path for a unix socket.
+      UsageError: the path of the temporary directory is too long for a unix socket.
     """
     with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
         path = f"{directory}/learner.sock"

@@ -16,7 +16,7 @@ def configs_directory() -> Path:
 
 
 def shortened(path: Path) -> Path:
-    """A path as people read it: relative to the current directory if it is below that."""
+    """A path for messages: relative to the current directory if it is inside it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
@@ -27,7 +27,7 @@ def find_preset(directory: Path, environment: str, agent: str, game: str | None 
       directory: where the flagfiles are.
       environment: name of the suite.
       agent: name of the agent.
-      game: the `--game` that was given; None when the user leaves it to the preset.
+      game: the `--game` that was given; None if the preset determines the game.
     """
     stem = f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []

@@ -1,11 +1,13 @@
 """Runs a learner and its actors until the learner ends, and leaves nothing running.
 
-* An actor that crashes is started again, later and later if it keeps crashing. A start that fails is a crash.
-* An actor that exits with the code for bad use (2), such as one that the learner refused, ends the run.
-* A learner that dies ends the run with its exit code; its own error stays the last thing in view.
+* An actor that crashes is restarted, with growing delays if it keeps crashing. A failed start counts as a
+  crash.
+* An actor that exits with the code for a usage error (2), for instance because the learner refused it, ends
+  the run.
+* When the learner dies, the run ends with the learner's exit code, and its own error is the last output.
 * Ctrl-C, SIGTERM and SIGHUP are passed to the learner as one SIGTERM, which makes it write a checkpoint. The
-  exit code is then the signal's (130, 143, 129), and 0 only if training was complete before it.
-* An error of the supervisor itself ends the run like a signal does, and is raised then.
+  exit code is then the signal's (130, 143, 129), or 0 if training was already complete.
+* An error in the supervisor itself ends the run as a signal does, and is then raised.
 """
 
 import dataclasses
@@ -21,18 +23,18 @@ from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals, exit_code
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """Waits of the supervisor, all in seconds.
+    """The supervisor's intervals and time limits, in seconds.
 
     Attributes:
-      poll: between two looks at the processes.
-      checkpoint_grace: what a learner gets to write its checkpoint after a signal.
-      finish_grace: what actors get to end by themselves after the learner has ended well.
-      terminate_grace: what actors get after SIGTERM.
-      verdict_grace: what a dead learner gets to show, when an actor gives up.
-      first_backoff: before the first restart of an actor; doubles with each restart.
-      longest_backoff: where the doubling ends.
-      same_signal: signals closer together count as one.
-      healthy_after: an actor that lived this long starts again with the first back-off.
+      poll: interval between two checks of the processes.
+      checkpoint_grace: how long the learner may take to write its checkpoint after a signal.
+      finish_grace: how long actors may take to exit on their own after the learner has exited with 0.
+      terminate_grace: how long actors may take to exit after SIGTERM.
+      verdict_grace: when an actor gives up, how long to wait in case the learner is ending, too.
+      first_backoff: delay before the first restart of an actor; it doubles with each restart.
+      longest_backoff: upper limit of the delay.
+      same_signal: signals closer together than this count as one.
+      healthy_after: if an actor ran for this long, its next delay is the first one again.
     """
 
     poll: float = POLL_SECS
@@ -47,10 +49,10 @@ class Timing:
 
 
 class Restarts:
-    """When a child that crashed is started again.
+    """Schedules the restarts of a child that crashes.
 
     Attributes:
-      total: restarts ordered so far.
+      total: restarts scheduled so far.
     """
 
     def __init__(self, timing: Timing):
@@ -61,11 +63,11 @@ class Restarts:
 
     @property
     def pending(self) -> bool:
-        """Whether a restart was ordered and not yet taken."""
+        """Whether a restart is scheduled and not yet taken."""
         return self._due is not None
 
     def order(self, lifetime: float) -> float:
-        """Orders a restart after a life of `lifetime` seconds; returns the back-off in seconds."""
+        """Schedules a restart of a child that ran for `lifetime` seconds; returns the delay in seconds."""
         if lifetime >= self._timing.healthy_after:
             self._next_backoff = self._timing.first_backoff
         backoff = self._next_backoff
@@ -75,7 +77,7 @@ class Restarts:
         return backoff
 
     def take(self) -> bool:
-        """True once, when the ordered restart is due."""
+        """Returns True once, when the scheduled restart is due."""
         if self._due is None or time.monotonic() < self._due:
             return False
         self._due = None
@@ -83,10 +85,10 @@ class Restarts:
 
 
 def restart(watch: Watch, child: Process, restarts: Restarts, say: Callable[[str], None]) -> None:
-    """Starts a crashed child again. If that fails, it has crashed again: the next restart is ordered."""
+    """Restarts a crashed child. A failed start counts as another crash: the next restart is scheduled."""
     try:
         watch.start(child)
-    except Exception as error:  # Whatever it is, the others need not end for it.
+    except Exception as error:  # No error here is a reason to end the other processes.
         backoff = restarts.order(lifetime=0.0)
         say(f"{child.name} could not be started ({error}); the next attempt is in {backoff:g} s.")
 
@@ -111,7 +113,7 @@ class Supervisor:
 
     @property
     def asked_to_stop(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal has arrived."""
         return self._signals.count > 0
 
     def run(self) -> int:
@@ -133,16 +135,16 @@ class Supervisor:
         return next(code for event in self._watch if (code := self._react(event)) is not None)
 
     def _react(self, event: Event) -> int | None:
-        """The exit code of the run, once that is settled."""
+        """Handles an event; returns the exit code of the run once it is known."""
         match event:
             case Signalled(number):
                 code = self._learner.poll()
                 return self._stop(number) if code is None else self._learner_ended(code)
             case Ended(child, code) if child is self._learner:
                 return self._learner_ended(code)
-            case Ended(actor, code) if code == USAGE_EXIT_CODE:  # No restart can heal that.
+            case Ended(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
                 return self._given_up(actor)
-            case Ended(actor, code) if code != 0:  # With 0 the learner told it that training is over.
+            case Ended(actor, code) if code != 0:  # 0: the learner reported the end of training.
                 self._restarts[actor].order(actor.seconds)
             case Tick():
                 self._restart_those_due()
@@ -151,7 +153,7 @@ class Supervisor:
     def _restart_those_due(self) -> None:
         for actor, restarts in self._restarts.items():
             if restarts.take():
-                # Said only now: the actor may have died of a dying learner, whose own error is to be last.
+                # Reported only now: if a dying learner took the actor down, its own error must come last.
                 code, line = actor.poll(), actor.last_line()
                 assert code is not None
                 end = describe_exit(code) + (f" ({line})" if line else "")
@@ -162,12 +164,12 @@ class Supervisor:
         if code == 0:
             self._watch.wait(self._actors, self._timing.finish_grace, on_signal=at_once)
         self._end_actors()
-        if code < 0:  # Killed: it could not say anything itself.
+        if code < 0:  # Killed: it could not report anything itself.
             self._say(f"the learner {describe_exit(code)}.")
         return shell_code(code)
 
     def _given_up(self, actor: Process) -> int:
-        """An actor gave up: the learner's end counts if there is one, else the actor's error ends the run."""
+        """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""
         self._watch.wait([self._learner], self._timing.verdict_grace, on_signal=at_once)
         code = self._learner.poll()
         if code is not None:
@@ -181,7 +183,7 @@ class Supervisor:
         return USAGE_EXIT_CODE
 
     def _stop(self, signals: int) -> int:
-        """After so many signals: checkpoint, actors, end."""
+        """Stops the run after this number of signals: first the learner, then the actors."""
         self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
         if self._end_learner(signals):
             self._end_actors()
@@ -197,7 +199,7 @@ class Supervisor:
         return 1
 
     def _stopped(self) -> int:
-        """The learner ended on request: says how, and returns the exit code of the run."""
+        """Reports how the learner ended on request; returns the exit code of the run."""
         code = self._learner.poll()
         assert code is not None
         if code == exit_code(signal.SIGTERM):
@@ -209,7 +211,7 @@ class Supervisor:
         return shell_code(code)
 
     def _end_learner(self, signals_seen: int | None = None) -> bool:
-        """Lets the learner write a checkpoint; whether it ended in time, and before a further signal."""
+        """Lets the learner write a checkpoint; returns whether it ended in time, before a further signal."""
         grace = self._timing.checkpoint_grace
         return self._watch.end([self._learner], grace, on_signal=at_once, signals_seen=signals_seen)
 
@@ -218,12 +220,12 @@ class Supervisor:
 
 
 def shell_code(code: int) -> int:
-    """A child's exit code as a shell reports it: 128 more than the signal that ended it."""
+    """A child's exit code as a shell reports it: 128 plus the signal's number if one ended it."""
     return exit_code(-code) if code < 0 else code
 
 
 def describe_exit(code: int) -> str:
-    """What an exit code says: `ended with exit code 3`, or `was ended by SIGKILL`."""
+    """An exit code in words: `ended with exit code 3`, or `was ended by SIGKILL`."""
     if code >= 0:
         return f"ended with exit code {code}"
     try:

@@ -18,11 +18,12 @@ from seed_rl.options import Options, option
 # The main of every container.
 PROGRAM = "seed_rl.vertex_main"
 
-# The figure that a trial of a hyperparameter tuning job reports.
+# The metric that a trial of a hyperparameter tuning job reports.
 METRIC = "final_return"
 
-# Variables of every container. By the documentation the field `job` of CLUSTER_SPEC is the specification of
-# the whole job, with its environment variables and so the learner's key. TF_CONFIG is for TensorFlow.
+# Vertex AI sets these in every container. According to its documentation, the field `job` of CLUSTER_SPEC is
+# the specification of the whole job, including its environment variables and so the learner's key. TF_CONFIG
+# is for TensorFlow.
 CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG")
 
 _COMPUTED = frozenset(("server_address", "task"))
@@ -36,10 +37,10 @@ class VertexConfig(Options):
     actors_per_replica: int = option(1, "Actor processes in each replica of worker pool 1.", at_least=1)
     learner_restarts: int = option(
         5,
-        "Times that a learner that crashes is started again in its container, from its last checkpoint.",
+        "How often a learner that crashes is restarted in its container, from its last checkpoint.",
         at_least=0,
     )
-    gcs_mount: str = option("/gcs", "Directory that Cloud Storage buckets are mounted in, by their names.")
+    gcs_mount: str = option("/gcs", "Directory in which Cloud Storage buckets are mounted under their names.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Place:
 
     Attributes:
       learner: HOST:PORT of the learner's container.
-      replica: number of this container among the actors'; None: this is the learner's.
+      replica: index of this container among the actors'; None for the learner's.
     """
 
     learner: str
@@ -56,11 +57,11 @@ class Place:
 
 
 def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
-    """Parses the flags of a job; all of their values are checked.
+    """Parses the flags of a job and checks all values.
 
     Args:
-      argv: the arguments, the program's name first.
-      description: what `--help` says above the flags.
+      argv: the arguments, with the program's name first.
+      description: the text that `--help` shows above the flags.
 
     Raises:
       UsageError: bad input.
@@ -81,7 +82,7 @@ def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
 
 
 def job_arguments(line: CommandLine) -> list[str]:
-    """Every flag of a job that was set, flagfiles taken apart: what `parse_job` takes in a container."""
+    """All flags that were set for a job, with flagfiles expanded, for `parse_job` in a container."""
     assert line.agent_class is not None
     classes = (VertexConfig, LearnerConfig, ActorConfig, line.environment_class, line.agent_class)
     return [f"--environment={line.environment}", f"--agent={line.agent}", *line.given(*classes)]
@@ -90,22 +91,22 @@ def job_arguments(line: CommandLine) -> list[str]:
 def find_place(environ: Mapping[str, str]) -> Place:
     """Reads CLUSTER_SPEC, which Vertex AI sets in every container.
 
-    It is JSON: `cluster` has the HOST:PORT of every replica by worker pool, `task` has this one's `type` (its
-    pool) and `index`. Other fields may hold secrets, so they are not shown.
+    It is JSON: `cluster` lists the HOST:PORT of every replica by worker pool, and `task` has the `type` (the
+    pool) and the `index` of this one. Other fields may contain secrets, so errors do not show them.
 
     Raises:
-      UsageError: it is not set, or does not have what is needed.
+      UsageError: it is not set, or lacks a required field.
     """
     text = environ.get("CLUSTER_SPEC")
     if not text:
         raise UsageError(
-            "CLUSTER_SPEC is not set, so this is no container on Vertex AI; use seed_rl.learner_main and "
+            "CLUSTER_SPEC is not set, so this is not a container on Vertex AI; use seed_rl.learner_main and "
             "seed_rl.actor_main, or seed_rl.local_main."
         )
     hint = "submit the job with python -m gcp.submit."
     try:
         spec = json.loads(text)
-    except ValueError as error:  # Its text has the position, not the content.
+    except ValueError as error:  # Its text has the position, but no content.
         raise UsageError(f"CLUSTER_SPEC is not JSON ({error}); {hint}") from None
     try:
         learner, pool = spec["cluster"]["workerpool0"][0], spec["task"]["type"]
@@ -116,14 +117,14 @@ def find_place(environ: Mapping[str, str]) -> Place:
         found = spec if isinstance(spec, dict) else {}
         shown = json.dumps({name: found.get(name) for name in ("cluster", "task")})
         raise UsageError(
-            f"CLUSTER_SPEC with {shown} is not a learner's worker pool 0 and actors' worker pool 1 "
-            f"({error!r}); {hint}"
+            f"CLUSTER_SPEC with {shown} does not describe a learner in worker pool 0 and actors in "
+            f"worker pool 1 ({error!r}); {hint}"
         ) from None
     return Place(learner, replica)
 
 
 def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
-    """The learner's command; it listens at its port on all addresses of its container."""
+    """The learner's command; it listens on its port at all addresses of its container."""
     assert line.agent_class is not None
     host, _, port = place.learner.rpartition(":")
     flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
@@ -137,15 +138,15 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
 
 
 def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
-    """The commands of this replica's actors, by their numbers among all actors of the job.
+    """The commands of this replica's actors, by the actors' numbers within the job.
 
-    The learner gives out the tasks. A fixed task may still be held by an actor whose machine is gone when its
+    The learner assigns the tasks. A fixed task might still be held by an actor whose machine is gone when its
     successor asks for it, and an actor that gives up ends the whole job.
     """
     assert place.replica is not None
     config = line.read(VertexConfig)
     flags = mounted(line.given(ActorConfig, line.environment_class), config.gcs_mount)
-    # TLS and the token are in environment variables, which gcp.submit has made for the job.
+    # The certificate and the token, created by gcp.submit for the job, are in environment variables.
     shared = [f"--server_address={place.learner}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
@@ -155,12 +156,12 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
 
 
 def mounted(flags: Sequence[str], mount: str) -> list[str]:
-    """Flags with values in Cloud Storage, gs://BUCKET/…, as paths where the bucket is mounted."""
+    """Replaces flags' values in Cloud Storage, gs://BUCKET/…, with paths in the mounted bucket."""
     return [flag.replace(f"={_BUCKET}", f"={mount}/", 1) for flag in flags]
 
 
 def run_directory(line: CommandLine, trial: str | None) -> Path:
-    """Where the learner writes; each trial of a hyperparameter tuning job has a directory of its own."""
+    """The learner's run directory; each trial of a hyperparameter tuning job has its own."""
     logdir = line.read(LearnerConfig).logdir.rstrip("/")
     (path,) = mounted([f"={logdir}"], line.read(VertexConfig).gcs_mount)
     return Path(path.removeprefix("="), *([f"trial_{trial}"] if trial else []))

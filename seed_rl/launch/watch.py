@@ -1,6 +1,6 @@
-"""Child processes watched from one loop: what happened to them, and how they are ended.
+"""Watches child processes from one loop: reports what happens to them, and ends them.
 
-The supervisor, the containers on Vertex AI, sweeps and the benchmarks are policies over these events.
+The supervisor, the containers on Vertex AI, sweeps and the benchmarks each react to these events differently.
 """
 
 import time
@@ -14,7 +14,7 @@ POLL_SECS = 0.1
 
 
 class Process(Protocol):
-    """What is watched, in the words of `launch.child.Child`."""
+    """A process that can be watched; the methods are those of `launch.child.Child`."""
 
     name: str
     log: Path | None
@@ -31,11 +31,11 @@ class Process(Protocol):
 
 
 class Ended(NamedTuple):
-    """A child has ended; it is not watched any more.
+    """A child has ended and is no longer watched.
 
     Attributes:
-      child: which.
-      code: its exit code; negative: minus the signal that ended it.
+      child: the child.
+      code: its exit code; -N if signal N ended it.
     """
 
     child: Process
@@ -46,36 +46,36 @@ class Signalled(NamedTuple):
     """This process was asked to stop.
 
     Attributes:
-      number: how many signals have come so far.
+      number: how many signals have arrived so far.
     """
 
     number: int
 
 
 class Tick(NamedTuple):
-    """All children were looked at; a pause follows."""
+    """All children were checked; a pause follows."""
 
 
 Event = Signalled | Ended | Tick
 
 
 def at_once() -> float:
-    """For `Watch.wait` and `Watch.end`: a signal ends the wait."""
+    """An `on_signal` for `Watch.wait` and `Watch.end`: a signal ends the wait."""
     return 0.0
 
 
 class Watch:
-    """Yields what happens, without end: in each round a signal, the children that have ended, and a tick."""
+    """An endless stream of events: in each round, any signal, the children that have ended, and a tick."""
 
     def __init__(
         self, children: Sequence[Process] = (), stop: StopSignals | None = None, poll_secs: float = POLL_SECS
     ):
-        """Watches.
+        """Prepares the watch.
 
         Args:
-          children: those that were started already.
-          stop: counts the signals; None: there are no signals among the events.
-          poll_secs: between two looks at the children.
+          children: children that were already started.
+          stop: counts the signals; None: the events include no signals.
+          poll_secs: pause between two rounds.
         """
         self._watched = list(children)
         self._stop = stop
@@ -88,7 +88,7 @@ class Watch:
         self._watched.append(child)
 
     def __iter__(self) -> Iterator[Event]:
-        """The events; children may be started and ended meanwhile."""
+        """Yields the events; children may be started and ended in between."""
         while True:
             if self._signal_came():
                 yield Signalled(self._signals_seen)
@@ -104,15 +104,16 @@ class Watch:
         on_signal: Callable[[], float] | None = None,
         signals_seen: int | None = None,
     ) -> bool:
-        """Waits until children have ended, and says whether all of them have.
+        """Waits until the given children have ended; returns whether all of them have.
 
         Args:
-          children: those that are not watched count as ended. All others stay as they are.
-          seconds: the longest wait.
+          children: the children to wait for; those that are not watched count as ended. All others are not
+            affected.
+          seconds: the time limit.
           on_end: called with each child that has ended, and its exit code.
-          on_signal: called at each further signal; returns the most seconds that are left then. None:
-            signals change nothing.
-          signals_seen: signals beyond so many are further ones; by default those from now on.
+          on_signal: called at each further signal; returns the new limit on the remaining seconds. None:
+            signals have no effect.
+          signals_seen: how many signals are not further ones; by default all that have arrived so far.
         """
         if self._stop is not None:
             self._signals_seen = self._stop.count if signals_seen is None else signals_seen
@@ -136,17 +137,17 @@ class Watch:
         on_signal: Callable[[], float] | None = None,
         signals_seen: int | None = None,
     ) -> bool:
-        """Asks children to end (SIGTERM), waits, and kills what is left of them and of what they started.
+        """Sends children SIGTERM, waits, and kills those that are left and everything they started.
 
         Args:
-          children: any, also those that never ran or have ended.
-          grace_secs: what they get to end by themselves.
+          children: the children to end, which may also be ones that never ran or have already ended.
+          grace_secs: how long they may take to end after SIGTERM.
           on_end: as in `wait`.
           on_signal: as in `wait`.
           signals_seen: as in `wait`.
 
         Returns:
-          Whether all have ended by themselves.
+          Whether all ended within that time.
         """
         for child in children:
             child.terminate()
@@ -156,7 +157,7 @@ class Watch:
         return ended
 
     def _signal_came(self) -> bool:
-        """Whether there were signals since this was last asked; several count as one."""
+        """Whether signals have arrived since the last call; several count as one."""
         before = self._signals_seen
         if self._stop is not None:
             self._signals_seen = max(before, self._stop.count)

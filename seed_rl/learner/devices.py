@@ -1,4 +1,4 @@
-"""What the learner trains and infers on, and TensorFlow's reason where that is not a GPU."""
+"""The device for training and inference, and TensorFlow's reason if it is not a GPU."""
 
 import os
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-# Lines of TensorFlow's native log that bear on GPUs, and what stands before their text.
+# Match the lines of TensorFlow's native log that concern GPUs, and the prefix of each line.
 _ABOUT_GPUS = re.compile(r"cuda|cudnn|\bGPU|dlopen|dlerror|dynamic librar", re.IGNORECASE)
 _LOG_PREFIX = re.compile(r"^[IWEF]\d{4} .*?\] |^\d{4}-\d\d-\d\d \S+ [IWEF] \S+\] ")
 
@@ -21,23 +21,24 @@ def describe() -> str:
     if not gpus:
         return "CPU:0"
     name = tf.config.experimental.get_device_details(gpus[0]).get("device_name")
-    others = f"; {len(gpus) - 1} more GPUs are not used" if len(gpus) > 1 else ""
+    others = f"; {len(gpus) - 1} of {len(gpus)} GPUs are not used" if len(gpus) > 1 else ""
     return "GPU:0" + (f" ({name})" if name else "") + others
 
 
 def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER) -> str | None:
-    """Looks for a GPU that TensorFlow can use; importing TensorFlow and looking fills its log.
+    """Checks whether TensorFlow can use a GPU.
 
     Args:
-      require_accelerator: whether there must be one.
-      log: read afterwards: the lines that TensorFlow has written to standard error.
+      require_accelerator: whether a GPU is required.
+      log: the lines that TensorFlow has written to standard error. They are read after the check, because
+        importing TensorFlow and the check itself add to them.
       driver: the directory with an entry for each GPU of this machine.
 
     Returns:
       A warning if this machine has a GPU that TensorFlow does not see; None if all is well.
 
     Raises:
-      ValueError: one is required, and there is none.
+      ValueError: a GPU is required, and there is none.
     """
     if tf.config.list_physical_devices("GPU"):
         return None
@@ -57,7 +58,7 @@ def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER)
 
 
 def _reason(log: Iterable[str]) -> str:
-    """Why TensorFlow sees no GPU, in its own words where it has any."""
+    """Why TensorFlow sees no GPU, in its own words if it gives a reason."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={visible} hides all of them"

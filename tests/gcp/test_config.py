@@ -47,7 +47,10 @@ def actor_arguments(job):
         ({"learner": {"machine": "big"}}, "learner: machine must be a machine type"),
         ({"learner": {"machine": "n1-standard-8", "image": "learner"}}, "learner: image must be an image"),
         ({"restart": "sometimes"}, "restart must be one of replica, job, never"),
-        ({"flags": {**CATCH, "logdir": "x"}}, "take logdir out of flags: bucket and display_name make it"),
+        (
+            {"flags": {**CATCH, "logdir": "x"}},
+            "take logdir out of flags: bucket and display_name determine it",
+        ),
         ({"each": {"game": []}}, "each: game must be a list in brackets"),
         ({"each": {"agent": ["vtrace", "r2d2"]}}, "agent is in flags and in each"),
         ({"each": {"seed": [1, 1]}}, "two jobs have the same name"),
@@ -64,7 +67,7 @@ def actor_arguments(job):
         ),
         (
             {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_P100"}},
-            "Google Cloud has had no NVIDIA_TESLA_P100 since September 2026; choose another",
+            "Google Cloud has not offered NVIDIA_TESLA_P100 since September 2026; choose another",
         ),
         ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
         ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be above 0"),
@@ -94,7 +97,11 @@ def test_a_space_that_does_not_fit_is_one_sentence(job_file, tmp_path, space, fl
 
 @pytest.mark.parametrize(
     ("text", "sentence"),
-    [(None, "cannot be read (No such file"), ("a: [", "is no YAML (line 1"), ("- a", "is no YAML mapping")],
+    [
+        (None, "cannot be read (No such file"),
+        ("a: [", "is not YAML (line 1"),
+        ("- a", "is not a YAML mapping"),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "job.yaml"

@@ -50,7 +50,7 @@ def test_jobs_that_do_not_fit_together_are_said_and_left_to_the_queue(send, clou
     said = [line for line in capsys.readouterr().err.splitlines() if "quota" in line]
     assert said == [
         "seed_rl: All runs together need 9 NVIDIA_TESLA_A100 (quota: 8 by default); Vertex AI queues what "
-        "does not fit. --quota_accelerators can say another quota."
+        "does not fit. If the project has another quota, set it with --quota_accelerators."
     ]
     assert len(cloud.created) == 9
     send("--yes", "--quota_accelerators=9", learner=A100, each={"seed": list(range(1, 10))})

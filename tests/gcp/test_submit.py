@@ -253,7 +253,7 @@ def test_a_job_that_has_ended_is_submitted_again(send, cloud, state):
     ("code", "answer", "sentence"),
     [
         (grpc.StatusCode.UNAUTHENTICATED, "no token", "no credentials"),
-        (grpc.StatusCode.PERMISSION_DENIED, "denied on x", "No right to submit jobs"),
+        (grpc.StatusCode.PERMISSION_DENIED, "denied on x", "No permission to submit jobs"),
         (grpc.StatusCode.NOT_FOUND, "image x not found", "image x not found"),
         (grpc.StatusCode.INVALID_ARGUMENT, 'Machine type "n1-standard-8" is odd.', "refuses the job"),
         (
@@ -264,7 +264,7 @@ def test_a_job_that_has_ended_is_submitted_again(send, cloud, state):
         ),
         (grpc.StatusCode.UNAVAILABLE, "no address", "check --region"),
         (grpc.StatusCode.UNAVAILABLE, "Getting metadata from plugin failed", "no credentials"),
-        (grpc.StatusCode.INTERNAL, "oh", "has failed; try again"),
+        (grpc.StatusCode.INTERNAL, "oh", "Vertex AI failed; try again"),
     ],
 )
 def test_an_error_of_the_service_is_one_sentence(send, cloud, code, answer, sentence):
@@ -306,7 +306,7 @@ def test_what_cannot_be_seen_is_said_and_left_to_the_service(send, cloud, full, 
     learner = {**full["learner"], "image": "docker.io/me/learner:1"}
     send(**{**full, "learner": learner})
     said = capsys.readouterr().err
-    for text in ("gs://my-runs cannot be seen", "p/actor@sha256:12ab cannot be seen", "is not asked here"):
+    for text in ("gs://my-runs cannot be seen", "p/actor@sha256:12ab cannot be seen", "is not checked here"):
         assert text in said
     assert len(cloud.created) == 1
 

@@ -49,7 +49,7 @@ def machine(monkeypatch):
         ((), "CPU:0"),
         (("NVIDIA L4",), "GPU:0 (NVIDIA L4)"),
         ((None,), "GPU:0"),
-        (("NVIDIA L4", "NVIDIA L4", "NVIDIA L4"), "GPU:0 (NVIDIA L4); 2 more GPUs are not used"),
+        (("NVIDIA L4", "NVIDIA L4", "NVIDIA L4"), "GPU:0 (NVIDIA L4); 2 of 3 GPUs are not used"),
     ],
 )
 def test_the_device_is_named(machine, names, words):

@@ -175,7 +175,7 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
     assert learner.environ()["CUDA_VISIBLE_DEVICES"] == "0"
     nodes.remove(nodes.of(learner))
-    run.wait_for("the learner's node is lost; it starts again elsewhere, from its last checkpoint.")
+    run.wait_for("the learner's node was lost; the learner restarts elsewhere from its last checkpoint.")
     house.wait_until(
         lambda: processes_of("learner_main", f"--logdir={house.logdir}"),
         lambda: f"another learner; the output is: {run.output}",
@@ -197,7 +197,7 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
     (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
     node = nodes.of(learner)
     learner.terminate()
-    run.wait_for("the learner was stopped on its node; it starts again elsewhere, from its checkpoint.")
+    run.wait_for("the learner was stopped on its node; it restarts elsewhere from its checkpoint.")
     stopped = len(house.metrics())
     frames = house.metrics()[-1]["env_frames"]
     nodes.remove(node)
@@ -239,7 +239,8 @@ def test_a_port_that_is_taken_before_the_learner_listens_is_replaced(house, node
     flags = (f"--learner_ports={ports[0]}-{ports[-1]}", "--total_environment_frames=3000")
     run = start(house, nodes, *flags, code=WITH_THAT_LEARNER)
     assert run.end() == 0, run.output
-    assert f"port {ports[0]} was taken before the learner listened; it starts again on another." in run.output
+    restart = f"port {ports[0]} was taken before the learner listened; it restarts on another port."
+    assert restart in run.output
     assert f"the learner is at 127.0.0.1:{ports[1]}." in run.output
 
 
@@ -250,7 +251,7 @@ def test_a_range_without_a_free_port_is_one_sentence(house, nodes):
         assert run.end() == 2
     assert run.last_line == (
         f"seed_rl: error: No port of --learner_ports={port} is free on 127.0.0.1, the learner's node; "
-        "give a wider range, or end what listens there."
+        "give a wider range, or stop what is listening there."
     )
     assert list(house.logdir.iterdir()) == []
 
@@ -264,9 +265,9 @@ def test_a_learner_that_fails_ends_the_run_with_its_own_error(house, nodes):
 @pytest.mark.parametrize(
     ("flag", "sentence"),
     [
-        ("--num_actors=400", "The learner and 400 actors ask for 101 CPUs, and the cluster has "),
+        ("--num_actors=400", "The learner and 400 actors need 101 CPUs, but the cluster has "),
         ("--learner_gpus=9", "--learner_gpus=9 is more than any node of the cluster has ("),
-        ("--ray_address=127.0.0.1:1", "--ray_address=127.0.0.1:1 cannot be connected to (nothing answers"),
+        ("--ray_address=127.0.0.1:1", "Cannot connect to --ray_address=127.0.0.1:1 (nothing answers"),
         ("--ray_address=there", "it is not auto, none, HOST:PORT or ray://HOST:PORT"),
         ("--learner_ports=9-8", "--learner_ports=9-8 is not valid; give FIRST-LAST or a single port"),
     ],
@@ -293,9 +294,7 @@ def test_without_the_clusters_token_there_is_one_sentence(house, nodes, tmp_path
         monkeypatch.setenv("RAY_AUTH_TOKEN", token)
     run = start(house, nodes)
     assert run.end() == 2
-    assert run.last_line.startswith(
-        f"seed_rl: error: --ray_address={nodes.address} cannot be connected to ({why}"
-    )
+    assert run.last_line.startswith(f"seed_rl: error: Cannot connect to --ray_address={nodes.address} ({why}")
     assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token" in run.last_line
 
 
