@@ -55,3 +55,8 @@ class ClusterConfig(Options):
         """The ports of `learner_ports`; empty if it is not a range."""
         match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", self.learner_ports)
         return range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
+
+    def learner_command(self, command: list[str]) -> list[str]:
+        """Makes a learner's command (`python -m MODULE FLAGS`) demand the GPUs it gets; its own flags win."""
+        device = ["--require_accelerator"] if self.learner_gpus else []
+        return [*command[:3], *device, *command[3:]]

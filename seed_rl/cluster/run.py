@@ -135,8 +135,7 @@ def _children(
     secret = credentials or Credentials({}, {})
     shared = [f"--server_address={address}", *([] if credentials else ["--insecure"])]
     name = [f"--tls_server_name={SERVER_NAME}"] if credentials else []
-    device = ["--require_accelerator"] if config.learner_gpus else []
-    command = [*plan.learner[:3], *device, *plan.learner[3:], *shared]  # The run's own flags win.
+    command = [*config.learner_command(plan.learner), *shared]
     learner = Program("the learner", command, {"PYTHONUNBUFFERED": "1", **secret.learner})
     actors = [
         RemoteChild(

@@ -21,3 +21,16 @@ def test_the_default_ports_are_neither_rays_nor_the_systems():
     ports = ClusterConfig().ports
     assert ports[0] > 19999  # Ray's workers (docs.ray.io, "Configuring Ray", "Ports configurations").
     assert ports[-1] < 30000  # Kubernetes' node ports; Linux hands out ports from 32768 on.
+
+
+@pytest.mark.parametrize(
+    ("gpus", "flags", "expected"),
+    [
+        (0, [], []),
+        (2, ["--seed=1"], ["--require_accelerator", "--seed=1"]),
+        (1, ["--norequire_accelerator"], ["--require_accelerator", "--norequire_accelerator"]),
+    ],
+)
+def test_gpus_that_are_asked_for_are_demanded_unless_the_runs_own_flags_say_otherwise(gpus, flags, expected):
+    start = ["python", "-m", "seed_rl.learner_main"]
+    assert ClusterConfig(learner_gpus=gpus).learner_command([*start, *flags]) == [*start, *expected]

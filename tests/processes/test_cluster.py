@@ -12,6 +12,7 @@ import secrets
 import shutil
 import signal
 import socket
+import sys
 import tempfile
 import unittest.mock
 from pathlib import Path
@@ -72,6 +73,8 @@ class Nodes:
 
 @pytest.fixture(scope="module")
 def nodes():
+    # Ray reads whether there is a token when it is imported, and pytest has one process for many files.
+    assert "ray" not in sys.modules, "a test has imported ray; let it start a process instead"
     directory = tempfile.mkdtemp(prefix="ray_", dir="/tmp")  # A short path: there will be sockets in it.
     os.mkdir(f"{directory}/tmp")
     with pytest.MonkeyPatch.context() as patch:
