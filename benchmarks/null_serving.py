@@ -1,5 +1,6 @@
 """The real server, batcher and inference core around a policy that does nothing."""
 
+import contextlib
 import threading
 
 import numpy as np
@@ -76,11 +77,13 @@ class NullServing:
         environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
         insert = _replay(unroll).insert if replay else _discard
-        self._core = InferenceCore(NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: 0)
+        self._core = InferenceCore(
+            NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: contextlib.nullcontext(0)
+        )
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
         self.streams = 0
         self._server = InferenceServer(
-            address, environment, num_envs, self._batcher, envs_per_message, on_lease=self._count_stream
+            address, environment, num_envs, [self._batcher], envs_per_message, on_lease=self._count_stream
         )
         self._thread = threading.Thread(
             target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True

@@ -13,6 +13,7 @@ complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong, 1 otherwise
 """
 
 import contextlib
+import functools
 import os
 from typing import Any
 
@@ -104,10 +105,13 @@ def _set_up_tensorflow(config: LearnerConfig, log: HeldOutput) -> str | None:
     import keras
     import tensorflow as tf
 
+    from seed_rl.devices.placement import split_cpu
     from seed_rl.learner import devices
 
     with usage_errors():
         warning = devices.check(config.require_accelerator, log)
+    if config.num_logical_devices > 1:
+        split_cpu(config.num_logical_devices)
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
     tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
     keras.utils.set_random_seed(config.seed)
@@ -125,12 +129,30 @@ def _make_learner(
     settings: dict[str, Any],
 ):
     """Makes the algorithm and the learner; restores the last checkpoint."""
+    import tensorflow as tf
+
+    from seed_rl.devices.placement import place
+    from seed_rl.devices.publisher import PolicyCopy
+    from seed_rl.devices.replicas import Replicas
     from seed_rl.learner.loop import Learner
 
     with usage_errors():
         assert line.agent is not None
-        algorithm = algorithms.make(line.agent, agent_config, environment.spec, config.num_envs)
-        return Learner(config, environment, algorithm, settings, security)
+        make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
+        placement = place(config.training_devices, config.inference_devices)
+        if config.synchronous and len(placement.inference) > 1:
+            raise ValueError(
+                "--synchronous acts in one batch, which several devices cannot share; give one with "
+                f"--inference_devices, not {len(placement.inference)}."
+            )
+        replicas = Replicas(() if placement.is_default else placement.training)
+        with replicas.scope():
+            algorithm = make()
+        copies = []
+        for device in () if placement.is_shared else placement.inference:
+            with tf.device(device):
+                copies.append(PolicyCopy(make().policy, device))
+        return Learner(config, environment, algorithm, settings, security, replicas, copies)
 
 
 if __name__ == "__main__":

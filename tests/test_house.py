@@ -30,6 +30,7 @@ FLOORS = {
     "actor": 2,
     "networks": 2,
     "experience": 2,
+    "devices": 2,
     "serving": 2,
     "algorithms": 3,
     "inference": 4,

@@ -71,10 +71,17 @@ class Algorithm(tf.Module, abc.ABC):
 
     @abc.abstractmethod
     def losses(self, sample: Sample) -> Losses:
-        """The loss of each objective for a training batch `[S, B, ...]`."""
+        """The loss of each objective for a training batch `[S, B, ...]`.
+
+        With several training devices, B is a part of the batch. A loss per unroll needs no care; numbers over
+        the whole batch go through `ops.masked.masked_mean` or `ops.replicas`.
+        """
 
     def observe(self, sample: Sample) -> None:
-        """Updates running statistics, in the training graph before the losses; does nothing by default."""
+        """Updates running statistics, in the training graph before the losses; does nothing by default.
+
+        With several training devices, all must compute the same statistics (`ops.replicas`).
+        """
 
     def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
         """Computes the priorities of unrolls as they enter replay; ones by default.

@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 import time
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,9 @@ _log = logging.getLogger(__name__)
 _CLOSE_SECS = 20.0
 
 
+Distribute = Callable[[Sample], Sample]
+
+
 class DeviceBatch(NamedTuple):
     """A batch on the device: `sample` contains tensors; the rest is as in `experience.base.Batch`."""
 
@@ -27,18 +31,27 @@ class DeviceBatch(NamedTuple):
     handle: Any
 
 
-def to_device(batch: Batch) -> DeviceBatch:
-    """Moves a batch to the training device."""
-    sample = optree.tree_map(tf.convert_to_tensor, batch.sample)
-    return DeviceBatch(sample, batch.policy_version, batch.handle)
+def to_tensors(sample: Sample) -> Sample:
+    """Moves a batch to the device where TensorFlow puts it."""
+    return optree.tree_map(tf.convert_to_tensor, sample)
+
+
+def to_device(batch: Batch, distribute: Distribute) -> DeviceBatch:
+    """Moves a batch to the training devices."""
+    return DeviceBatch(distribute(batch.sample), batch.policy_version, batch.handle)
 
 
 class Source:
     """A thread that keeps a batch ready on the training device."""
 
-    def __init__(self, experience: Experience):
-        """Starts prefetching; `experience` is where batches come from."""
-        self._experience = experience
+    def __init__(self, experience: Experience, distribute: Distribute = to_tensors):
+        """Starts prefetching.
+
+        Args:
+          experience: where batches come from.
+          distribute: moves a batch of arrays to the training devices.
+        """
+        self._experience, self._distribute = experience, distribute
         self._ready: queue.Queue[DeviceBatch | Exception] = queue.Queue(maxsize=1)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._fetch, name="prefetch", daemon=True)
@@ -77,6 +90,6 @@ class Source:
     def _fetch(self) -> None:
         try:
             while not self._closed.is_set():
-                self._ready.put(to_device(self._experience.sample()))
+                self._ready.put(to_device(self._experience.sample(), self._distribute))
         except Exception as error:  # Including ClosedError; raised when the next batch is asked for.
             self._ready.put(error)

@@ -40,9 +40,9 @@ class UnrollStore:
         self._states: list[np.ndarray] = []
         self._structure: Any = None
 
-    def reset(self, env_ids: np.ndarray) -> None:
+    def reset(self, env_ids: np.ndarray, stream: int) -> None:
         """Drops the unfinished unrolls of environments whose steps are interrupted."""
-        self._stream[env_ids] += 1
+        self._stream[env_ids] = stream
         self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
 
     def starting(self, env_ids: np.ndarray) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Inference: takes batches of requests, acts, answers, and stores the steps as experience."""
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -68,7 +69,9 @@ class InferenceCore:
         num_envs: int,
         num_eval_envs: int,
         insert: Callable[[list[Unroll]], None],
-        policy_version: Callable[[], int],
+        weights: Callable[[], contextlib.AbstractContextManager[int]],
+        device: str = "",
+        figures: BatchFigures | None = None,
     ):
         """Prepares tables and stores.
 
@@ -79,20 +82,23 @@ class InferenceCore:
           num_envs: environments of the run.
           num_eval_envs: how many of them, the last ones, only evaluate: they produce no experience.
           insert: takes finished unrolls; may block (back-pressure).
-          policy_version: the number of updates so far.
+          weights: holds the policy's weights as they are for a batch; gives their version, the number of
+            updates that they have seen.
+          device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
+          figures: get latencies and batch sizes; those of several cores may be counted together.
         """
-        self.figures = BatchFigures()
+        self.figures = figures or BatchFigures()
         self.agent_steps = 0
-        self.num_eval_envs = num_eval_envs
+        self.num_eval_envs, self.device = num_eval_envs, device
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
-        self._table = EnvTable(policy, spec, num_envs)
+        self._table = EnvTable(policy, spec, num_envs, device)
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
         self._actors = np.zeros(num_envs, np.uint64)  # Processes whose episodes the table's rows belong to.
         self._num_training_envs = num_envs - num_eval_envs
         self._store = UnrollStore(self._num_training_envs, unroll)
-        self._insert, self._policy_version = insert, policy_version
+        self._insert, self._weights = insert, weights
         self._lock = threading.Lock()
 
     def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
@@ -172,13 +178,13 @@ class InferenceCore:
         self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
     ) -> tuple[list[Answer], list[Unroll]]:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
-        version = self._policy_version()
         training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
         with self._lock:
             starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
-        prev_action, output, states, is_good = self._table.act(rows)
+        with self._weights() as version:
+            prev_action, output, states, is_good = self._table.act(rows)
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
             possible = [self._actions.are_possible(action) for action in output.action]
@@ -223,7 +229,7 @@ class InferenceCore:
             if not is_good[rows].all():
                 answers[index] = _overflow(env_ids[~is_good[rows]])
                 is_good[rows] = False
-                self._drop_unrolls(env_ids)
+                self._drop_unrolls(request.lease)
                 self._table.reset(env_ids)
         return is_good
 
@@ -238,15 +244,17 @@ class InferenceCore:
     def _begin(self, lease: Lease) -> None:
         """Starts a stream: drops unfinished unrolls, and resets the table for a new actor's environments."""
         env_ids = lease.env_ids
-        self._drop_unrolls(env_ids)
+        self._drop_unrolls(lease)
         # The first stream of a new actor may have ended before its first step arrived here.
         if (self._actors[env_ids] != np.uint64(lease.actor_id)).any():
             self._table.reset(env_ids)
         self._actors[env_ids] = lease.actor_id
 
-    def _drop_unrolls(self, env_ids: np.ndarray) -> None:
+    def _drop_unrolls(self, lease: Lease) -> None:
+        """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""
+        training = lease.env_ids[lease.env_ids < self._num_training_envs]
         with self._lock:
-            self._store.reset(env_ids[env_ids < self._num_training_envs])
+            self._store.reset(training, lease.key)
 
 
 def _env_ids(requests: list[Request]) -> np.ndarray:

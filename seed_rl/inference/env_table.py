@@ -24,14 +24,20 @@ _LARGEST_INPUT = 1e15
 class EnvTable:
     """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back."""
 
-    def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int):
+    def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, device: str = ""):
         """Allocates the rows.
 
         Args:
           policy: chooses the actions.
           spec: of the environments.
           num_envs: the number of rows.
+          device: TensorFlow's name of the inference device; empty: TensorFlow places everything.
         """
+        self._device = device or None
+        with tf.device(self._device):
+            self._allocate(policy, spec, num_envs)
+
+    def _allocate(self, policy: Policy, spec: EnvironmentSpec, num_envs: int) -> None:
         self._policy, self._spec = policy, spec
         self._record = StepCodec(spec).record
         self._row = row_layout(self._record)
@@ -62,7 +68,8 @@ class EnvTable:
         """
         raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
         tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
-        outputs = self._call(tensor) if self._has_gpu else self._call_as_op(tensor)
+        with tf.device(self._device):
+            outputs = self._call(tensor) if self._has_gpu else self._call_as_op(tensor)
         return optree.tree_unflatten(self._structure, [outputs[place].numpy() for place in self._places])
 
     def _call(self, rows: tf.Tensor) -> list[tf.Tensor]:
@@ -78,12 +85,12 @@ class EnvTable:
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Resets rows to the initial state."""
-        for row, initial in zip(
-            tf.nest.flatten(self._states), tf.nest.flatten(self._initial_state), strict=True
-        ):
-            self._write(row, env_ids, tf.repeat(initial, len(env_ids), axis=0))
-        zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
-        self._write(self._prev_action, env_ids, zeros)
+        rows, initial = tf.nest.flatten(self._states), tf.nest.flatten(self._initial_state)
+        with tf.device(self._device):
+            for row, start in zip(rows, initial, strict=True):
+                self._write(row, env_ids, tf.repeat(start, len(env_ids), axis=0))
+            zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
+            self._write(self._prev_action, env_ids, zeros)
 
     def policy_is_finite(self) -> bool:
         """Whether the policy's variables and its answer to an observation of zeros are finite; slow."""
@@ -100,6 +107,10 @@ class EnvTable:
         return bool(_can_be_trained_on(env, output, state).numpy().all())
 
     def _traced_act(self, rows: tf.Tensor) -> Any:
+        with tf.device(self._device):
+            return self._act_on(rows)
+
+    def _act_on(self, rows: tf.Tensor) -> Any:
         env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
         starting = tf.where(starts)[:, 0]
         env = decode_records(rows, self._record, self._spec)  # The record is the first field of a row.

@@ -68,6 +68,30 @@ class LearnerConfig(TrainerConfig):
     wandb_project: str | None = option(
         None, "Weights & Biases project to log the figures to as well. Needs [wandb].", is_plumbing=True
     )
+    training_devices: str = option(
+        "",
+        "Devices that train, each on a part of the batch: numbers or TensorFlow's names, separated by "
+        "commas. By default, a single device trains and infers; of two or three, one infers and the others "
+        "train; of four or more, a quarter infers.",
+        is_plumbing=True,
+    )
+    inference_devices: str = option(
+        "",
+        "Devices that infer, each for a part of the environments; as --training_devices.",
+        is_plumbing=True,
+    )
+    publish_every: int = option(
+        1,
+        "Updates after which inference on a device of its own gets new weights.",
+        at_least=1,
+        is_plumbing=True,
+    )
+    num_logical_devices: int = option(
+        1,
+        "Devices that the CPU is split into, for tests and demonstrations of several devices.",
+        at_least=1,
+        is_plumbing=True,
+    )
     require_accelerator: bool = option(
         False, "Refuse to train on a CPU: exit with TensorFlow's reason if it sees no GPU.", is_plumbing=True
     )

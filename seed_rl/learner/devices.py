@@ -2,10 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import tensorflow as tf
+
+from seed_rl.devices import placement
 
 # Match the lines of TensorFlow's native log that concern GPUs, and the prefix of each line.
 _ABOUT_GPUS = re.compile(r"cuda|cudnn|\bGPU|dlopen|dlerror|dynamic librar", re.IGNORECASE)
@@ -15,14 +17,31 @@ _LOG_PREFIX = re.compile(r"^[IWEF]\d{4} .*?\] |^\d{4}-\d\d-\d\d \S+ [IWEF] \S+\]
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
-def describe() -> str:
-    """The device that training and inference use, such as `CPU:0` or `GPU:0 (NVIDIA L4)`."""
-    gpus = tf.config.list_physical_devices("GPU")
-    if not gpus:
-        return "CPU:0"
-    name = tf.config.experimental.get_device_details(gpus[0]).get("device_name")
-    others = f"; {len(gpus) - 1} of {len(gpus)} GPUs are not used" if len(gpus) > 1 else ""
-    return "GPU:0" + (f" ({name})" if name else "") + others
+def describe(training: Sequence[str] = (), inference: Sequence[str] = ()) -> str:
+    """One sentence on the devices that are used.
+
+    Args:
+      training: TensorFlow's names of the devices that train; empty: the first GPU or the CPU.
+      inference: of those that infer; empty: the same as train.
+    """
+    available = placement.available()
+    used = {*(training or available[:1]), *inference}
+    left = [device for device in available if device not in used]
+    others = f"; not used: {', '.join(left)}" if left else ""
+    trains = ", ".join(map(_with_model, training or available[:1]))
+    if not inference:
+        return f"Training and inference on {trains}{others}."
+    return f"Training on {trains}; inference on {', '.join(map(_with_model, inference))}{others}."
+
+
+def _with_model(device: str) -> str:
+    """A device's name, with the model of a GPU, such as `GPU:0 (NVIDIA L4)`."""
+    kind, number = device.split(":")
+    found = tf.config.list_physical_devices("GPU") if kind == "GPU" else []
+    if int(number) >= len(found):
+        return device
+    model = tf.config.experimental.get_device_details(found[int(number)]).get("device_name")
+    return f"{device} ({model})" if model else device
 
 
 def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER) -> str | None:

@@ -4,7 +4,7 @@ import collections
 from collections.abc import Callable
 
 from seed_rl.experience.base import Experience
-from seed_rl.experience.source import DeviceBatch, to_device
+from seed_rl.experience.source import DeviceBatch, Distribute, to_device, to_tensors
 from seed_rl.learner.serving import Serving
 from seed_rl.serving.request import Request
 from seed_rl.types import Unroll
@@ -18,15 +18,19 @@ class Lockstep:
     order of arrival, and nothing is faster than the slowest actor.
     """
 
-    def __init__(self, serving: Serving, experience: Experience, num_envs: int):
+    def __init__(
+        self, serving: Serving, experience: Experience, num_envs: int, distribute: Distribute = to_tensors
+    ):
         """Prepares.
 
         Args:
           serving: serves a synchronous run.
           experience: where unrolls go and batches come from.
           num_envs: environments of the run; none acts before all of them have asked for an action.
+          distribute: moves a batch of arrays to the training devices.
         """
         self._serving, self._experience, self._num_envs = serving, experience, num_envs
+        self._distribute = distribute
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
         self._unrolls: collections.deque[Unroll] = collections.deque()
 
@@ -35,7 +39,7 @@ class Lockstep:
         while self._unrolls and not self._experience.batch_ready():
             self._experience.insert([self._unrolls.popleft()])
         if self._experience.batch_ready():
-            return to_device(self._experience.sample())
+            return to_device(self._experience.sample(), self._distribute)
         for client, request in self._serving.requests(timeout_secs):
             self._wait_for_others(client, request)
         self._keep(lambda client, request: self._serving.is_connected(client))

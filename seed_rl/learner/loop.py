@@ -5,17 +5,20 @@ prefetch, and training, which is the thread that calls `run`. With `--synchronou
 inference and sampling (`learner.lockstep`).
 """
 
+import contextlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices.publisher import PolicyCopy, Publisher
+from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.intake import Intake
 from seed_rl.experience.source import DeviceBatch, Source
-from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.core import BatchFigures, InferenceCore
 from seed_rl.learner import devices
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
@@ -48,6 +51,8 @@ class Learner:
         algorithm: Algorithm,
         settings: Mapping[str, Any] | None = None,
         security: Security = Security(),  # noqa: B008 (immutable)
+        replicas: Replicas | None = None,
+        copies: Sequence[PolicyCopy] = (),
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
@@ -57,13 +62,16 @@ class Learner:
           algorithm: the algorithm to train; a checkpoint overwrites its variables.
           settings: settings of the run, nested dicts, for the logs.
           security: TLS and token that actors need.
+          replicas: the training devices, in whose scope the algorithm has been created.
+          copies: of its policy, one on each inference device; none: the variables that are trained also act.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
         """
         self._config, self._environment, self._algorithm = config, environment, algorithm
         self._settings, self._security = settings or {}, security
-        self._trainer = Trainer(algorithm, config)
+        self._replicas = replicas or Replicas()
+        self._trainer = Trainer(algorithm, config, self._replicas)
         self._checkpointer = Checkpointer(
             config.logdir,
             algorithm,
@@ -93,15 +101,25 @@ class Learner:
             self._experience.restore(self._checkpointer.experience_path)
         in_a_thread = self._experience.inserts_slowly and not config.synchronous
         self._intake = Intake(self._experience) if in_a_thread else None
-        self._core = InferenceCore(
-            algorithm.policy,
-            environment.spec,
-            algorithm.unroll,
-            config.num_envs,
-            algorithm.num_eval_envs,
-            (self._intake or self._experience).insert,
-            lambda: self._trainer.updates,
-        )
+        self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
+        self._publisher.publish(self._trainer.updates)
+        # Training may change shared variables while a batch is acted on; the version is the one before.
+        shared = (algorithm.policy, lambda: contextlib.nullcontext(self._trainer.updates), "")
+        self._batch_figures = BatchFigures()
+        self._cores = [
+            InferenceCore(
+                policy,
+                environment.spec,
+                algorithm.unroll,
+                config.num_envs,
+                algorithm.num_eval_envs,
+                (self._intake or self._experience).insert,
+                weights,
+                device,
+                self._batch_figures,
+            )
+            for policy, weights, device in [(c.policy, c.acting, c.device) for c in copies] or [shared]
+        ]
 
     def run(self, stopping: Callable[[], bool]) -> bool:
         """Trains until the run's environment frames are reached or `stopping` returns true.
@@ -117,17 +135,19 @@ class Learner:
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
         config, guard = self._config, Guard()
-        serving = Serving(config, self._environment, self._core, self._figures, self._security, self._intake)
+        serving = Serving(config, self._environment, self._cores, self._figures, self._security, self._intake)
         display = ProgressDisplay(config.total_environment_frames, self._frames(), guard)
         metrics = MetricsWriter(config.logdir, self._settings, config.wandb_project, guard)
         source: Source | Lockstep = (
-            Lockstep(serving, self._experience, config.num_envs)
+            Lockstep(serving, self._experience, config.num_envs, self._replicas.distribute)
             if config.synchronous
-            else Source(self._experience)
+            else Source(self._experience, self._replicas.distribute)
         )
         complete = farewell = ""
         try:
-            display.say(f"Training and inference on {devices.describe()}.")
+            display.say(
+                devices.describe(self._replicas.devices, [core.device for core in self._cores if core.device])
+            )
             for path in self._checkpointer.skipped:
                 display.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
             if self.resumed_from:
@@ -194,14 +214,15 @@ class Learner:
 
     def _update(self, batch: DeviceBatch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
+        self._publisher.updated(self._trainer.updates)
         if output.priority is not None:
             _require_finite(output)
             self._experience.update_priorities(batch.handle, output.priority.numpy())
         return output
 
     def _report(self, output: UpdateOutput | None, lags: list[float]) -> dict[str, Any]:
-        figures = self._figures.take(self._core.agent_steps, self._trainer.updates)
-        figures |= self._core.figures.take() | self._experience.figures()
+        figures = self._figures.take(self._agent_steps(), self._trainer.updates)
+        figures |= self._batch_figures.take() | self._experience.figures()
         if lags:
             figures["policy_lag_updates"] = float(np.mean(lags))
         if output is not None:
@@ -210,7 +231,10 @@ class Learner:
         return figures
 
     def _frames(self) -> int:
-        return self._figures.env_frames(self._core.agent_steps)
+        return self._figures.env_frames(self._agent_steps())
+
+    def _agent_steps(self) -> int:
+        return sum(core.agent_steps for core in self._cores)
 
     def _save(self) -> None:
         """Writes a checkpoint; sets `_unsaved` to a sentence about what went wrong, or to an empty string."""

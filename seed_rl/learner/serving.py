@@ -1,10 +1,11 @@
 """Inference in a learner: server, batcher and inference threads, all between the wire and the experience."""
 
+import functools
 import logging
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.intake import Intake
@@ -32,7 +33,7 @@ class Serving:
         self,
         config: LearnerConfig,
         environment: EnvironmentDescription,
-        core: InferenceCore,
+        cores: Sequence[InferenceCore],
         figures: RunFigures,
         security: Security,
         intake: Intake | None = None,
@@ -42,34 +43,37 @@ class Serving:
         Args:
           config: settings.
           environment: the environments.
-          core: computes the actions.
+          cores: compute the actions, each for its part of the environments; one in a synchronous run.
           figures: receive episodes and leases.
           security: TLS and token that actors need.
-          intake: what the core's unrolls go through, if anything; it gets a thread.
+          intake: what the cores' unrolls go through, if anything; it gets a thread.
 
         Raises:
           AddressError: the server cannot listen on the address.
         """
-        self._core = core
+        self._cores = cores
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
-        self._batcher: Batcher[Request] = Batcher(
-            config.inference_batch_size, config.inference_timeout_ms / 1e3
-        )
+        self._batchers: list[Batcher[Request]] = [
+            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3) for _ in cores
+        ]
         self._server = InferenceServer(
             config.server_address,
             environment,
             config.num_envs,
-            self._batcher,
+            self._batchers,
             config.inference_batch_size,
             figures.on_lease,
             figures.on_episodes,
             security,
-            core.num_eval_envs,
+            cores[0].num_eval_envs,
         )
         self._intake = intake
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", intake.run)] if intake else []
         if not config.synchronous:
-            jobs += [(f"inference-{i}", self._serve) for i in range(config.num_inference_threads)]
+            pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads
+            jobs += [
+                (f"inference-{i}", functools.partial(self._serve, *pair)) for i, pair in enumerate(pairs)
+            ]
         self._threads = [
             threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True) for name, job in jobs
         ]
@@ -90,7 +94,8 @@ class Serving:
         experience.close()
         if self._intake:
             self._intake.close()
-        self._batcher.close()
+        for batcher in self._batchers:
+            batcher.close()
         server = threading.Thread(target=self._stop_server, args=(reason,), name="the server", daemon=True)
         _join(self._threads)
         server.start()
@@ -98,18 +103,18 @@ class Serving:
 
     def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
         """For a synchronous run: a batch of (client, request) pairs; empty if none arrives in time."""
-        return self._batcher.next_batch(timeout_secs) or []
+        return self._batchers[0].next_batch(timeout_secs) or []
 
     def is_connected(self, client: int) -> bool:
         """For a synchronous run: whether the client of a request is still connected."""
-        return self._batcher.is_connected(client)
+        return self._batchers[0].is_connected(client)
 
     def answer(self, batch: list[tuple[int, Request]]) -> list[Unroll]:
         """For a synchronous run: answers requests, and returns the unrolls that they completed."""
-        return self._core.answer(batch, self._batcher, self._server.deliver)
+        return self._cores[0].answer(batch, self._batchers[0], self._server.deliver)
 
-    def _serve(self) -> None:
-        self._core.serve(self._batcher, self._server.deliver)
+    def _serve(self, core: InferenceCore, batcher: Batcher[Request]) -> None:
+        core.serve(batcher, self._server.deliver)
 
     def _guarded(self, job: Callable[[], None]) -> None:
         try:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from seed_rl.ops.replicas import mean_over_replicas, num_replicas
 from seed_rl.types import ArraySpec
 
 
@@ -47,7 +48,14 @@ class RunningScale(keras.layers.Layer):
         self._num_frames, self._one_scale = num_frames, one_scale
 
         def weight(shape: tuple[int, ...], dtype: str) -> Any:
-            return self.add_weight(shape=shape, dtype=dtype, initializer="zeros", trainable=False)
+            # All training devices compute the same values.
+            return self.add_weight(
+                shape=shape,
+                dtype=dtype,
+                initializer="zeros",
+                trainable=False,
+                aggregation="only_first_replica",
+            )
 
         self.count = weight((), "float64")
         self.mean = weight(spec.shape, "float32")
@@ -55,11 +63,16 @@ class RunningScale(keras.layers.Layer):
         self.built = True
 
     def update(self, observations: tf.Tensor) -> None:
-        """Adds observations `[..., *spec.shape]` (Chan et al., 1979: combines the statistics of two sets)."""
+        """Adds observations `[..., *spec.shape]` (Chan et al., 1979: combines the statistics of two sets).
+
+        With several training devices, each gives a part of the same size.
+        """
         shape = self.mean.shape
         batch = tf.reshape(tf.cast(observations, tf.float32), [-1, *shape])
-        mean, variance = tf.nn.moments(batch, 0)
-        new = tf.cast(tf.shape(batch)[0], tf.float64)
+        part_mean, part_variance = tf.nn.moments(batch, 0)
+        mean = mean_over_replicas(part_mean)
+        variance = mean_over_replicas(part_variance + tf.square(part_mean - mean))
+        new = tf.cast(tf.shape(batch)[0] * num_replicas(), tf.float64)
         count = self.count + new
         share = tf.cast(new / count, tf.float32)
         delta = mean - self.mean

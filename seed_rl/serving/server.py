@@ -4,7 +4,7 @@ import asyncio
 import os
 import resource
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import grpc
 
@@ -30,14 +30,14 @@ class AddressError(ValueError):
 
 
 class InferenceServer:
-    """Listens on an address, passes steps to a batcher, and sends the answers back."""
+    """Listens on an address, passes steps to batchers, and sends the answers back."""
 
     def __init__(
         self,
         address: str,
         environment: EnvironmentDescription,
         num_envs: int,
-        batcher: Batcher[Request],
+        batchers: Sequence[Batcher[Request]],
         max_envs_per_message: int,
         on_lease: Callable[[Lease], None] = lambda lease: None,
         on_episodes: Callable[[list[pb.Episode]], None] = lambda episodes: None,
@@ -51,7 +51,7 @@ class InferenceServer:
           address: unix:PATH or HOST:PORT (port 0 picks a free one, see `port`).
           environment: the environments that actors must have.
           num_envs: environments of the run.
-          batcher: where steps go.
+          batchers: where steps go, one for each part of the environments.
           max_envs_per_message: largest environment group.
           on_lease: called for each accepted stream.
           on_episodes: called with the episodes that actors report.
@@ -73,7 +73,7 @@ class InferenceServer:
                 environment,
                 num_envs,
                 max_envs_per_message,
-                batcher,
+                batchers,
                 on_lease,
                 on_episodes,
                 num_eval_envs,

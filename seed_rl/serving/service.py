@@ -6,8 +6,8 @@ Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
@@ -30,6 +30,13 @@ from seed_rl.wire.protocol import (
 )
 
 
+class _Client(NamedTuple):
+    """A stream as a client of the batcher of its environments."""
+
+    batcher: Batcher[Request]
+    number: int
+
+
 class _Refused(Exception):
     """Ends a stream with a status and a one-sentence message."""
 
@@ -46,7 +53,7 @@ class InferenceService:
         environment: EnvironmentDescription,
         num_envs: int,
         max_envs_per_message: int,
-        batcher: Batcher[Request],
+        batchers: Sequence[Batcher[Request]],
         on_lease: Callable[[Lease], None],
         on_episodes: Callable[[list[pb.Episode]], None],
         num_eval_envs: int = 0,
@@ -58,7 +65,7 @@ class InferenceService:
           environment: the environments that actors must have.
           num_envs: environments of the run.
           max_envs_per_message: largest environment group.
-          batcher: where steps go.
+          batchers: where steps go, one for each part of the environments.
           on_lease: called (on the event loop) for each accepted stream.
           on_episodes: called with the episodes that actors report.
           num_eval_envs: how many environments, the last ones, only evaluate.
@@ -67,7 +74,7 @@ class InferenceService:
         self._takeover_secs = limits.takeover_secs
         self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
         self._codec = StepCodec(environment.spec)
-        self._batcher = batcher
+        self._batchers, self._num_envs = batchers, num_envs
         self._on_lease, self._on_episodes = on_lease, on_episodes
         self._slots = Slots(num_envs, num_eval_envs)
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
@@ -123,11 +130,12 @@ class InferenceService:
     async def _act(self, request_iterator: Any, context: Any) -> None:
         """Serves one environment group."""
         lease: Lease | None = None
-        client: int | None = None
+        client: _Client | None = None
         try:
             lease = await self._introduce(await self._hellos.first(context.read()))
             await context.send_initial_metadata(())  # The hello is accepted.
-            client = self._batcher.connect()
+            batcher = self._batchers[lease.first_env * len(self._batchers) // self._num_envs]
+            client = _Client(batcher, batcher.connect())
             self._on_lease(lease)
             await self._converse(context, lease, client)
         except (_Refused, SilenceError) as refusal:
@@ -163,7 +171,7 @@ class InferenceService:
         if self._streams:
             await asyncio.wait(self._streams.values(), timeout=timeout_secs)
 
-    async def _converse(self, context: Any, lease: Lease, client: int) -> None:
+    async def _converse(self, context: Any, lease: Lease, client: _Client) -> None:
         is_first = True
         loop = asyncio.get_running_loop()
         steps = step_frame(lease.num_envs * self._codec.record_bytes)
@@ -177,7 +185,8 @@ class InferenceService:
                 self._require_reset(records)
             if self._ended is None:
                 waiting = self._answers[lease.key] = loop.create_future()
-                self._batcher.submit(client, Request(lease, records, time.monotonic()), lease.num_envs)
+                request = Request(lease, records, time.monotonic())
+                client.batcher.submit(client.number, request, lease.num_envs)
                 answer = await waiting
                 if isinstance(answer, BadStep):
                     raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
@@ -265,10 +274,10 @@ class InferenceService:
         self._streams[lease.key] = task
         return lease
 
-    def _leave(self, lease: Lease | None, client: int | None) -> None:
+    def _leave(self, lease: Lease | None, client: _Client | None) -> None:
         """Forgets a stream; a second call does nothing. Awaits nothing, because its task may be cancelled."""
         if client is not None:
-            self._batcher.disconnect(client)
+            client.batcher.disconnect(client.number)
         if lease is None:
             return
         self._slots.release(lease)

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.algorithms.check import check_losses
+from seed_rl.devices.replicas import Replicas
+from seed_rl.ops.replicas import mean_over_replicas, share_of_replica
 from seed_rl.training.config import TrainerConfig
 from seed_rl.types import Sample
 
@@ -27,18 +29,25 @@ class Trainer:
       updates: the same as a plain number, cheap to read from any thread.
     """
 
-    def __init__(self, algorithm: Algorithm, config: TrainerConfig):
+    def __init__(self, algorithm: Algorithm, config: TrainerConfig, replicas: Replicas | None = None):
         """Prepares an optimizer for each objective of the algorithm.
 
         Args:
           algorithm: the algorithm to train.
           config: settings of the optimizer, schedule and clipping.
+          replicas: the training devices, in whose scope the algorithm has been created.
+
+        Raises:
+          ValueError: the batch cannot be split over the devices.
         """
+        self._replicas = replicas or Replicas()
+        self._replicas.check_batch(config.batch_size)
         self.optimizers: dict[str, keras.optimizers.Optimizer] = {}
         self._objectives = dict(algorithm.objectives)
         for name, objective in self._objectives.items():
-            self.optimizers[name] = objective.optimizer or _make_optimizer(config)
-            self.optimizers[name].build(objective.variables)
+            with self._replicas.scope():
+                self.optimizers[name] = objective.optimizer or _make_optimizer(config)
+                self.optimizers[name].build(objective.variables)
         self.iteration = tf.Variable(0, dtype=tf.int64, trainable=False, name="iteration")
         self.updates = 0
         self._algorithm = algorithm
@@ -48,7 +57,7 @@ class Trainer:
         """Trains on a batch.
 
         Args:
-          sample: tensors `[S, B, ...]`.
+          sample: tensors `[S, B, ...]`, as `Replicas.distribute` makes them.
           progress: fraction of the run that is complete, 0 to 1, for the schedule.
         """
         output = self._update(sample, tf.constant(self.learning_rate(progress), tf.float32))
@@ -66,6 +75,16 @@ class Trainer:
 
     @tf.function(autograph=False)
     def _update(self, sample: Sample, learning_rate: tf.Tensor) -> UpdateOutput:
+        priority, metrics = self._replicas.run(self._train, sample, learning_rate)
+        self.iteration.assign_add(1)
+        self._algorithm.after_update(self.iteration)
+        metrics = {**self._replicas.mean(metrics), "learning_rate": learning_rate}
+        return UpdateOutput(self._replicas.join(priority), metrics)
+
+    def _train(
+        self, sample: Sample, learning_rate: tf.Tensor
+    ) -> tuple[tf.Tensor | None, dict[str, tf.Tensor]]:
+        """What each training device does with its part of a batch; returns priorities and metrics of it."""
         algorithm, objectives = self._algorithm, self._objectives
         algorithm.observe(sample)
         with tf.GradientTape(persistent=len(objectives) > 1) as tape:
@@ -74,20 +93,22 @@ class Trainer:
             losses = {name: tf.reduce_mean(output.by_objective[name] * sample.weight) for name in objectives}
         gradients = {name: tape.gradient(losses[name], objectives[name].variables) for name in objectives}
         norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
-        self.iteration.assign_add(1)
-        algorithm.after_update(self.iteration)
-        metrics = {**output.metrics, **_metrics(losses, norms), "learning_rate": learning_rate}
-        return UpdateOutput(output.priority, metrics)
+        return output.priority, {**output.metrics, **_metrics(losses, norms)}
 
     def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
-        """Updates the variables of an objective; returns the norm of its gradients before clipping."""
+        """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.
+
+        Clipping needs the gradients of the whole batch on every device. Keras adds up what all devices give
+        it, so that each gives its share of them.
+        """
         optimizer, objective = self.optimizers[name], self._objectives[name]
+        gradients = mean_over_replicas(gradients)
         norm = tf.linalg.global_norm(gradients)
         if self._config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._config.clip_norm, use_norm=norm)
         if objective.optimizer is None:
             optimizer.learning_rate.assign(learning_rate)
-        optimizer.apply(gradients, objective.variables)
+        optimizer.apply(share_of_replica(gradients), objective.variables)
         return norm
 
 

@@ -48,7 +48,7 @@ class Learner:
         self.leases = []
         self._batcher = Batcher(4, 0.01)
         self.server = InferenceServer(
-            address, DESCRIPTION, 2, self._batcher, 2, self.leases.append, limits=Limits(takeover_secs=0.05)
+            address, DESCRIPTION, 2, [self._batcher], 2, self.leases.append, limits=Limits(takeover_secs=0.05)
         )
         thread = threading.Thread(target=self._answer, daemon=True)
         thread.start()

@@ -148,7 +148,7 @@ def check_health(*arguments):
 
 def test_a_learner_that_answers_is_healthy(tmp_path):
     address = f"unix:{tmp_path}/socket"
-    server = InferenceServer(address, DESCRIPTION, 1, Batcher(1, 1.0), 1)
+    server = InferenceServer(address, DESCRIPTION, 1, [Batcher(1, 1.0)], 1)
     try:
         done = check_health(address)
     finally:
@@ -162,7 +162,7 @@ def test_a_learner_with_tls_that_asks_for_a_token_is_healthy(tmp_path):
     authority.cert_pem.write_to_path(tmp_path / "ca.pem")
     chain, key = issued.cert_chain_pems[0].bytes(), issued.private_key_pem.bytes()
     security = Security(certificate=chain, key=key, token="a-token-of-these-tests")
-    server = InferenceServer("localhost:0", DESCRIPTION, 1, Batcher(1, 1.0), 1, security=security)
+    server = InferenceServer("localhost:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
     try:
         address = f"localhost:{server.port}"
         done = check_health(address, tmp_path / "ca.pem", "seed-rl-learner")

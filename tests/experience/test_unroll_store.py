@@ -61,7 +61,7 @@ def test_reset_drops_the_unfinished_unroll_of_that_environment_only():
     store = make(2, 3)
     for step in range(2):
         append(store, [0, 1], [step, step])
-    store.reset(np.array([1]))
+    store.reset(np.array([1]), stream=1)
     got = [u for step in range(2, 6) for u in append(store, [1, 0], [100 + step, step])]
     assert [u.env.reward.tolist() for u in got] == [[0, 1, 2, 3], [102, 103, 104, 105]]
     assert [(u.env_id, u.first_step) for u in got] == [(0, 0), (1, 0)]
@@ -70,7 +70,7 @@ def test_reset_drops_the_unfinished_unroll_of_that_environment_only():
 def test_unrolls_before_and_after_a_reset_are_told_apart():
     store = make(2, 3)
     first = [u for step in range(4) for u in append(store, [0, 1], [step, step])]
-    store.reset(np.array([1]))
+    store.reset(np.array([1]), stream=1)
     second = [u for step in range(4, 11) for u in append(store, [0, 1], [step, step])]
     told = [(u.env_id, u.stream, u.first_step) for u in first + second]
     assert sorted(told) == [(0, 0, 0), (0, 0, 3), (0, 0, 6), (1, 0, 0), (1, 1, 0), (1, 1, 3)]
@@ -82,7 +82,7 @@ def test_nothing_of_before_a_reset_is_left_in_an_unroll():
         store = make(1, 3, burn_in=1)
         for step in range(steps_before):
             append(store, [0], [step])
-        store.reset(np.array([0]))
+        store.reset(np.array([0]), stream=1)
         unrolls = [u for step in range(100, 112) for u in append(store, [0], [step])]
         assert [u.env.reward[0] for u in unrolls] == [100, 103, 106]
         assert all((u.env.reward >= 100).all() for u in unrolls)
@@ -97,8 +97,8 @@ class SlowStore:
         self._steps = [[] for _ in range(num_envs)]
         self._streams = [0] * num_envs
 
-    def reset(self, env_id):
-        self._streams[env_id] += 1
+    def reset(self, env_id, stream):
+        self._streams[env_id] = stream
         self._steps[env_id] = []
 
     def append(self, env_id, step, version):
@@ -151,8 +151,8 @@ def test_against_lists_in_plain_python(config):
     for version in range(200):
         if rng.random() < 0.03:
             env_id = int(rng.integers(num_envs))
-            store.reset(np.array([env_id]))
-            slow.reset(env_id)
+            store.reset(np.array([env_id]), stream=version)
+            slow.reset(env_id, version)
             next_step[env_id] += 1000
         chosen = rng.permutation(np.flatnonzero(rng.random(num_envs) < np.linspace(1.0, 0.4, num_envs)))
         steps = [slow.append(int(env_id), float(next_step[env_id]), version) for env_id in chosen]
@@ -176,7 +176,7 @@ def test_every_step_begins_an_n_step_transition():
 def test_a_reset_in_the_middle_of_overlapping_unrolls_drops_all_of_them():
     store = make(1, 3, period=1)
     before = [unroll for step in range(5) for unroll in append(store, [0], [step])]
-    store.reset(np.array([0]))
+    store.reset(np.array([0]), stream=1)
     after = [unroll for step in range(100, 105) for unroll in append(store, [0], [step])]
     assert [unroll.env.reward[0] for unroll in before + after] == [0, 1, 100, 101]
     assert [unroll.stream for unroll in before + after] == [0, 0, 1, 1]

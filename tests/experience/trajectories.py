@@ -20,7 +20,7 @@ class Streams:
 
     def restart(self, env_id):
         """Breaks the stream off and starts it again, a thousand agent steps later."""
-        self._store.reset(np.array([env_id]))
+        self._store.reset(np.array([env_id]), int(self._step[env_id]) // 1000 + 1)
         self._step[env_id] += 1000
 
     def unrolls(self, env_id, count=1):

@@ -1,5 +1,6 @@
 """Observations that are finite and make the network overflow: the fault of one stream, not of the run."""
 
+import contextlib
 import itertools
 import time
 
@@ -61,7 +62,7 @@ class Groups:
             GROUP * NUM_GROUPS,
             algorithm.num_eval_envs,
             lambda unrolls: None,
-            lambda: 0,
+            lambda: contextlib.nullcontext(0),
         )
         self._keys, self._random = itertools.count(), np.random.default_rng(0)
         self._leases = [self._lease(group) for group in range(NUM_GROUPS)]

@@ -113,7 +113,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
 class NoTable:
     """In place of the environment table, so that a core costs nothing; answers as the witness does."""
 
-    def __init__(self, policy, spec, num_envs):
+    def __init__(self, policy, spec, num_envs, device):
         pass
 
     def act(self, rows):

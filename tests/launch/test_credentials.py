@@ -34,7 +34,7 @@ def test_actors_of_the_run_are_let_in_and_no_others():
     credentials, others = make_credentials("gcp"), make_credentials("gcp")
     security = load_security(SecurityConfig(), credentials.learner)
     check_listening("0.0.0.0:80", SecurityConfig(), security)
-    server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, Batcher(1, 1.0), 1, security=security)
+    server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
     try:
         assert check(server.port, credentials.actor).num_envs == 1
         with pytest.raises(LearnerGoneError, match="CERTIFICATE_VERIFY_FAILED"):

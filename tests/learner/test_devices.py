@@ -6,6 +6,7 @@ import sys
 import pytest
 import tensorflow as tf
 
+from seed_rl.devices import placement
 from seed_rl.learner import devices
 from seed_rl.learner.quiet import quiet_start
 
@@ -33,6 +34,8 @@ def machine(monkeypatch):
     def set_up(*names, built=True):
         gpus = [tf.config.PhysicalDevice(f"/physical_device:GPU:{i}", "GPU") for i in range(len(names))]
         monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: gpus if kind == "GPU" else None)
+        available = [f"GPU:{i}" for i in range(len(names))] or ["CPU:0"]
+        monkeypatch.setattr(placement, "available", lambda: available)
         details = {
             gpu.name: {"device_name": name} if name else {} for gpu, name in zip(gpus, names, strict=True)
         }
@@ -44,17 +47,22 @@ def machine(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("names", "words"),
+    ("names", "chosen", "sentence"),
     [
-        ((), "CPU:0"),
-        (("NVIDIA L4",), "GPU:0 (NVIDIA L4)"),
-        ((None,), "GPU:0"),
-        (("NVIDIA L4", "NVIDIA L4", "NVIDIA L4"), "GPU:0 (NVIDIA L4); 2 of 3 GPUs are not used"),
+        ((), (), "Training and inference on CPU:0."),
+        (("NVIDIA L4",), (), "Training and inference on GPU:0 (NVIDIA L4)."),
+        ((None,), (), "Training and inference on GPU:0."),
+        (("L4", "L4", "L4"), (["GPU:1"],), "Training and inference on GPU:1 (L4); not used: GPU:0, GPU:2."),
+        (
+            ("L4", "A100", "L4"),
+            (["GPU:0", "GPU:1"], ["GPU:2"]),
+            "Training on GPU:0 (L4), GPU:1 (A100); inference on GPU:2 (L4).",
+        ),
     ],
 )
-def test_the_device_is_named(machine, names, words):
+def test_the_devices_are_named(machine, names, chosen, sentence):
     machine(*names)
-    assert devices.describe() == words
+    assert devices.describe(*chosen) == sentence
 
 
 def test_a_gpu_is_enough(machine, tmp_path):

@@ -46,7 +46,7 @@ def start(tmp_path):
     def start_inference(after):
         config = LearnerConfig(server_address=f"unix:{tmp_path}/s", num_envs=4, num_inference_threads=1)
         return Serving(
-            config, identity, Core(after), RunFigures(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
+            config, identity, [Core(after)], RunFigures(1, 0, 0.0, 0, 4, evaluation_window=20), Security()
         )
 
     return start_inference

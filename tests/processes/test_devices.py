@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 
@@ -12,6 +13,54 @@ def test_a_learner_that_requires_an_accelerator_refuses_a_cpu(house, monkeypatch
     assert learner.output.startswith("seed_rl: error: --require_accelerator: TensorFlow sees no GPU (")
     assert learner.output.count("\n") == 1
     assert not house.logdir.exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--training_devices=7"], "--training_devices=7: there is no device 7; choose from CPU:0."),
+        (
+            ["--num_logical_devices=4", "--batch_size=4"],
+            "--batch_size=4 cannot be split evenly over 3 training devices (CPU:1, CPU:2, CPU:3); make it a "
+            "multiple of 3.",
+        ),
+        (
+            ["--num_logical_devices=4", "--inference_devices=0,1", "--synchronous"],
+            "--synchronous acts in one batch, which several devices cannot share; give one with "
+            "--inference_devices, not 2.",
+        ),
+    ],
+)
+def test_devices_that_cannot_be_are_one_sentence(house, flags, sentence):
+    learner = house.learner(*flags)
+    assert learner.end() == 2
+    assert learner.output == f"seed_rl: error: {sentence}\n"
+
+
+@pytest.mark.slow
+def test_a_run_resumes_on_another_number_of_devices(house):
+    """Catch on two training and two inference devices; then on one; then on two and one."""
+    devices = [
+        ["--num_logical_devices=4", "--inference_devices=0,1"],
+        [],
+        ["--num_logical_devices=3"],
+    ]
+    first_lines = [
+        "Training on CPU:2, CPU:3; inference on CPU:0, CPU:1.",
+        "Training and inference on CPU:0.",
+        "Training on CPU:1, CPU:2; inference on CPU:0.",
+    ]
+    for run, (flags, first_line) in enumerate(zip(devices, first_lines, strict=True)):
+        frames = 20_000 * (run + 1)
+        learner = house.learner(*flags, f"--total_environment_frames={frames}")
+        actors = [house.actor(task) for task in range(4)]
+        assert learner.end() == 0, learner.output
+        assert [actor.end() for actor in actors] == [0] * 4
+        assert learner.output.splitlines()[0] == first_line
+        assert ("Resuming from" in learner.output) == (run > 0)
+        last = house.metrics()[-1]
+        assert last["env_frames"] >= frames and np.isfinite(last["loss"])
+        assert last["policy_lag_updates"] < 20
 
 
 @pytest.mark.slow

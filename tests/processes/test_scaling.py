@@ -1,6 +1,7 @@
 """Actors that come and go while inference continues: no unroll mixes the steps of two of them."""
 
 import collections
+import contextlib
 import signal
 import sys
 import threading
@@ -84,9 +85,11 @@ def unrolls(house):
     """What a server on the house's address has made of the actors so far."""
     found, errors = [], []
     batcher = Batcher(NUM_ENVS, 0.01)
-    core = InferenceCore(Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: 0)
+    core = InferenceCore(
+        Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: contextlib.nullcontext(0)
+    )
     identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
-    server = InferenceServer(house.address, identity, NUM_ENVS, batcher, NUM_ENVS)
+    server = InferenceServer(house.address, identity, NUM_ENVS, [batcher], NUM_ENVS)
 
     def serve():
         try:

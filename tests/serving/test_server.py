@@ -43,7 +43,7 @@ class Harness:
             address,
             of_catch(),
             NUM_ENVS,
-            self.batcher,
+            [self.batcher],
             MAX_GROUP,
             self.leases.append,
             self.episodes.extend,
@@ -395,9 +395,9 @@ def test_stop_with_a_reason_tells_actors_to_come_back(harness):
 
 
 def test_port_0_picks_a_free_port_and_a_used_one_is_refused():
-    server = InferenceServer("localhost:0", of_catch(), 1, Batcher(1, 1.0), 1)
+    server = InferenceServer("localhost:0", of_catch(), 1, [Batcher(1, 1.0)], 1)
     assert server.port > 0
     with pytest.raises(ValueError, match=f"Cannot listen on --server_address=localhost:{server.port}"):
-        InferenceServer(f"localhost:{server.port}", of_catch(), 1, Batcher(1, 1.0), 1)
+        InferenceServer(f"localhost:{server.port}", of_catch(), 1, [Batcher(1, 1.0)], 1)
     server.stop()
     server.stop()  # A second stop does nothing.

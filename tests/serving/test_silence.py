@@ -33,7 +33,7 @@ class Peers:
         self._path, self._stack = path, stack
         self._batcher = Batcher(1, 1.0)
         self._server = InferenceServer(
-            f"unix:{path}", DESCRIPTION, NUM_ENVS, self._batcher, 1, limits=Limits(**limits)
+            f"unix:{path}", DESCRIPTION, NUM_ENVS, [self._batcher], 1, limits=Limits(**limits)
         )
         stack.callback(self._server.stop)
         stack.callback(self._batcher.close)

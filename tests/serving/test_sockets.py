@@ -17,7 +17,7 @@ DESCRIPTION = EnvironmentDescription("catch", {}, SPEC)
 
 
 def serve(address):
-    return InferenceServer(address, DESCRIPTION, 1, Batcher(1, 1.0), 1)
+    return InferenceServer(address, DESCRIPTION, 1, [Batcher(1, 1.0)], 1)
 
 
 def answers(address):

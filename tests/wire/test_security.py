@@ -68,7 +68,7 @@ def serve():
     def start(config, environment=()):
         batcher = Batcher(1, 0.01)
         security = load_security(config, dict(environment))
-        server = InferenceServer("localhost:0", DESCRIPTION, 1, batcher, 1, security=security)
+        server = InferenceServer("localhost:0", DESCRIPTION, 1, [batcher], 1, security=security)
         thread = threading.Thread(target=answer, args=(server, batcher), daemon=True)
         thread.start()
         servers.append((server, batcher, thread))

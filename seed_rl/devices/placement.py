@@ -1,0 +1,87 @@
+"""Divides a learner's devices between training and inference (SEED RL, section 3.1)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import tensorflow as tf
+
+# Of so many devices, a quarter infers: 2 of the 8 cores of the paper's TPU.
+_QUARTER_FROM = 4
+
+
+class Placement(NamedTuple):
+    """TensorFlow's names of devices, such as `GPU:0`.
+
+    training: those that train, each on a part of the batch.
+    inference: those that infer, each for a part of the environments.
+    """
+
+    training: tuple[str, ...]
+    inference: tuple[str, ...]
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the one device is the first, where TensorFlow places everything by itself."""
+        return self.is_shared and self.training[0].endswith(":0")
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether one device does everything, so that acting and training can use the same variables."""
+        return len(self.training) == len(self.inference) == 1 and self.training == self.inference
+
+
+def split_cpu(num_logical_devices: int) -> None:
+    """Makes TensorFlow show this machine's CPU as several devices, for tests and demonstrations.
+
+    Raises:
+      RuntimeError: TensorFlow is in use already.
+    """
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    devices = [tf.config.LogicalDeviceConfiguration()] * num_logical_devices
+    tf.config.set_logical_device_configuration(cpu, devices)
+
+
+def place(training: str, inference: str) -> Placement:
+    """Reads `--training_devices` and `--inference_devices`; empty ones get the default.
+
+    By default, a single device does both. Of two or three, the first one infers and the others train; of
+    four or more, the first quarter infers. Devices are the GPUs if there are any, else the CPU or the parts
+    that `split_cpu` makes of it.
+
+    Args:
+      training: numbers or names, separated by commas.
+      inference: the same.
+
+    Raises:
+      ValueError: a device does not exist, or is named twice.
+    """
+    devices = available()
+    chosen_to_train = _parse("training_devices", training, devices)
+    chosen_to_infer = _parse("inference_devices", inference, devices)
+    if not chosen_to_infer:
+        rest = [device for device in devices if device not in chosen_to_train] or list(chosen_to_train)
+        count = max(1, len(devices) // 4) if len(devices) >= _QUARTER_FROM else 1
+        chosen_to_infer = tuple(rest[:count])
+    if not chosen_to_train:
+        chosen_to_train = tuple(d for d in devices if d not in chosen_to_infer) or chosen_to_infer
+    return Placement(chosen_to_train, chosen_to_infer)
+
+
+def available() -> list[str]:
+    """The devices that a learner may use, by name."""
+    for kind in ("GPU", "CPU"):
+        if found := tf.config.list_logical_devices(kind):
+            return [":".join(device.name.split(":")[-2:]) for device in found]
+    return []
+
+
+def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:
+    names = []
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name = next((device for device in devices if word.upper() in (device, device.split(":")[1])), None)
+        if name is None:
+            raise ValueError(f"--{flag}={text}: there is no device {word}; choose from {', '.join(devices)}.")
+        if name in names:
+            raise ValueError(f"--{flag}={text} names {name} twice; name each device once.")
+        names.append(name)
+    return tuple(names)

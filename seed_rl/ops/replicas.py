@@ -1,0 +1,38 @@
+"""Sums and means over a training batch that is split over several devices. One device changes nothing."""
+
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+NestT = TypeVar("NestT")
+
+
+def sum_over_replicas(values: NestT) -> NestT:
+    """Adds a nest of tensors over all training devices, while their step is traced; elsewhere returns it."""
+    context = tf.distribute.get_replica_context()
+    if context is None or context.num_replicas_in_sync == 1:
+        return values
+    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+
+
+def mean_over_replicas(values: NestT) -> NestT:
+    """The same for means over parts of equal size. Nones, as gradients have them, stay."""
+    count = num_replicas()
+    if count == 1:
+        return values
+    leaves = tf.nest.flatten(values)
+    sums = iter(sum_over_replicas([leaf for leaf in leaves if leaf is not None]))
+    means = [None if x is None else (total := next(sums)) / tf.cast(count, total.dtype) for x in leaves]
+    return tf.nest.pack_sequence_as(values, means)
+
+
+def share_of_replica(values: list[Any]) -> list[Any]:
+    """A list of tensors and Nones that is the same on all devices, divided so that it is their sum."""
+    count = num_replicas()
+    return values if count == 1 else [None if x is None else x / tf.cast(count, x.dtype) for x in values]
+
+
+def num_replicas() -> int:
+    """The number of training devices, while their step is traced; elsewhere 1."""
+    context = tf.distribute.get_replica_context()
+    return 1 if context is None else context.num_replicas_in_sync

@@ -1,0 +1,188 @@
+"""Run in a process of its own, with the CPU split into four: what tests of several devices look at.
+
+python -m tests.devices.on_logical_devices parity ALGORITHM
+python -m tests.devices.on_logical_devices placed ALGORITHM
+python -m tests.devices.on_logical_devices published
+"""
+
+import json
+import sys
+import threading
+
+import keras
+import numpy as np
+import optree
+import tensorflow as tf
+
+from seed_rl.algorithms import registry
+from seed_rl.devices.placement import split_cpu
+from seed_rl.devices.publisher import PolicyCopy, Publisher, variables_of
+from seed_rl.devices.replicas import Replicas
+from seed_rl.inference.env_table import EnvTable
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+
+B, UPDATES = 8, 20
+SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
+# Whatever looks at a whole batch is turned on.
+OPTIONS = {
+    "vtrace": {
+        "unroll_length": 5,
+        "lstm_size": 8,
+        "normalize_observations": True,
+        "normalize_rewards": True,
+        "normalize_advantages": True,
+        "target_entropy": 0.5,
+    },
+    "r2d2": {
+        "unroll_length": 7,
+        "burn_in": 3,
+        "lstm_size": 8,
+        "head_size": 16,
+        "normalize_observations": True,
+        "update_target_every_n_step": 6,
+    },
+}
+
+
+def make(name, replicas):
+    keras.utils.set_random_seed(0)
+    with replicas.scope():
+        return registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
+
+
+def samples(algorithm):
+    """Recorded batches: random environments, and what the policy said to them."""
+    rng, policy, found = np.random.default_rng(0), algorithm.policy, []
+    for _ in range(UPDATES):
+        state = policy.initial_state(B)
+        start, steps, prev_action = state, [], np.zeros(B, np.int32)
+        for _ in range(algorithm.unroll.stored_steps):
+            env = EnvOutput(
+                rng.normal(size=B).astype(np.float32),
+                rng.random(B) < 0.2,
+                rng.random(B) < 0.1,
+                rng.normal(3, 2, (B, 6)).astype(np.float32),
+            )
+            tensors = tf.nest.map_structure(tf.constant, (prev_action, env))
+            output, state = policy.act(*tensors, state, tf.range(B))
+            steps.append((prev_action, env, optree.tree_map(np.asarray, output)))
+            prev_action = output.action.numpy()
+        stacked = optree.tree_map(lambda *x: np.stack(x), *steps)
+        start = optree.tree_map(np.asarray, start)
+        found.append(Sample(*stacked, start, rng.random(B).astype(np.float32)))
+    return found
+
+
+def trained(name, devices, batches):
+    """Everything that 20 updates on these devices leave behind, by name."""
+    replicas = Replicas(devices)
+    algorithm = make(name, replicas)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=1e-3, clip_norm=0.5), replicas)
+    found = {}
+    for number, batch in enumerate(batches):
+        output = trainer.update(replicas.distribute(batch), number / UPDATES)
+        found |= {f"{key} {number}": value.numpy() for key, value in output.metrics.items()}
+        if output.priority is not None:
+            found[f"priority {number}"] = output.priority.numpy()
+    for owner in (algorithm, *trainer.optimizers.values()):
+        for index, variable in enumerate(variables_of(owner)):
+            found[f"{type(owner).__name__} {index}"] = tf.convert_to_tensor(variable).numpy()
+    return found
+
+
+def parity(name):
+    """Prints the largest difference between 1, 2 and 4 devices, relative to 1 or to the value, by name."""
+    batches = samples(make(name, Replicas()))
+    alone, worst = trained(name, (), batches), {}
+    for devices in (("CPU:2",), ("CPU:0", "CPU:1"), ("CPU:0", "CPU:1", "CPU:2", "CPU:3")):
+        several = trained(name, devices, batches)
+        assert several.keys() == alone.keys()
+        for key, value in alone.items():
+            difference = np.abs(several[key] - value) / np.maximum(1.0, np.abs(value))
+            worst[key] = max(worst.get(key, 0.0), float(np.max(difference, initial=0.0)))
+    print(json.dumps({"worst": max(worst.values()), "of": max(worst, key=worst.get), "compared": len(worst)}))
+
+
+def placed(name):
+    """Prints the devices of the matrix products of training and of inference."""
+    tf.config.set_soft_device_placement(False)
+    replicas = Replicas(("CPU:1", "CPU:2"))
+    algorithm = make(name, replicas)
+    (batch, *_) = samples(make(name, Replicas()))
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B), replicas)
+    sample = replicas.distribute(batch)
+    trainer.update(sample, 0.0)
+    update = trainer._update.get_concrete_function(sample, tf.constant(0.0))
+    with tf.device("CPU:3"):
+        copy = registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
+    table = EnvTable(copy.policy, SPEC, B, "CPU:3")
+    print(json.dumps({"training": products(update.graph), "inference": products(table._act.graph)}))
+
+
+def products(graph):
+    """The devices of a graph's matrix products, with those of the functions that it calls."""
+    found = {op.device for op in graph.get_operations() if op.type == "MatMul"}
+    return sorted(":".join(device.split(":")[-2:]) for device in found)
+
+
+class Numbers(tf.Module):
+    """A policy whose weights all say how many updates they have seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.weights = [tf.Variable(tf.zeros([50, 50])) for _ in range(10)]
+
+    @tf.function(autograph=False)
+    def act(self):
+        """The least and the largest weight."""
+        return tf.reduce_min(tf.stack(self.weights)), tf.reduce_max(tf.stack(self.weights))
+
+
+def published(updates=3000):
+    """Trains at full speed while four threads act with two copies; prints what they saw."""
+    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    with strategy.scope():
+        source = Numbers()
+    copies = []
+    for device in ("CPU:2", "CPU:3"):
+        with tf.device(device):
+            copies.append(PolicyCopy(Numbers(), device))
+    publisher = Publisher(source, copies)
+    publisher.publish(0)
+    over, mixed, seen = threading.Event(), [], [set() for _ in range(4)]
+
+    @tf.function(autograph=False)
+    def update():
+        strategy.run(lambda: [weight.assign_add(tf.ones([50, 50])) for weight in source.weights])
+
+    def act(copy, versions):
+        while not over.is_set():
+            with copy.acting() as version:
+                low, high = (int(x) for x in copy.policy.act())
+            versions.add(version)
+            if not low == high == version:
+                mixed.append((version, low, high))
+
+    threads = [threading.Thread(target=act, args=(copies[i % 2], seen[i])) for i in range(4)]
+    for weight in source.weights:
+        assert weight.aggregation is not None
+    for thread in threads:
+        thread.start()
+    for version in range(1, updates + 1):
+        update()
+        publisher.updated(version)
+    over.set()
+    for thread in threads:
+        thread.join()
+    last = []
+    for copy in copies:
+        with copy.acting() as version:
+            last.append([version, *(int(x) for x in copy.policy.act())])
+    print(json.dumps({"mixed": mixed[:3], "versions": [len(x) for x in seen], "last": last}))
+
+
+if __name__ == "__main__":
+    split_cpu(4)
+    {"parity": parity, "placed": placed, "published": published}[sys.argv[1]](*sys.argv[2:])

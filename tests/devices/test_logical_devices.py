@@ -1,0 +1,46 @@
+"""Several devices: the CPU's parts, in a process of their own, because TensorFlow is split only once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from seed_rl.algorithms import registry
+from tests.waiting import DEADLINE_SECS
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def run(*arguments):
+    """What `on_logical_devices` prints last."""
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.devices.on_logical_devices", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_SECS,
+    )
+    assert found.returncode == 0, found.stderr
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_several_devices_train_as_one_does(name):
+    """Weights, optimizer, statistics, priorities and metrics, with 1, 2 and 4 devices."""
+    found = run("parity", name)
+    assert found["compared"] > 200
+    assert found["worst"] < 1e-5, found
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_training_and_inference_run_where_they_should(name):
+    assert run("placed", name) == {"training": ["CPU:1", "CPU:2"], "inference": ["CPU:3"]}
+
+
+def test_no_action_is_of_mixed_weights_or_has_a_wrong_version():
+    found = run("published")
+    assert found["mixed"] == []
+    assert min(found["versions"]) > 10  # Every thread saw many versions.
+    assert found["last"] == [[3000, 3000, 3000]] * 2

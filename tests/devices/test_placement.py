@@ -1,0 +1,65 @@
+import pytest
+
+from seed_rl.devices import placement
+from seed_rl.devices.placement import Placement, place
+
+
+@pytest.fixture
+def devices(monkeypatch):
+    """Sets which devices there are."""
+    return lambda *names: monkeypatch.setattr(placement, "available", lambda: list(names))
+
+
+def gpus(*numbers):
+    return tuple(f"GPU:{number}" for number in numbers)
+
+
+@pytest.mark.parametrize(
+    ("count", "training", "inference"),
+    [
+        (1, (0,), (0,)),
+        (2, (1,), (0,)),
+        (3, (1, 2), (0,)),
+        (4, (1, 2, 3), (0,)),
+        (8, (2, 3, 4, 5, 6, 7), (0, 1)),  # As the paper's TPU.
+    ],
+)
+def test_the_default(devices, count, training, inference):
+    devices(*gpus(*range(count)))
+    assert place("", "") == Placement(gpus(*training), gpus(*inference))
+
+
+@pytest.mark.parametrize(
+    ("training", "inference", "expected"),
+    [
+        ("3", "", Placement(gpus(3), gpus(0))),
+        ("0,1,2,3", "", Placement(gpus(0, 1, 2, 3), gpus(0))),
+        ("", "2", Placement(gpus(0, 1, 3), gpus(2))),
+        ("", "0,1,2,3", Placement(gpus(0, 1, 2, 3), gpus(0, 1, 2, 3))),
+        ("gpu:1, GPU:2", "3,0", Placement(gpus(1, 2), gpus(3, 0))),
+    ],
+)
+def test_what_is_chosen(devices, training, inference, expected):
+    devices(*gpus(0, 1, 2, 3))
+    assert place(training, inference) == expected
+
+
+@pytest.mark.parametrize(
+    ("training", "inference", "message"),
+    [
+        ("4", "", r"--training_devices=4: there is no device 4; choose from GPU:0, GPU:1\."),
+        ("", "CPU:0", r"--inference_devices=CPU:0: there is no device CPU:0; choose from GPU:0, GPU:1\."),
+        ("1,GPU:1", "", r"--training_devices=1,GPU:1 names GPU:1 twice; name each device once\."),
+    ],
+)
+def test_what_is_refused(devices, training, inference, message):
+    devices(*gpus(0, 1))
+    with pytest.raises(ValueError, match=message):
+        place(training, inference)
+
+
+def test_one_device_that_does_everything_needs_no_copies():
+    assert Placement(gpus(0), gpus(0)).is_default
+    assert Placement(gpus(1), gpus(1)).is_shared and not Placement(gpus(1), gpus(1)).is_default
+    assert not Placement(gpus(0, 1), gpus(0, 1)).is_shared
+    assert not Placement(gpus(0), gpus(1)).is_shared
