@@ -45,8 +45,7 @@ def place(training: str, inference: str) -> Placement:
     """Reads `--training_devices` and `--inference_devices`; empty ones get the default.
 
     By default, a single device does both. Of two or three, the first one infers and the others train; of
-    four or more, the first quarter infers. Devices are the GPUs if there are any, else the CPU or the parts
-    that `split_cpu` makes of it.
+    four or more, the first quarter infers.
 
     Args:
       training: numbers or names, separated by commas.
@@ -68,19 +67,26 @@ def place(training: str, inference: str) -> Placement:
 
 
 def available() -> list[str]:
-    """The devices that a learner may use, by name."""
-    for kind in ("GPU", "CPU"):
-        if found := tf.config.list_logical_devices(kind):
-            return [":".join(device.name.split(":")[-2:]) for device in found]
-    return []
+    """The devices that a learner uses by default: all GPUs; the CPU if there are none, or if it is split."""
+    gpus, cpus = (_names(kind) for kind in ("GPU", "CPU"))
+    return gpus if gpus and len(cpus) == 1 else cpus
+
+
+def _names(kind: str) -> list[str]:
+    return [":".join(device.name.split(":")[-2:]) for device in tf.config.list_logical_devices(kind)]
 
 
 def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:
     names = []
+    everything = [*devices, *(name for name in _names("CPU") if name not in devices)]
     for word in filter(None, (part.strip() for part in text.split(","))):
-        name = next((device for device in devices if word.upper() in (device, device.split(":")[1])), None)
-        if name is None:
-            raise ValueError(f"--{flag}={text}: there is no device {word}; choose from {', '.join(devices)}.")
+        name = word.upper()
+        if word.isdigit():  # A number is that of a default device; the CPU beside GPUs has its name only.
+            name = next((device for device in devices if device.endswith(f":{word}")), word)
+        if name not in everything:
+            raise ValueError(
+                f"--{flag}={text}: there is no device {word}; choose from {', '.join(everything)}."
+            )
         if name in names:
             raise ValueError(f"--{flag}={text} names {name} twice; name each device once.")
         names.append(name)

@@ -36,6 +36,7 @@ def test_the_default(devices, count, training, inference):
         ("0,1,2,3", "", Placement(gpus(0, 1, 2, 3), gpus(0))),
         ("", "2", Placement(gpus(0, 1, 3), gpus(2))),
         ("", "0,1,2,3", Placement(gpus(0, 1, 2, 3), gpus(0, 1, 2, 3))),
+        ("0,1", "cpu:0", Placement(gpus(0, 1), ("CPU:0",))),
         ("gpu:1, GPU:2", "3,0", Placement(gpus(1, 2), gpus(3, 0))),
     ],
 )
@@ -47,8 +48,12 @@ def test_what_is_chosen(devices, training, inference, expected):
 @pytest.mark.parametrize(
     ("training", "inference", "message"),
     [
-        ("4", "", r"--training_devices=4: there is no device 4; choose from GPU:0, GPU:1\."),
-        ("", "CPU:0", r"--inference_devices=CPU:0: there is no device CPU:0; choose from GPU:0, GPU:1\."),
+        ("4", "", r"--training_devices=4: there is no device 4; choose from GPU:0, GPU:1, CPU:0\."),
+        (
+            "",
+            "TPU:0",
+            r"--inference_devices=TPU:0: there is no device TPU:0; choose from GPU:0, GPU:1, CPU:0\.",
+        ),
         ("1,GPU:1", "", r"--training_devices=1,GPU:1 names GPU:1 twice; name each device once\."),
     ],
 )
