@@ -2,6 +2,7 @@
 
 python -m tests.devices.on_logical_devices parity ALGORITHM
 python -m tests.devices.on_logical_devices placed ALGORITHM
+python -m tests.devices.on_logical_devices exported ALGORITHM DIRECTORY
 python -m tests.devices.on_logical_devices published
 """
 
@@ -20,6 +21,7 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher, variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.training.config import TrainerConfig
+from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 
@@ -121,6 +123,26 @@ def placed(name):
     print(json.dumps({"training": products(update.graph), "inference": products(table._act.graph)}))
 
 
+def exported(name, directory):
+    """Prints how far the exported policy is from the one that two devices have trained."""
+    replicas = Replicas(("CPU:1", "CPU:2"))
+    algorithm = make(name, replicas)
+    (batch, *_) = samples(make(name, Replicas()))
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1), replicas)
+    for _ in range(3):
+        trainer.update(replicas.distribute(batch), 0.0)
+    export_policy(algorithm.policy, SPEC, directory)
+    steps = tf.nest.map_structure(lambda x: tf.constant(x[0]), (batch.prev_action, batch.env))
+    arguments = (*steps, algorithm.policy.initial_state(B), tf.range(B))
+    found = [model.act(*arguments)[0].info for model in (tf.saved_model.load(directory), algorithm.policy)]
+    first = make(name, Replicas()).policy.act(*arguments)[0].info
+
+    def distance(xs, ys):
+        return max(float(np.abs(x - y).max()) for x, y in zip(*map(tf.nest.flatten, (xs, ys)), strict=True))
+
+    print(json.dumps({"difference": distance(*found), "learned": distance(found[1], first)}))
+
+
 def products(graph):
     """The devices of a graph's matrix products, with those of the functions that it calls."""
     found = {op.device for op in graph.get_operations() if op.type == "MatMul"}
@@ -185,4 +207,6 @@ def published(updates=3000):
 
 if __name__ == "__main__":
     split_cpu(4)
-    {"parity": parity, "placed": placed, "published": published}[sys.argv[1]](*sys.argv[2:])
+    {"parity": parity, "placed": placed, "published": published, "exported": exported}[sys.argv[1]](
+        *sys.argv[2:]
+    )

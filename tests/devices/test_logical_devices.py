@@ -10,6 +10,8 @@ import pytest
 from seed_rl.algorithms import registry
 from tests.waiting import DEADLINE_SECS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -37,6 +39,13 @@ def test_several_devices_train_as_one_does(name):
 @pytest.mark.parametrize("name", registry.names())
 def test_training_and_inference_run_where_they_should(name):
     assert run("placed", name) == {"training": ["CPU:1", "CPU:2"], "inference": ["CPU:3"]}
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_the_exported_policy_is_the_one_that_was_trained(name, tmp_path):
+    found = run("exported", name, str(tmp_path / "saved_model"))
+    assert found["difference"] < 1e-5
+    assert found["learned"] > 1e-2
 
 
 def test_no_action_is_of_mixed_weights_or_has_a_wrong_version():
