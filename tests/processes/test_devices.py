@@ -58,9 +58,10 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         assert [actor.end() for actor in actors] == [0] * 4
         assert learner.output.splitlines()[0] == first_line
         assert ("Resuming from" in learner.output) == (run > 0)
-        last = house.metrics()[-1]
-        assert last["env_frames"] >= frames and np.isfinite(last["loss"])
-        assert last["policy_lag_updates"] < 20
+        assert house.metrics()[-1]["env_frames"] >= frames
+        updated = [line for line in house.metrics() if "policy_lag_updates" in line]
+        assert np.isfinite(updated[-1]["loss"])
+        assert updated[-1]["policy_lag_updates"] < 20
 
 
 @pytest.mark.slow
