@@ -105,11 +105,11 @@ def _set_up_tensorflow(config: LearnerConfig, log: HeldOutput) -> str | None:
     import keras
     import tensorflow as tf
 
+    from seed_rl.devices import report
     from seed_rl.devices.placement import split_cpu
-    from seed_rl.learner import devices
 
     with usage_errors():
-        warning = devices.check(config.require_accelerator, log)
+        warning = report.check(config.require_accelerator, log)
     if config.num_logical_devices > 1:
         split_cpu(config.num_logical_devices)
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)

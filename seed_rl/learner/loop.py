@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices import report
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.intake import Intake
 from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import BatchFigures, InferenceCore
-from seed_rl.learner import devices
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.health import Health
@@ -146,7 +146,7 @@ class Learner:
         complete = farewell = ""
         try:
             display.say(
-                devices.describe(self._replicas.devices, [core.device for core in self._cores if core.device])
+                report.describe(self._replicas.devices, [core.device for core in self._cores if core.device])
             )
             for path in self._checkpointer.skipped:
                 display.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")

@@ -6,8 +6,7 @@ import sys
 import pytest
 import tensorflow as tf
 
-from seed_rl.devices import placement
-from seed_rl.learner import devices
+from seed_rl.devices import placement, report
 from seed_rl.learner.quiet import quiet_start
 
 # What TensorFlow 2.21 writes without a driver, without CUDA's libraries, and without a device.
@@ -62,14 +61,14 @@ def machine(monkeypatch):
 )
 def test_the_devices_are_named(machine, names, chosen, sentence):
     machine(*names)
-    assert devices.describe(*chosen) == sentence
+    assert report.describe(*chosen) == sentence
 
 
 def test_a_gpu_is_enough(machine, tmp_path):
     machine("NVIDIA L4")
     (tmp_path / "0000:01:00.0").mkdir()
-    assert devices.check(True, NO_DRIVER, tmp_path) is None
-    assert devices.check(False, NO_DRIVER, tmp_path) is None
+    assert report.check(True, NO_DRIVER, tmp_path) is None
+    assert report.check(False, NO_DRIVER, tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -87,7 +86,7 @@ def test_a_gpu_is_enough(machine, tmp_path):
 def test_where_a_gpu_is_required_a_cpu_is_refused_with_tensorflows_reason(machine, log, reason):
     machine()
     with pytest.raises(ValueError) as caught:
-        devices.check(True, log)
+        report.check(True, log)
     text = str(caught.value)
     assert text.startswith("--require_accelerator: TensorFlow sees no GPU (")
     assert reason in text and "[gpu]" in text and "\n" not in text
@@ -96,20 +95,20 @@ def test_where_a_gpu_is_required_a_cpu_is_refused_with_tensorflows_reason(machin
 def test_a_build_without_cuda_and_hidden_gpus_are_reasons_too(machine, monkeypatch):
     machine(built=False)
     with pytest.raises(ValueError, match="this build of TensorFlow has no support for GPUs"):
-        devices.check(True, [])
+        report.check(True, [])
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     with pytest.raises(ValueError, match="CUDA_VISIBLE_DEVICES=-1 hides all of them"):
-        devices.check(True, NO_DRIVER)
+        report.check(True, NO_DRIVER)
 
 
 def test_a_gpu_of_the_machine_that_goes_unused_is_a_warning(machine, tmp_path, monkeypatch):
     machine()
-    assert devices.check(False, NO_LIBRARIES, tmp_path / "no driver") is None
-    assert devices.check(False, NO_LIBRARIES, tmp_path) is None  # The driver is there, and no GPU.
+    assert report.check(False, NO_LIBRARIES, tmp_path / "no driver") is None
+    assert report.check(False, NO_LIBRARIES, tmp_path) is None  # The driver is there, and no GPU.
     (tmp_path / "0000:01:00.0").mkdir()
-    assert "Cannot dlopen some GPU libraries" in devices.check(False, NO_LIBRARIES, tmp_path)
+    assert "Cannot dlopen some GPU libraries" in report.check(False, NO_LIBRARIES, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert devices.check(False, NO_LIBRARIES, tmp_path) is None
+    assert report.check(False, NO_LIBRARIES, tmp_path) is None
 
 
 def test_what_is_held_back_can_be_read_and_goes_on(capfd):

@@ -1,4 +1,4 @@
-"""The device for training and inference, and TensorFlow's reason if it is not a GPU."""
+"""What a learner says of its devices, and TensorFlow's reason if none of them is a GPU."""
 
 import os
 import re
