@@ -5,9 +5,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-# Of so many devices, a quarter infers: 2 of the 8 cores of the paper's TPU.
-_QUARTER_FROM = 4
-
 
 class Placement(NamedTuple):
     """TensorFlow's names of devices, such as `GPU:0`.
@@ -27,7 +24,7 @@ class Placement(NamedTuple):
     @property
     def is_shared(self) -> bool:
         """Whether one device does everything, so that acting and training can use the same variables."""
-        return len(self.training) == len(self.inference) == 1 and self.training == self.inference
+        return self.training == self.inference and len(self.training) == 1
 
 
 def split_cpu(num_logical_devices: int) -> None:
@@ -59,8 +56,7 @@ def place(training: str, inference: str) -> Placement:
     chosen_to_infer = _parse("inference_devices", inference, devices)
     if not chosen_to_infer:
         rest = [device for device in devices if device not in chosen_to_train] or list(chosen_to_train)
-        count = max(1, len(devices) // 4) if len(devices) >= _QUARTER_FROM else 1
-        chosen_to_infer = tuple(rest[:count])
+        chosen_to_infer = tuple(rest[: max(1, len(devices) // 4)])  # 2 of the 8 cores of the paper's TPU.
     if not chosen_to_train:
         chosen_to_train = tuple(d for d in devices if d not in chosen_to_infer) or chosen_to_infer
     return Placement(chosen_to_train, chosen_to_infer)

@@ -75,7 +75,7 @@ class Publisher:
 
     def updated(self, version: int) -> None:
         """Publishes the weights after update `version` if that is due; called by the training thread."""
-        if self._copies and version % self._every == 0:
+        if version % self._every == 0:
             self.publish(version)
 
     def publish(self, version: int) -> None:

@@ -6,20 +6,13 @@ from gcp import quota
 from gcp.config import read_config
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.presets import configs_directory
+from tests.gcp.refusal import refusal
 
 A100 = {"machine": "a2-highgpu-1g", "accelerator": "NVIDIA_TESLA_A100"}
 
 
 def actors(replicas, machine="n1-standard-4"):
     return {"machine": machine, "replicas": replicas}
-
-
-def refusal(send, *flags, **changes):
-    with pytest.raises(UsageError) as caught:
-        send(*flags, **changes)
-    text = str(caught.value)
-    assert "\n" not in text and text.endswith(".")
-    return text
 
 
 def test_a_job_that_needs_more_than_the_default_is_refused_before_anything_is_asked(send, cloud):

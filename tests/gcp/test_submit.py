@@ -17,6 +17,7 @@ from google.cloud.aiplatform_v1 import types
 from gcp import service, submit
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import vertex_job
+from tests.gcp.refusal import refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = "projects/my-project/locations/europe-west4"
@@ -69,14 +70,6 @@ def full(cloud):
             "image": f"{cloud.registry}/p/actor@sha256:12ab",
         },
     }
-
-
-def refusal(send, *flags, **changes):
-    with pytest.raises(UsageError) as caught:
-        send(*flags, **changes)
-    text = str(caught.value)
-    assert "\n" not in text and text.endswith(".")
-    return text
 
 
 def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
