@@ -13,8 +13,11 @@ complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong, 1 otherwise
 """
 
 import contextlib
+import dataclasses
 import functools
 import os
+import signal
+from collections.abc import Callable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -24,17 +27,22 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.hosts.join import peers_of
+from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.descriptors import raise_descriptor_limit
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
 from seed_rl.messages import complain, warn
-from seed_rl.options import Options
 from seed_rl.runs import lock, record
-from seed_rl.serving.server import AddressError
-from seed_rl.signals import StopRequest, stop_requests
+from seed_rl.serving.listener import AddressError, Listener
+from seed_rl.signals import StopRequest, exit_code, stop_requests
 from seed_rl.training.guard import UnsavedError
-from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
+from seed_rl.wire.hosts import LearnerHosts, find_hosts
+from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
+from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
@@ -60,6 +68,12 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
     )
     security_config = line.read(SecurityConfig)
     with usage_errors():
+        hosts = find_hosts(config.learner_hosts, config.learner_index, os.environ)
+        if hosts:
+            hosts.check(config.num_envs, 0, config.batch_size)
+            if config.server_address == LearnerConfig.server_address:
+                config = dataclasses.replace(config, server_address=hosts.address)
+            hosts = hosts if hosts.count > 1 else None
         security = load_security(security_config, os.environ)
         check_listening(config.server_address, security_config, security)
     require_package("tensorflow", "learner")
@@ -67,29 +81,55 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
         require_package("wandb", "wandb")
     environment = _environment(line, config)
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
-    with usage_errors():
-        record.check(config.logdir, recorded)
-        until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
-        record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
+    is_first = hosts is None or hosts.is_first
+    if is_first:
+        with usage_errors():
+            record.check(config.logdir, recorded)
+            until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
+            record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-    with quiet_start() as held:
-        warning = _set_up_tensorflow(config, held)
-        everything = {**settings, "environment": recorded["environment"]}
-        learner = _make_learner(line, config, agent_config, environment, security, everything)
-    if warning:
-        warn(warning)
-    if stop.is_set():
-        return stop.exit_code
-    with usage_errors():
-        record.write(config.logdir, recorded, settings)
+    everything = {**settings, "environment": recorded["environment"]}
+    met = None
+    if hosts:
+        identity = {
+            "environment": line.environment,
+            "agent": line.agent,
+            **environment_config.to_dict(),
+            **agent_config.essentials(),
+            **config.essentials(),
+            "num_envs": config.num_envs,
+            "publish_every": config.publish_every,
+            "learner_hosts": hosts.addresses,
+            **record.versions(),
+        }
+        met = _meet(hosts, config, environment, identity, security, stop, until_the_end)
+        if not met[1]:
+            return stop.exit_code
     try:
+        with quiet_start() as held:
+            warning = _import_tensorflow(config, hosts.index if hosts else 0, held)
+            from seed_rl.learner.setup import make_learner
+
+            with usage_errors():
+                make = functools.partial(
+                    algorithms.make, line.agent, agent_config, environment.spec, config.num_envs
+                )
+                learner = make_learner(config, environment, make, everything, security, met)
+        if warning:
+            warn(warning)
+        if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
+            return stop.exit_code
+        if is_first:
+            with usage_errors():
+                record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
     except (AddressError, AlgorithmError) as error:
         raise UsageError(str(error)) from None
-    except UnsavedError as error:
+    except (UnsavedError, HostLostError) as error:
         complain(str(error))
         return 1
-    return 0 if complete else stop.exit_code
+    # Another learner host may have been asked to stop.
+    return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
 
 
 def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescription:
@@ -100,59 +140,52 @@ def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescrip
     return EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
 
 
-def _set_up_tensorflow(config: LearnerConfig, log: HeldOutput) -> str | None:
-    """Imports TensorFlow, looks for a GPU, and sets threads and seeds; returns a warning on an unused GPU."""
-    import keras
-    import tensorflow as tf
-
+def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str | None:
+    """Imports TensorFlow, looks for a GPU, and sets it up; returns a warning on an unused GPU."""
     from seed_rl.devices import report
-    from seed_rl.devices.placement import split_cpu
+    from seed_rl.learner.setup import set_up_tensorflow
 
     with usage_errors():
         warning = report.check(config.require_accelerator, log)
-    if config.num_logical_devices > 1:
-        split_cpu(config.num_logical_devices)
-    tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
-    tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
-    keras.utils.set_random_seed(config.seed)
-    if config.synchronous:
-        tf.config.experimental.enable_op_determinism()
+    set_up_tensorflow(config, host)
     return warning
 
 
-def _make_learner(
-    line: CommandLine,
+def _meet(
+    hosts: LearnerHosts,
     config: LearnerConfig,
-    agent_config: Options,
     environment: EnvironmentDescription,
+    identity: dict[str, Any],
     security: Security,
-    settings: dict[str, Any],
-):
-    """Makes the algorithm and the learner; restores the last checkpoint."""
-    import tensorflow as tf
-
-    from seed_rl.devices.placement import place
-    from seed_rl.devices.publisher import PolicyCopy
-    from seed_rl.devices.replicas import Replicas
-    from seed_rl.learner.loop import Learner
-
+    stop: StopRequest,
+    until_the_end: contextlib.ExitStack,
+) -> tuple[Peers, list[str], Listener]:
+    """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""
+    # TensorFlow reports each lost connection in many lines; ours names the host.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    spec, num_envs = StepCodec(environment.spec), config.inference_batch_size
     with usage_errors():
-        assert line.agent is not None
-        make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
-        placement = place(config.training_devices, config.inference_devices)
-        if config.synchronous and len(placement.inference) > 1:
-            raise ValueError(
-                "--synchronous acts in one batch, which several devices cannot share; give one with "
-                f"--inference_devices, not {len(placement.inference)}."
-            )
-        replicas = Replicas(() if placement.is_default else placement.training)
-        with replicas.scope():
-            algorithm = make()
-        copies = []
-        for device in () if placement.is_shared else placement.inference:
-            with tf.device(device):
-                copies.append(PolicyCopy(make().policy, device))
-        return Learner(config, environment, algorithm, settings, security, replicas, copies)
+        listener = Listener(
+            config.server_address,
+            max_message_bytes(spec.record_bytes, num_envs),
+            security,
+            expected=(INFERENCE_SERVICE, LEARNERS_SERVICE),
+        )
+        until_the_end.callback(listener.stop)
+        peers = peers_of(hosts, listener, config.host_timeout_secs, identity, security)
+        until_the_end.callback(peers.leave)
+        until_the_end.push(_leave_with_reason(peers))
+        return peers, peers.meet(stop.is_set), listener
+
+
+def _leave_with_reason(peers: Peers) -> Callable[..., None]:
+    """At an exception, tells the other hosts about it."""
+
+    def leave(kind: Any, error: BaseException | None, traceback: Any) -> None:
+        if error is not None:
+            peers.leave(str(error).strip().partition("\n")[0] or type(error).__name__)
+
+    return leave
 
 
 if __name__ == "__main__":

@@ -107,6 +107,11 @@ class Options:
         """The defaults by name, as JSON values; together they need not be valid."""
         return json.loads(json.dumps({leaf.name: leaf.default for leaf in cls.leaves()}))
 
+    def essentials(self) -> dict[str, Any]:
+        """The options that are not plumbing by name, as JSON values."""
+        plumbing = {leaf.name for leaf in self.leaves() if leaf.metadata.get("is_plumbing")}
+        return {name: value for name, value in self.to_dict().items() if name not in plumbing}
+
     def to_dict(self) -> dict[str, Any]:
         """The options by name, as JSON values."""
         found: dict[str, Any] = {}

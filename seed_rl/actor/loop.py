@@ -29,7 +29,7 @@ from seed_rl.wire.client import (
 from seed_rl.wire.frames import StepMessage
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
-from seed_rl.wire.security import Security
+from seed_rl.wire.security import Security, is_local
 
 _log = logging.getLogger(__name__)
 
@@ -135,6 +135,7 @@ class Actor:
         self._security = security
         self._task = _NO_TASK
         self._groups: list[_Group] = []
+        self._host: Connection | None = None  # To the learner host of the task, if it is another one.
         if config.fixed_task is not None:
             self._take(config.fixed_task)
 
@@ -155,6 +156,7 @@ class Actor:
             await self._play_on(connection)
         finally:
             await connection.close()
+            await self._close_host()
 
     async def _play_on(self, connection: Connection) -> None:
         backoff = _FIRST_BACKOFF_SECS
@@ -196,6 +198,8 @@ class Actor:
             if lease.task != self._task or lease.must_restart:
                 _log.info("The learner has given this actor task %d.", lease.task)
                 self._take(lease.task)
+            if lease.address:
+                connection = await self._connect_to_host(lease.address)
         environment = EnvironmentDescription(
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )
@@ -211,6 +215,28 @@ class Actor:
             for group in self._groups
         ]
         return await connection.open_all(environment, hellos, self._patience.hello_secs)
+
+    async def _connect_to_host(self, address: str) -> Connection:
+        """The connection to the learner host that serves the task; it replaces one to another host.
+
+        Raises:
+          RefusedError: the connection would be less safe than the one to the learner that named the host.
+        """
+        if self._host is None or self._host.address != address:
+            await self._close_host()
+            asked = self._config.server_address
+            if is_local(asked) and not is_local(address) and not self._security.authority:
+                raise RefusedError(
+                    f"The learner at {asked} names the learner host {address} on another machine: give that "
+                    "host's address, and --tls_authority or --insecure."
+                )
+            self._host = Connection(address, self._security)
+        return self._host
+
+    async def _close_host(self) -> None:
+        if self._host is not None:
+            await self._host.close()
+            self._host = None
 
     def _take(self, task: int) -> None:
         """Makes and resets the environments of a task, replacing any that there are."""

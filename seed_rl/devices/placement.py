@@ -62,6 +62,45 @@ def place(training: str, inference: str) -> Placement:
     return Placement(chosen_to_train, chosen_to_infer)
 
 
+def count_training_gpus(training: str, inference: str) -> int:
+    """How many GPUs of a host train, if there are several hosts: by `place`'s rule, but the first ones.
+
+    Does not use TensorFlow's devices yet, since the hosts have to be connected before.
+
+    Args:
+      training: as `place`.
+      inference: as `place`.
+    """
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    chosen, others = (len(list(filter(None, text.split(",")))) for text in (training, inference))
+    if gpus == 0 or "CPU" in training.upper():
+        return 0
+    return chosen or max(1, gpus - (others or max(1, gpus // 4)))
+
+
+def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
+    """Does the same as `place` on one of several hosts, where TensorFlow trains on the first devices only.
+
+    Args:
+      training: as `place`.
+      inference: as `place`; by default the devices that do not train.
+      num_gpus: how many GPUs train; 0: the CPU does.
+
+    Raises:
+      ValueError: a device does not exist, is named twice, or cannot train.
+    """
+    devices = available()
+    trains = tuple(f"GPU:{i}" for i in range(num_gpus)) or ("CPU:0",)
+    chosen = _parse("training_devices", training, devices)
+    if chosen and chosen != trains:
+        raise ValueError(
+            f"--training_devices={training}: of several learner hosts, each trains on its first devices; "
+            f"give {','.join(trains)}, or nothing."
+        )
+    rest = tuple(device for device in devices if device not in trains)
+    return Placement(trains, _parse("inference_devices", inference, devices) or rest or trains[:1])
+
+
 def available() -> list[str]:
     """The devices that a learner uses by default: all GPUs; the CPU if there are none, or if it is split."""
     gpus, cpus = (_names(kind) for kind in ("GPU", "CPU"))
@@ -69,7 +108,9 @@ def available() -> list[str]:
 
 
 def _names(kind: str) -> list[str]:
-    return [":".join(device.name.split(":")[-2:]) for device in tf.config.list_logical_devices(kind)]
+    """The devices of this kind on this host, which come first if there are several hosts."""
+    names = [device.name.rpartition("/device:") for device in tf.config.list_logical_devices(kind)]
+    return [name for host, _, name in names if host == names[0][0]]
 
 
 def _parse(flag: str, text: str, devices: Sequence[str]) -> tuple[str, ...]:

@@ -18,20 +18,25 @@ class Replicas:
     """The training devices. With one of them, everything happens there.
 
     Attributes:
-      devices: their names; empty if TensorFlow chooses.
-      count: how many there are.
+      devices: the names of those of this host; empty if TensorFlow chooses.
+      count: how many there are, on all hosts.
     """
 
-    def __init__(self, devices: Sequence[str] = ()):
+    def __init__(
+        self, devices: Sequence[str] = (), strategy: tf.distribute.Strategy | None = None, num_hosts: int = 1
+    ):
         """Prepares.
 
         Args:
           devices: TensorFlow's names, such as `GPU:0`; empty: TensorFlow places everything as it likes.
+          strategy: of several hosts, each with these devices (`devices.hosts`); None: there is one host.
+          num_hosts: how many there are.
         """
-        self.count = max(1, len(devices))
+        self._num_local = max(1, len(devices))
+        self.count = self._num_local * num_hosts
         self.devices = tuple(devices)
-        self._strategy: tf.distribute.Strategy | None = None
-        if self.count > 1:
+        self._strategy = strategy
+        if strategy is None and self.count > 1:
             # NCCL, the default, is for GPUs.
             reduction = None if "GPU" in devices[0] else tf.distribute.ReductionToOneDevice()
             self._strategy = tf.distribute.MirroredStrategy(list(devices), cross_device_ops=reduction)
@@ -42,6 +47,11 @@ class Replicas:
             return self._strategy.scope()
         return tf.device(self.devices[0]) if self.devices else contextlib.nullcontext()
 
+    @property
+    def _each(self) -> str:
+        hosts = self.count // self._num_local
+        return f" of each of {hosts} hosts" if hosts > 1 else ""
+
     def check_batch(self, batch_size: int) -> None:
         """Checks that a batch can be split.
 
@@ -51,7 +61,7 @@ class Replicas:
         if batch_size % self.count:
             raise ValueError(
                 f"--batch_size={batch_size} cannot be split evenly over {self.count} training devices "
-                f"({', '.join(self.devices)}); make it a multiple of {self.count}."
+                f"({', '.join(self.devices)}{self._each}); make it a multiple of {self.count}."
             )
 
     def distribute(self, sample: Sample) -> Sample:
@@ -71,24 +81,23 @@ class Replicas:
         with self.scope():
             return step(*arguments)
 
-    def mean(self, values: Any) -> Any:
-        """After `run`: the means over the devices of a nest of scalars that it returned."""
+    def first(self, values: Any) -> Any:
+        """After `run`: a nest of tensors that are the same on all devices."""
         if self._strategy is None:
             return values
-        mean = tf.distribute.ReduceOp.MEAN
-        return tf.nest.map_structure(lambda x: self._strategy.reduce(mean, x, axis=None), values)
+        return tf.nest.map_structure(lambda x: self._strategy.experimental_local_results(x)[0], values)
 
     def join(self, values: Any) -> Any:
-        """After `run`: the whole batch of a tensor `[B, ...]` that it returned a part of on each device."""
+        """After `run`: this host's batch of a tensor `[B, ...]` that it returned a part of on each device."""
         if self._strategy is None or values is None:
             return values
         return tf.concat(self._strategy.experimental_local_results(values), 0)
 
     def _split(self, array: np.ndarray, axis: int) -> Any:
-        parts = np.split(array, self.count, axis)
+        parts = np.split(array, self._num_local, axis)
 
         def part(context: Any) -> tf.Tensor:
-            index = context.replica_id_in_sync_group
+            index = context.replica_id_in_sync_group % self._num_local
             with tf.device(self.devices[index]):
                 return tf.convert_to_tensor(parts[index])
 

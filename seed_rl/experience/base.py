@@ -34,9 +34,11 @@ class Experience(abc.ABC):
     Attributes:
       inserts_slowly: whether `insert` does more than store an unroll, so that inference should leave it to
         another thread.
+      is_saved: whether `save` writes a file.
     """
 
     inserts_slowly: bool = False
+    is_saved: bool = False
 
     @abc.abstractmethod
     def insert(self, unrolls: list[Unroll]) -> None:

@@ -70,7 +70,7 @@ class Replay(Experience):
         Raises:
           ValueError: the replay would be larger than the machine's memory, or there is no such compression.
         """
-        self._config, self._batch_size = config, batch_size
+        self._config, self._batch_size, self.is_saved = config, batch_size, config.checkpoint_replay
         self._length, self._burn_in = length, burn_in
         self._initial_priorities = initial_priorities
         self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())

@@ -86,6 +86,26 @@ class LearnerConfig(TrainerConfig):
         at_least=1,
         is_plumbing=True,
     )
+    learner_hosts: str = option(
+        "",
+        "Addresses of all learner hosts, separated by commas, each HOST:PORT or unix:PATH; actors and the "
+        "other hosts connect there. By default those of TF_CONFIG, if it is set; else there is one host. "
+        "--num_envs and --batch_size are split over the hosts.",
+        is_plumbing=True,
+    )
+    learner_index: int = option(
+        0,
+        "Which of --learner_hosts this process is; 0 keeps the run directory.",
+        at_least=0,
+        is_plumbing=True,
+    )
+    host_timeout_secs: float = option(
+        120.0,
+        "Seconds for which a learner host waits for the others, at the start and at every update, before all "
+        "of them end; longer than a checkpoint takes.",
+        above=0,
+        is_plumbing=True,
+    )
     num_logical_devices: int = option(
         1,
         "Devices that the CPU is split into, for tests and demonstrations of several devices.",

@@ -55,6 +55,8 @@ class RunFigures:
             filter(math.isfinite, recent.get("evaluation", ())), maxlen=evaluation_window
         )
         self._process = psutil.Process()
+        self._news: list[Any] | None = None
+        self._restarts_of_others: dict[int, int] = {}
         self.episodes = episodes
         self.actor_restarts = 0
 
@@ -85,19 +87,39 @@ class RunFigures:
         """Records that a stream was accepted."""
         self.actor_restarts += lease.is_restart
 
+    def keep_news(self) -> None:
+        """From now on, keeps what `take_news` returns; for a learner host other than the first."""
+        self._news = []
+
+    def take_news(self) -> dict[str, Any]:
+        """Episodes since the last call, and all restarts; JSON values for `add_news` of the first host."""
+        with self._lock:
+            news, self._news = self._news or [], []
+        return {"episodes": news, "actor_restarts": self.actor_restarts}
+
+    def add_news(self, host: int, news: Mapping[str, Any]) -> None:
+        """Adds what another host has taken."""
+        self._restarts_of_others[host] = int(news["actor_restarts"])
+        for episode_return, agent_steps, env in news["episodes"]:
+            self._add(float(episode_return), int(agent_steps), int(env))
+
     def on_episodes(self, episodes: Iterable[Any]) -> None:
         """Records finished episodes that actors reported (messages), except those whose return is not finite.
 
         Those would make every mean over their window NaN or infinite.
         """
+        for episode in episodes:
+            if math.isfinite(episode.episode_return):
+                self._add(episode.episode_return, episode.agent_steps, episode.env)
+
+    def _add(self, episode_return: float, agent_steps: int, env: int) -> None:
         with self._lock:
-            for episode in episodes:
-                if not math.isfinite(episode.episode_return):
-                    continue
-                if episode.env >= self._num_training_envs:
-                    self._evaluations.append(episode.episode_return)
-                    continue
-                self._recent.append((episode.episode_return, episode.agent_steps))
+            if self._news is not None:
+                self._news.append((episode_return, agent_steps, env))
+            if env >= self._num_training_envs:
+                self._evaluations.append(episode_return)
+            else:
+                self._recent.append((episode_return, agent_steps))
                 self.episodes += 1
 
     def take(self, agent_steps: int, updates: int) -> dict[str, Any]:
@@ -117,7 +139,7 @@ class RunFigures:
             "seconds": self.seconds,
             "frames_per_second": (frames - last_frames) / max(now - last_time, 1e-9),
             "episodes": self.episodes,
-            "actor_restarts": self.actor_restarts,
+            "actor_restarts": self.actor_restarts + sum(self._restarts_of_others.values()),
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
         with self._lock:

@@ -13,9 +13,11 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import Unroll
+from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
@@ -37,6 +39,8 @@ class Serving:
         figures: RunFigures,
         security: Security,
         intake: Intake | None = None,
+        hosts: LearnerHosts | None = None,
+        listener: Listener | None = None,
     ):
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
@@ -47,6 +51,8 @@ class Serving:
           figures: receive episodes and leases.
           security: TLS and token that actors need.
           intake: what the cores' unrolls go through, if anything; it gets a thread.
+          hosts: all learner hosts, if there are several.
+          listener: what listens on the address already, if anything.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -66,6 +72,8 @@ class Serving:
             figures.on_episodes,
             security,
             cores[0].num_eval_envs,
+            hosts=hosts,
+            listener=listener,
         )
         self._intake = intake
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", intake.run)] if intake else []

@@ -26,6 +26,14 @@ def mean_over_replicas(values: NestT) -> NestT:
     return tf.nest.pack_sequence_as(values, means)
 
 
+def mean_of_metrics(metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The means of named scalars over all training devices: one reduction of a vector, not one for each."""
+    if num_replicas() == 1:
+        return metrics
+    vector = tf.stack([tf.cast(value, tf.float32) for value in metrics.values()])
+    return dict(zip(metrics, tf.unstack(mean_over_replicas(vector)), strict=True))
+
+
 def share_of_replica(values: list[Any]) -> list[Any]:
     """A list of tensors and Nones that is the same on all devices, divided so that it is their sum."""
     count = num_replicas()

@@ -87,10 +87,14 @@ class RunDirectory:
         """What the best checkpoint reached (JSON)."""
         return self.best_checkpoints.path / "best.json"
 
-    @property
-    def replay(self) -> Path:
-        """The contents of replay at the last checkpoint."""
-        return self.checkpoints.path / "replay.bin"
+    def replay(self, host: int = 0, num_hosts: int = 1) -> Path:
+        """The contents of a learner host's replay at the last checkpoint."""
+        number = f"_{host}_of_{num_hosts}" if num_hosts > 1 else ""
+        return self.checkpoints.path / f"replay{number}.bin"
+
+    def replays(self) -> list[Path]:
+        """All files with the contents of replay, whatever the number of hosts was."""
+        return sorted(self.checkpoints.path.glob("replay*.bin"))
 
     @property
     def saved_model(self) -> Path:

@@ -252,7 +252,7 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
       ValueError: the directory cannot be written.
     """
     path = Path(logdir)
-    content = {"identity": mine, "settings": settings, "versions": _versions()}
+    content = {"identity": mine, "settings": settings, "versions": versions()}
     try:
         path.mkdir(parents=True, exist_ok=True)
         write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
@@ -260,7 +260,8 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """The versions of the packages and, in a clone, the git revision."""
     found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         try:

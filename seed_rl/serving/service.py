@@ -6,7 +6,7 @@ Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors 
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import grpc
@@ -37,8 +37,8 @@ class _Client(NamedTuple):
     number: int
 
 
-class _Refused(Exception):
-    """Ends a stream with a status and a one-sentence message."""
+class RefusedError(Exception):
+    """Ends a call with a status and a one-sentence message."""
 
     def __init__(self, code: grpc.StatusCode, sentence: str):
         super().__init__(sentence)
@@ -58,6 +58,7 @@ class InferenceService:
         on_episodes: Callable[[list[pb.Episode]], None],
         num_eval_envs: int = 0,
         limits: Limits = Limits(),  # noqa: B008 (immutable)
+        served: range | None = None,
     ):
         """Prepares the service.
 
@@ -70,13 +71,16 @@ class InferenceService:
           on_episodes: called with the episodes that actors report.
           num_eval_envs: how many environments, the last ones, only evaluate.
           limits: of what silent peers may use.
+          served: ids of the environments that are served here, if there are several learner hosts; None: all.
         """
         self._takeover_secs = limits.takeover_secs
         self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
         self._codec = StepCodec(environment.spec)
-        self._batchers, self._num_envs = batchers, num_envs
+        self._batchers, self._served = batchers, range(num_envs) if served is None else served
         self._on_lease, self._on_episodes = on_lease, on_episodes
-        self._slots = Slots(num_envs, num_eval_envs)
+        self.slots = Slots(num_envs, num_eval_envs, served)
+        # Answers LeaseTask; raises SlotRefusedError or RefusedError.
+        self.lease: Callable[[pb.LeaseRequest], Awaitable[pb.TaskLease]] = self._lease_here
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
         self._slot_freed = asyncio.Event()  # Set, and replaced, whenever a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
@@ -118,13 +122,30 @@ class InferenceService:
 
     async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
         """Assigns a task to an actor that accepts any."""
+        return await self.answer_lease(self.lease, request, context)
+
+    async def answer_lease(
+        self,
+        lease: Callable[[pb.LeaseRequest], Awaitable[pb.TaskLease]],
+        request: pb.LeaseRequest,
+        context: Any,
+    ) -> pb.TaskLease:
+        """Answers a call with what `lease` gives; its errors become the call's status."""
         try:
-            task, must_restart = self._slots.lease_task(
-                request.run_id, request.num_envs, request.task, time.monotonic()
-            )
+            return await lease(request)
         except SlotRefusedError as error:
             codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
             await context.abort(codes[error.out_of_range], str(error))
+            raise
+        except RefusedError as refusal:
+            await context.abort(refusal.code, str(refusal))
+            raise
+
+    async def _lease_here(self, request: pb.LeaseRequest) -> pb.TaskLease:
+        """A task whose environments are served here."""
+        task, must_restart = self.slots.lease_task(
+            request.run_id, request.num_envs, request.task, time.monotonic()
+        )
         return pb.TaskLease(task=task, must_restart=must_restart)
 
     async def _act(self, request_iterator: Any, context: Any) -> None:
@@ -134,11 +155,12 @@ class InferenceService:
         try:
             lease = await self._introduce(await self._hellos.first(context.read()))
             await context.send_initial_metadata(())  # The hello is accepted.
-            batcher = self._batchers[lease.first_env * len(self._batchers) // self._num_envs]
+            place = (lease.first_env - self._served.start) * len(self._batchers) // len(self._served)
+            batcher = self._batchers[place]
             client = _Client(batcher, batcher.connect())
             self._on_lease(lease)
             await self._converse(context, lease, client)
-        except (_Refused, SilenceError) as refusal:
+        except (RefusedError, SilenceError) as refusal:
             await context.abort(refusal.code, str(refusal))
         except asyncio.CancelledError:
             if lease is None or lease.key in self._streams:
@@ -189,7 +211,7 @@ class InferenceService:
                 client.batcher.submit(client.number, request, lease.num_envs)
                 answer = await waiting
                 if isinstance(answer, BadStep):
-                    raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+                    raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
                 if episodes:
                     self._on_episodes(episodes)
                 if answer is not None:
@@ -197,7 +219,7 @@ class InferenceService:
                     is_first = False
                     continue
             if self._ended:
-                raise _Refused(grpc.StatusCode.UNAVAILABLE, self._ended)
+                raise RefusedError(grpc.StatusCode.UNAVAILABLE, self._ended)
             return
 
     def _read(
@@ -212,16 +234,16 @@ class InferenceService:
         try:
             self._codec.check_size(records, lease.num_envs)
         except ValueError as error:
-            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
+            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
         episodes = list(step.episodes)
         if problem := episode_problem(episodes, lease):
-            raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, problem)
+            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, problem)
         return records, episodes
 
     def _require_reset(self, records: bytes | memoryview) -> None:
         """Refuses a new process in mid-episode; one that outlived an earlier learner may be in one."""
         if not np.frombuffer(records, self._codec.record)["done"].all():
-            raise _Refused(
+            raise RefusedError(
                 grpc.StatusCode.INVALID_ARGUMENT, "The first step of a new actor must be a reset: set done."
             )
 
@@ -231,21 +253,21 @@ class InferenceService:
         hello = _parsed(first, "hello", "The first message of a stream must be a hello.").hello
         precondition = grpc.StatusCode.FAILED_PRECONDITION
         if hello.protocol_version != PROTOCOL_VERSION:
-            raise _Refused(
+            raise RefusedError(
                 precondition,
                 f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
                 f"{hello.protocol_version}: install the same seed_rl on both.",
             )
         found = differences(self._description, hello)
         if found:
-            raise _Refused(
+            raise RefusedError(
                 precondition,
                 f"The actor's environment does not match the learner's ({'; '.join(found)}; 'here' is the "
                 "learner): start both with the same flags.",
             )
         largest = self._description.max_environments_per_message
         if hello.num_envs > largest:
-            raise _Refused(
+            raise RefusedError(
                 precondition,
                 f"A group of {hello.num_envs} environments exceeds the learner's --inference_batch_size="
                 f"{largest}; raise that, or --num_env_groups of the actor.",
@@ -255,7 +277,7 @@ class InferenceService:
     async def _claim(self, hello: pb.Hello) -> Lease:
         """Leases environments. Ends older streams of the same actor; another actor gets a moment to leave."""
         deadline = time.monotonic() + self._takeover_secs
-        while holders := self._slots.holders(hello.first_env, hello.num_envs):
+        while holders := self.slots.holders(hello.first_env, hello.num_envs):
             for holder in holders:
                 if holder.actor_id == hello.run_id and (stream := self._streams.pop(holder.key, None)):
                     stream.cancel()
@@ -265,10 +287,10 @@ class InferenceService:
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._slot_freed.wait(), patience)
         try:
-            lease = self._slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
+            lease = self.slots.claim(hello.run_id, hello.task, hello.first_env, hello.num_envs)
         except SlotRefusedError as error:
             codes = (grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.OUT_OF_RANGE)
-            raise _Refused(codes[error.out_of_range], str(error)) from None
+            raise RefusedError(codes[error.out_of_range], str(error)) from None
         task = asyncio.current_task()
         assert task is not None
         self._streams[lease.key] = task
@@ -280,7 +302,7 @@ class InferenceService:
             client.batcher.disconnect(client.number)
         if lease is None:
             return
-        self._slots.release(lease)
+        self.slots.release(lease)
         self._answers.pop(lease.key, None)
         self._streams.pop(lease.key, None)
         freed, self._slot_freed = self._slot_freed, asyncio.Event()
@@ -294,5 +316,5 @@ def _parsed(message: bytes, kind: str, otherwise: str) -> pb.ActRequest:
     except DecodeError:
         request, otherwise = pb.ActRequest(), "The message is not an ActRequest of protos/inference.proto."
     if request.WhichOneof("kind") != kind:
-        raise _Refused(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
+        raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
     return request

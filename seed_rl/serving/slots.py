@@ -48,9 +48,16 @@ class Lease:
 class Slots:
     """The table of environments. Not thread-safe: the server's event loop owns it."""
 
-    def __init__(self, num_envs: int, num_eval_envs: int = 0):
-        """Starts with `num_envs` free environments, the last `num_eval_envs` of which only evaluate."""
+    def __init__(self, num_envs: int, num_eval_envs: int = 0, served: range | None = None):
+        """Starts with all environments free.
+
+        Args:
+          num_envs: environments of the run.
+          num_eval_envs: how many of them, the last ones, only evaluate.
+          served: the ids of those that are given away here, if the run has several learner hosts; None: all.
+        """
         self._num_envs, self._num_eval_envs = num_envs, num_eval_envs
+        self._served = range(num_envs) if served is None else served
         self._live: dict[int, Lease] = {}
         self._keys = itertools.count()
         # For each environment: the key of its lease, its last holder, and which process reserved it when.
@@ -59,6 +66,15 @@ class Slots:
         self._holder = np.zeros(num_envs, np.uint64)
         self._reserved_by = np.zeros(num_envs, np.uint64)
         self._reserved_at = np.full(num_envs, -np.inf)
+
+    def serves(self, first_env: int, num_envs: int) -> bool:
+        """Whether these environments are all given away here."""
+        return self._served.start <= first_env and first_env + num_envs <= self._served.stop
+
+    def taken(self, now: float) -> int:
+        """How many environments are held or reserved at `now`, in monotonic seconds."""
+        reserved = now - self._reserved_at < LONGEST_RESERVATION_SECS
+        return int(np.count_nonzero((self._key != _FREE) | reserved))
 
     def holders(self, first_env: int, num_envs: int) -> list[Lease]:
         """Live leases that overlap these environments."""
@@ -84,20 +100,20 @@ class Slots:
           SlotRefusedError: an actor of this size does not fit the run (out of range), or all environments are
             taken; one sentence.
         """
-        num_tasks = self._num_envs // num_envs if num_envs > 0 else 0
-        if num_tasks == 0:
+        tasks = self._tasks(num_envs)
+        if not tasks:
             raise SlotRefusedError(
-                f"An actor of {num_envs} environments does not fit the learner's {self._num_envs}; lower "
+                f"An actor of {num_envs} environments does not fit the learner's {len(self._served)}; lower "
                 "--env_batch_size or raise the learner's --num_envs.",
                 out_of_range=True,
             )
         own = (self._reserved_by == actor_id) & (now - self._reserved_at < LONGEST_RESERVATION_SECS)
-        order = self._order(num_envs, num_tasks, task, own)
+        order = self._order(num_envs, tasks, task, own)
         picked = self._first_free(actor_id, num_envs, order, now)
         if picked is None:
             raise SlotRefusedError(
-                f"All {self._num_envs} environments of the learner are taken by other actors; start fewer of "
-                "them or raise the learner's --num_envs.",
+                f"All {len(self._served)} environments of the learner are taken by other actors; start fewer "
+                "of them or raise the learner's --num_envs.",
                 out_of_range=False,
             )
         envs = slice(picked * num_envs, (picked + 1) * num_envs)
@@ -107,14 +123,21 @@ class Slots:
         self._reserved_by[envs], self._reserved_at[envs] = actor_id, since
         return picked, self._had_others(actor_id, envs)
 
-    def _order(self, num_envs: int, num_tasks: int, task: int, own: np.ndarray) -> np.ndarray:
+    def _tasks(self, num_envs: int) -> range:
+        """The tasks of this size whose environments are all given away here."""
+        if num_envs < 1:
+            return range(0)
+        return range(-(-self._served.start // num_envs), self._served.stop // num_envs)
+
+    def _order(self, num_envs: int, tasks: range, task: int, own: np.ndarray) -> np.ndarray:
         """All tasks of this size in the order in which they are offered; some may appear twice."""
-        first_choices = [task] if 0 <= task < num_tasks else []
+        first_choices = [task] if task in tasks else []
         if own.any():
-            first_choices.append(min(int(own.argmax()) // num_envs, num_tasks - 1))
-        tasks = np.arange(num_tasks)
-        evaluates = (tasks + 1) * num_envs > self._num_envs - self._num_eval_envs
-        return np.concatenate([np.array([*first_choices, 0], int), tasks[evaluates], tasks[~evaluates]])
+            first_choices.append(min(max(int(own.argmax()) // num_envs, tasks[0]), tasks[-1]))
+        others = np.array(tasks)
+        evaluates = (others + 1) * num_envs > self._num_envs - self._num_eval_envs
+        first = np.array([*first_choices, tasks[0]], int)
+        return np.concatenate([first, others[evaluates], others[~evaluates]])
 
     def _first_free(self, actor_id: int, num_envs: int, order: np.ndarray, now: float) -> int | None:
         """The first task in `order` that is free, or else whose reservation is overdue; None if none is."""
@@ -134,11 +157,17 @@ class Slots:
         Raises:
           SlotRefusedError: the environments are out of range, or a live actor holds them; one sentence.
         """
+        which = f"its environments {first_env} to {first_env + num_envs - 1}"
         if first_env < 0 or num_envs < 1 or first_env + num_envs > self._num_envs:
             raise SlotRefusedError(
-                f"Task {task} is out of range: its environments {first_env} to {first_env + num_envs - 1} "
-                f"are not among the learner's 0 to {self._num_envs - 1}; lower --task or raise the "
-                "learner's --num_envs.",
+                f"Task {task} is out of range: {which} are not among the learner's 0 to "
+                f"{self._num_envs - 1}; lower --task or raise the learner's --num_envs.",
+                out_of_range=True,
+            )
+        if not self.serves(first_env, num_envs):
+            raise SlotRefusedError(
+                f"Task {task} belongs to another learner host: {which} are not among this one's "
+                f"{self._served.start} to {self._served.stop - 1}; start the actor with --task=auto.",
                 out_of_range=True,
             )
         envs = slice(first_env, first_env + num_envs)

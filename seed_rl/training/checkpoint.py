@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm
+from seed_rl.devices.publisher import variables_of
 from seed_rl.files import write_atomically
 from seed_rl.runs.layout import CHECKPOINT_INDEX, CHECKPOINT_NAME, CheckpointDirectory, RunDirectory
 from seed_rl.training.trainer import Trainer
@@ -87,11 +88,6 @@ class Checkpointer:
         )
         self._manager: tf.train.CheckpointManager | None = None
 
-    @property
-    def experience_path(self) -> str:
-        """The file beside the checkpoints with the contents of replay, for the last checkpoint only."""
-        return str(self._run.replay)
-
     def restore(self) -> str | None:
         """Restores the run's last readable checkpoint; returns its path, or None if there is none.
 
@@ -104,6 +100,11 @@ class Checkpointer:
             _read(path, lambda: self._checkpoint.restore(path).assert_consumed())
             self._trainer.restored()
         return path
+
+    @property
+    def variables(self) -> list[Any]:
+        """All variables that are saved."""
+        return variables_of(self._checkpoint)
 
     def initialize_from(self, checkpoint: str) -> None:
         """Loads the algorithm's variables, and nothing else, from a checkpoint of another run.

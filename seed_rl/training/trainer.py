@@ -8,7 +8,7 @@ import tensorflow as tf
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.algorithms.check import check_losses
 from seed_rl.devices.replicas import Replicas
-from seed_rl.ops.replicas import mean_over_replicas, share_of_replica
+from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas, share_of_replica
 from seed_rl.training.config import TrainerConfig
 from seed_rl.types import Sample
 
@@ -78,13 +78,13 @@ class Trainer:
         priority, metrics = self._replicas.run(self._train, sample, learning_rate)
         self.iteration.assign_add(1)
         self._algorithm.after_update(self.iteration)
-        metrics = {**self._replicas.mean(metrics), "learning_rate": learning_rate}
+        metrics = {**self._replicas.first(metrics), "learning_rate": learning_rate}
         return UpdateOutput(self._replicas.join(priority), metrics)
 
     def _train(
         self, sample: Sample, learning_rate: tf.Tensor
     ) -> tuple[tf.Tensor | None, dict[str, tf.Tensor]]:
-        """What each training device does with its part of a batch; returns priorities and metrics of it."""
+        """What each training device does with its part of a batch; returns its priorities, and metrics."""
         algorithm, objectives = self._algorithm, self._objectives
         algorithm.observe(sample)
         with tf.GradientTape(persistent=len(objectives) > 1) as tape:
@@ -93,7 +93,7 @@ class Trainer:
             losses = {name: tf.reduce_mean(output.by_objective[name] * sample.weight) for name in objectives}
         gradients = {name: tape.gradient(losses[name], objectives[name].variables) for name in objectives}
         norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
-        return output.priority, {**output.metrics, **_metrics(losses, norms)}
+        return output.priority, mean_of_metrics({**output.metrics, **_metrics(losses, norms)})
 
     def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
         """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.

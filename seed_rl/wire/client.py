@@ -127,7 +127,11 @@ class Stream:
 
 
 class Connection:
-    """A channel to the learner. Belongs to the event loop in which it was made."""
+    """A channel to the learner. Belongs to the event loop in which it was made.
+
+    Attributes:
+      address: unix:PATH or HOST:PORT.
+    """
 
     def __init__(self, address: str, security: Security = Security()):  # noqa: B008 (immutable)
         """Prepares a connection to `address` (unix:PATH or HOST:PORT); nothing is sent yet."""
@@ -137,6 +141,7 @@ class Connection:
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
         ]
+        self.address = address
         self._channel = security.channel(address, options)
         self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)

@@ -87,6 +87,13 @@ class Security:
             [(self.key, self.certificate)], self.authority, require_client_auth=self.authority is not None
         )
 
+    def between_learners(self) -> "Security":
+        """The same for a learner that calls another one, which has the same files.
+
+        A learner without an authority trusts its own certificate, which is then its own authority.
+        """
+        return dataclasses.replace(self, authority=self.authority or self.certificate)
+
     def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.aio.Channel:
         """An actor's channel, on the running event loop."""
         if self.authority is None:

@@ -66,12 +66,14 @@ class LeaseRequest(_message.Message):
     def __init__(self, run_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., task: _Optional[int] = ...) -> None: ...
 
 class TaskLease(_message.Message):
-    __slots__ = ("task", "must_restart")
+    __slots__ = ("task", "must_restart", "address")
     TASK_FIELD_NUMBER: _ClassVar[int]
     MUST_RESTART_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
     task: int
     must_restart: bool
-    def __init__(self, task: _Optional[int] = ..., must_restart: bool = ...) -> None: ...
+    address: str
+    def __init__(self, task: _Optional[int] = ..., must_restart: bool = ..., address: _Optional[str] = ...) -> None: ...
 
 class ActRequest(_message.Message):
     __slots__ = ("hello", "step")

@@ -5,7 +5,7 @@ import warnings
 
 from seed_rl.wire.generated import inference_pb2 as inference__pb2
 
-GRPC_GENERATED_VERSION = '1.74.0'
+GRPC_GENERATED_VERSION = '1.80.1'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 

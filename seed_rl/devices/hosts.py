@@ -1,0 +1,105 @@
+"""Training on several learner hosts: gradients, and what the hosts must agree on, are reduced over all."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+from tensorflow.python.eager import context  # There is no public name for aborting reductions.
+
+from seed_rl.devices.replicas import Replicas
+
+# TensorFlow's errors when a collective operation cannot be completed.
+REDUCTION_ERRORS = (tf.errors.OpError,)
+
+_JOB = "worker"
+
+
+class Agreement(NamedTuple):
+    """What all hosts said before an update.
+
+    Attributes:
+      may_update: whether each of them has a batch, and none wants to stop.
+      stop: whether one of them wants to stop.
+      agent_steps: the sum over the hosts.
+    """
+
+    may_update: bool
+    stop: bool
+    agent_steps: int
+
+
+def agreed_alone(has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+    """The agreement of a single host with itself."""
+    return Agreement(has_batch and not stop, stop, agent_steps)
+
+
+class Collective:
+    """The reductions over several hosts; every host must call each of them equally often.
+
+    Attributes:
+      strategy: TensorFlow's.
+    """
+
+    def __init__(self, addresses: Sequence[str], index: int, num_gpus: int = 0):
+        """Connects to the other hosts; must come before anything else that TensorFlow does.
+
+        Args:
+          addresses: HOST:PORT of each host, for TensorFlow alone.
+          index: of this host.
+          num_gpus: how many GPUs of each host train, its first ones; 0: its CPU.
+        """
+        self._is_first, self._num_local = index == 0, max(1, num_gpus)
+        self._num_hosts = len(addresses)
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({_JOB: list(addresses)}),
+            task_type=_JOB,
+            task_id=index,
+            rpc_layer="grpc",
+            num_accelerators={"GPU": num_gpus} if num_gpus else {},
+        )
+        options = tf.distribute.experimental.CommunicationOptions
+        kind = tf.distribute.experimental.CommunicationImplementation
+        self.strategy = tf.distribute.MultiWorkerMirroredStrategy(
+            resolver, options(implementation=kind.NCCL if num_gpus else kind.RING)
+        )
+
+    def replicas(self, devices: Sequence[str]) -> Replicas:
+        """The training devices of all hosts; `devices` are those of this one."""
+        return Replicas(devices, self.strategy, self._num_hosts)
+
+    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+        """What all hosts say, as soon as all of them have called this.
+
+        Args:
+          has_batch: whether this host has a batch.
+          stop: whether it wants to stop.
+          agent_steps: its agent steps since it started.
+        """
+        mine = tf.constant([not has_batch, stop, agent_steps], tf.float64)
+        without, stopping, steps = self._sum(mine).numpy()
+        return Agreement(bool(without + stopping == 0), bool(stopping > 0), round(float(steps)))
+
+    def share(self, variables: Iterable[Any]) -> None:
+        """Gives every host the first one's values of these variables."""
+        for variable in variables:
+            value = tf.convert_to_tensor(variable)
+            kind = value.dtype if value.dtype.is_floating else tf.int64
+            mine = tf.cast(value, kind)
+            total = self._sum(mine if self._is_first else tf.zeros_like(mine))
+            variable.assign(tf.cast(total, value.dtype))
+
+    def abort(self, sentence: str) -> None:
+        """Ends all reductions, current and future, with an error; may be called from any thread."""
+        context.context().abort_collective_ops(tf.errors.UNAVAILABLE, sentence)
+
+    @tf.function(autograph=False)
+    def _sum(self, value: tf.Tensor) -> tf.Tensor:
+        """The sum over the hosts of a tensor that each of them gives."""
+
+        def add() -> tf.Tensor:
+            replica = tf.distribute.get_replica_context()
+            is_first = replica.replica_id_in_sync_group % self._num_local == 0
+            part = tf.where(is_first, value, tf.zeros_like(value))
+            return replica.all_reduce(tf.distribute.ReduceOp.SUM, part)
+
+        return self.strategy.experimental_local_results(self.strategy.run(add))[0]

@@ -1,0 +1,142 @@
+"""What a learner leaves in the run directory to resume from, and how it resumes."""
+
+from pathlib import Path
+
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.experience.base import Experience
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.figures import RunFigures
+from seed_rl.learner.team import Team
+from seed_rl.runs.layout import RunDirectory
+from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
+from seed_rl.training.export import export_policy
+from seed_rl.training.guard import reason
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import EnvironmentSpec
+
+
+class Saver:
+    """Checkpoints, the contents of replay, and the exported policy.
+
+    Of several learner hosts, the first one saves and restores all of them but replay, which each host has.
+
+    Attributes:
+      resumed_from: the checkpoint that the run resumes from; None: it is new, or another host has resumed it.
+      skipped: newer checkpoints that could not be read.
+      unsaved: a sentence on what could not be written the last time; empty if all was.
+    """
+
+    def __init__(
+        self,
+        config: LearnerConfig,
+        spec: EnvironmentSpec,
+        algorithm: Algorithm,
+        trainer: Trainer,
+        team: Team,
+    ):
+        """Restores the last checkpoint into the variables of all hosts; writes nothing.
+
+        Args:
+          config: of the learner.
+          spec: of the environments.
+          algorithm: its variables are restored and saved.
+          trainer: its optimizers and number of updates are, too.
+          team: all learner hosts.
+
+        Raises:
+          ValueError: a checkpoint does not fit.
+        """
+        self._spec, self._algorithm, self._trainer, self._team = spec, algorithm, trainer, team
+        self._run = RunDirectory(Path(config.logdir))
+        self._replay = self._run.replay(team.index, team.count)
+        self._checkpointer = Checkpointer(
+            config.logdir, algorithm, trainer, config.keep_checkpoints, config.keep_checkpoint_every_hours
+        )
+        self.resumed_from: str | None = None
+        self.unsaved = ""
+        if team.is_first:
+            self.resumed_from = self._checkpointer.restore()
+            if self.resumed_from is None and config.init_checkpoint:
+                self._checkpointer.initialize_from(config.init_checkpoint)
+        team.share(self._checkpointer.variables)
+        trainer.restored()
+        self._saved_frames = self.env_frames if self.resumed_from else None
+
+    @property
+    def skipped(self) -> list[str]:  # noqa: D102 (see the class)
+        return self._checkpointer.skipped
+
+    @property
+    def env_frames(self) -> int:
+        """Environment frames of the run at the last checkpoint, or since then when it was saved."""
+        return int(self._checkpointer.progress.env_frames.numpy())
+
+    def make_figures(self, config: LearnerConfig) -> RunFigures:
+        """The figures of the run, which continue where the last checkpoint left them."""
+        progress = self._checkpointer.progress
+        return RunFigures(
+            self._spec.num_action_repeats,
+            self.env_frames,
+            float(progress.seconds.numpy()),
+            int(progress.episodes.numpy()),
+            config.num_envs - self._algorithm.num_eval_envs,
+            config.evaluation_window,
+            progress.recent.value,
+        )
+
+    def restore_experience(self, experience: Experience) -> None:
+        """Loads what this host saved of the experience, if the run is resumed.
+
+        Raises:
+          ValueError: it cannot be read, or the run was saved on another number of hosts.
+        """
+        if not self._trainer.updates:
+            return
+        found = [str(path) for path in self._run.replays()]
+        if experience.is_saved and found and str(self._replay) not in found:
+            raise ValueError(
+                f"Replay was saved on another number of learner hosts ({', '.join(found)}); resume on that "
+                "number, or move these files away to continue with an empty replay."
+            )
+        experience.restore(str(self._replay))
+
+    def save(self, env_frames: int, figures: RunFigures, experience: Experience) -> None:
+        """Writes a checkpoint and what the experience holds; sets `unsaved`."""
+        try:
+            if self._team.is_first:
+                self._save_checkpoint(env_frames, figures)
+            experience.save(str(self._replay))
+            self.unsaved = ""
+        except WRITE_ERRORS as error:
+            last = "there is none yet"
+            if self._saved_frames is not None:
+                last = f"the last checkpoint is from {self._saved_frames:,} frames"
+            if not self._team.is_first:
+                last = "the first learner host has the others"
+            self.unsaved = (
+                f"The checkpoint at {env_frames:,} frames cannot be written completely ({reason(error)}); "
+                f"{last}."
+            )
+
+    def _save_checkpoint(self, env_frames: int, figures: RunFigures) -> None:
+        progress = self._checkpointer.progress
+        progress.env_frames.assign(env_frames)
+        progress.agent_steps.assign(env_frames // self._spec.num_action_repeats)
+        progress.episodes.assign(figures.episodes)
+        progress.seconds.assign(figures.seconds)
+        progress.recent.value = figures.recent
+        self._checkpointer.save()
+        self._saved_frames = env_frames
+        mean_return = figures.settled_return(self._algorithm.num_eval_envs)
+        if mean_return is not None:
+            self._checkpointer.save_if_best(mean_return)
+
+    def export(self) -> None:
+        """Exports the policy, on the first host; sets `unsaved` if that fails and nothing else has."""
+        if not self._team.is_first:
+            return
+        try:
+            export_policy(self._algorithm.policy, self._spec, str(self._run.saved_model))
+        except WRITE_ERRORS as error:
+            what = f"The policy cannot be exported ({reason(error)}), though its checkpoint is complete."
+            self.unsaved = self.unsaved or what

@@ -1,0 +1,88 @@
+"""Builds a learner from its settings: devices, other learner hosts, algorithm. Imports TensorFlow."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices import placement
+from seed_rl.devices.hosts import Collective
+from seed_rl.devices.placement import Placement
+from seed_rl.devices.publisher import PolicyCopy
+from seed_rl.devices.replicas import Replicas
+from seed_rl.hosts.peers import Peers
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.loop import Learner
+from seed_rl.learner.team import HostTeam, Team
+from seed_rl.serving.listener import Listener
+from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.security import Security
+
+
+def set_up_tensorflow(config: LearnerConfig, host: int = 0) -> None:
+    """Sets devices, threads and seeds; `host` is the index of this learner host."""
+    if config.num_logical_devices > 1:
+        placement.split_cpu(config.num_logical_devices)
+    tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
+    tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
+    keras.utils.set_random_seed(config.seed + host)
+    if config.synchronous:
+        tf.config.experimental.enable_op_determinism()
+
+
+def make_learner(
+    config: LearnerConfig,
+    environment: EnvironmentDescription,
+    make_algorithm: Callable[[], Algorithm],
+    settings: Mapping[str, Any],
+    security: Security,
+    met: "tuple[Peers, list[str], Listener] | None" = None,
+) -> Learner:
+    """Makes the algorithm on its devices and the learner; restores the last checkpoint.
+
+    Args:
+      config: settings.
+      environment: the environments.
+      make_algorithm: makes the algorithm, and once more for each inference device's copy of its policy.
+      settings: settings of the run, nested dicts, for the logs.
+      security: TLS and token that actors need.
+      met: the other learner hosts, the addresses of all hosts for TensorFlow, and what listens on this
+        host's address; None: there is one host.
+
+    Raises:
+      ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
+      HostLostError: another learner host is lost or has failed.
+    """
+    team, collective = Team(), None
+    if met is None:
+        place = placement.place(config.training_devices, config.inference_devices)
+        replicas = Replicas(() if place.is_default else place.training)
+        places_of_copies = () if place.is_shared else place.inference
+    else:
+        peers, addresses, listener = met
+        num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
+        collective = Collective(addresses, peers.hosts.index, num_gpus)
+        place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
+        replicas = collective.replicas(place.training)
+        places_of_copies = place.inference
+    _check_synchronous(config, place)
+    with replicas.scope():
+        algorithm = make_algorithm()
+    if met is not None and collective is not None:
+        peers.hosts.check(config.num_envs, algorithm.num_eval_envs, config.batch_size)
+        team = HostTeam(peers, collective, listener)
+    copies = []
+    for device in places_of_copies:
+        with tf.device(device):
+            copies.append(PolicyCopy(make_algorithm().policy, device))
+    return Learner(config, environment, algorithm, settings, security, replicas, copies, team)
+
+
+def _check_synchronous(config: LearnerConfig, place: Placement) -> None:
+    if config.synchronous and len(place.inference) > 1:
+        raise ValueError(
+            "--synchronous acts in one batch, which several devices cannot share; give one with "
+            f"--inference_devices, not {len(place.inference)}."
+        )

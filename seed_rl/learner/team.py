@@ -1,0 +1,131 @@
+"""All learner hosts, as the learner's loop sees them: one host alone, or one of several."""
+
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from seed_rl.devices.hosts import Agreement, Collective, agreed_alone
+from seed_rl.hosts.first import FirstHost
+from seed_rl.hosts.other import OtherHost
+from seed_rl.hosts.peers import HostLostError, Peers
+from seed_rl.learner.figures import RunFigures
+from seed_rl.serving.listener import Listener
+from seed_rl.wire.hosts import LearnerHosts
+
+# Figures that are added up over hosts.
+_COUNTS = frozenset(("learner_memory_mib", "queue_depth", "replay_size", "replay_mib"))
+
+
+class Team:
+    """A learner that is alone; `HostTeam` is one of several.
+
+    Attributes:
+      hosts: all learner hosts; None: there is one.
+      listener: what listens on this host's address already, if anything.
+      index: of this host.
+      count: how many there are.
+    """
+
+    hosts: LearnerHosts | None = None
+    listener: Listener | None = None
+    index = 0
+    count = 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this host keeps the run directory."""
+        return self.index == 0
+
+    def num_envs(self, num_envs: int) -> int:
+        """How many of the run's environments this host serves."""
+        return num_envs // self.count
+
+    def share(self, variables: Iterable[Any]) -> None:
+        """Gives every host the first one's values of these variables."""
+
+    def joining(self) -> contextlib.AbstractContextManager[None]:
+        """Surrounds what all hosts do together for an update."""
+        return contextlib.nullcontext()
+
+    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+        """What all hosts say before an update; see `devices.hosts.Agreement`.
+
+        Args:
+          has_batch: whether this host has a batch.
+          stop: whether it wants to stop.
+          agent_steps: its agent steps since it started.
+
+        Raises:
+          HostLostError: another host is lost or has failed.
+        """
+        return agreed_alone(has_batch, stop, agent_steps)
+
+    def report_with(self, figures: RunFigures) -> None:
+        """Brings what the other hosts' actors report into the first one's figures."""
+
+    def exchange(self, figures: dict[str, float]) -> dict[str, float]:
+        """Figures of this host's inference and experience; the first host gets those of all hosts."""
+        return figures
+
+    def explain(self, error: Exception) -> Exception:
+        """What to raise for an error of TensorFlow's: the loss of a host, if that is the reason."""
+        return error
+
+
+class HostTeam(Team):
+    """One of several learner hosts."""
+
+    def __init__(self, peers: Peers, collective: Collective, listener: Listener):
+        """Takes part in a run.
+
+        Args:
+          peers: the other hosts, all of which have met.
+          collective: the reductions over all hosts.
+          listener: what listens on this host's address.
+        """
+        self.hosts, self.listener = peers.hosts, listener
+        self.index, self.count = peers.hosts.index, peers.hosts.count
+        self._peers, self._collective = peers, collective
+        self._of_others: dict[int, dict[str, float]] = {}
+        self._mine: dict[str, float] = {}
+        peers.watch(collective.abort)
+
+    def share(self, variables: Iterable[Any]) -> None:
+        """See `Team`."""
+        with self._peers.joining():
+            self._collective.share(variables)
+
+    def joining(self) -> contextlib.AbstractContextManager[None]:
+        """See `Team`."""
+        return self._peers.joining()
+
+    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+        """See `Team`."""
+        self._peers.check()
+        return self._collective.agree(has_batch, stop, agent_steps)
+
+    def report_with(self, figures: RunFigures) -> None:
+        """See `Team`."""
+        if isinstance(self._peers, OtherHost):
+            figures.keep_news()
+            self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
+        elif isinstance(self._peers, FirstHost):
+            self._peers.on_report = lambda index, report: self._hear(figures, index, report)
+
+    def _hear(self, figures: RunFigures, index: int, report: dict[str, Any]) -> None:
+        figures.add_news(index, report["run"])
+        self._of_others[index] = report["figures"]
+
+    def exchange(self, figures: dict[str, float]) -> dict[str, float]:
+        """See `Team`. Counts are added up, all other figures averaged."""
+        self._mine = figures
+        everyone = [figures, *self._of_others.values()]
+        found = {}
+        for name in figures:
+            values = [other[name] for other in everyone if name in other]
+            found[name] = sum(values) / (1 if name in _COUNTS else len(values))
+        return found
+
+    def explain(self, error: Exception) -> Exception:
+        """See `Team`."""
+        return error if isinstance(error, HostLostError) else self._peers.explain(error)

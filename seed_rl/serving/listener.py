@@ -1,0 +1,173 @@
+"""What a learner listens with: an event loop in its own thread and a gRPC server on it. No TensorFlow."""
+
+import asyncio
+import contextlib
+import os
+import resource
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+import grpc
+
+from seed_rl.serving.silence import Limits
+from seed_rl.serving.sockets import SocketPath, is_socket_file
+from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.security import Security, TokenCheck
+
+T = TypeVar("T")
+
+_GRACE_SECS = 3.0
+
+# Shorter than an actor waits for an answer.
+_LONGEST_WAIT_SECS = 20.0
+
+# Reserved for files that a learner opens besides connections: checkpoints, metrics, libraries.
+_SPARE_DESCRIPTORS = 64
+_MOST_CONNECTIONS = 2**31 - 1  # As many as gRPC can count.
+
+
+class AddressError(ValueError):
+    """The server cannot listen on the address; the message is a sentence for the user."""
+
+
+class Listener:
+    """Listens on an address for gRPC services, which may be added while it does.
+
+    Attributes:
+      port: the port; 0 for a unix socket.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        max_message_bytes: int,
+        security: Security = Security(),  # noqa: B008 (immutable)
+        limits: Limits = Limits(),  # noqa: B008 (immutable)
+        expected: Sequence[str] = (),
+    ):
+        """Starts listening.
+
+        Args:
+          address: unix:PATH or HOST:PORT (port 0 picks a free one, see `port`).
+          max_message_bytes: a larger message ends its call.
+          security: TLS and token that callers need.
+          limits: of what silent peers may use.
+          expected: names of services that are added later. Calls that come too early end with UNAVAILABLE
+            as soon as a service is added.
+
+        Raises:
+          AddressError: the server cannot listen on the address, or a learner already does.
+        """
+        self.port = 0
+        self._socket: SocketPath | None = None
+        self._services = _Services(expected)
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="inference-server", daemon=True)
+        self._thread.start()
+
+        async def start() -> grpc.aio.Server:
+            server = grpc.aio.server(
+                options=[*channel_options(max_message_bytes), *_connection_options(limits)],
+                compression=grpc.Compression.NoCompression,
+                interceptors=[TokenCheck(security.token)] if security.token else [],
+            )
+            server.add_generic_rpc_handlers((self._services,))
+            credentials = security.server_credentials()
+            place = self._socket.grpc_address if self._socket else address
+            if credentials is None:
+                self.port = server.add_insecure_port(place)
+            else:
+                self.port = server.add_secure_port(place, credentials)
+            await server.start()
+            return server
+
+        try:
+            if is_socket_file(address):
+                self._socket = SocketPath(address)
+            self._server = self.run(start())
+            if self._socket:
+                self._socket.publish()
+        except (RuntimeError, OSError) as error:
+            self._release()
+            raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
+
+    def add(self, service: grpc.GenericRpcHandler) -> None:
+        """Answers the calls of a service from now on; may be called from any thread but the event loop's."""
+
+        async def on_loop() -> None:
+            self._services.add(service)
+
+        self.run(on_loop())
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Runs a coroutine on the event loop, and waits for its result."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+    def call_soon(self, function: Callable[..., object], *arguments: Any) -> None:
+        """Calls a function on the event loop; may be called from any thread."""
+        self._loop.call_soon_threadsafe(function, *arguments)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still listens."""
+        return not self._loop.is_closed()
+
+    def stop(self) -> None:
+        """Ends every call and stops listening; a second call does nothing."""
+        if not self.is_open:
+            return
+        self.run(self._server.stop(_GRACE_SECS))
+        self._release()
+
+    def _release(self) -> None:
+        if self._socket:
+            self._socket.release()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+class _Services(grpc.GenericRpcHandler):
+    """The services that were added, and a refusal of those that are still expected."""
+
+    def __init__(self, expected: Sequence[str]):
+        self._added: list[grpc.GenericRpcHandler] = []
+        self._expected = tuple(f"/{name}/" for name in expected)
+        self._has_changed = asyncio.Event()  # Replaced after each change.
+
+    def add(self, service: grpc.GenericRpcHandler) -> None:
+        """Adds a service; must run on the event loop."""
+        self._added.append(service)
+        changed, self._has_changed = self._has_changed, asyncio.Event()
+        changed.set()
+
+    def service(self, handler_call_details: Any) -> Any:
+        """The handler of a call; None if it is unknown."""
+        for service in self._added:
+            if handler := service.service(handler_call_details):
+                return handler
+        if handler_call_details.method.startswith(self._expected):
+            return grpc.stream_stream_rpc_method_handler(self._not_yet)
+        return None
+
+    async def _not_yet(self, requests: Any, context: Any) -> None:
+        """Keeps a caller waiting, so that it does not wait longer each time before it calls again."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(self._has_changed.wait(), _LONGEST_WAIT_SECS)
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "The learner is starting; connect again.")
+
+
+def _connection_options(limits: Limits) -> list[tuple[str, int]]:
+    """The gRPC options that keep silent peers from using up the process's file descriptors."""
+    options = [
+        ("grpc.so_reuseport", 0),
+        ("grpc.server_handshake_timeout_ms", int(1e3 * limits.handshake_secs)),
+        # A connection with an open stream is not idle.
+        ("grpc.max_connection_idle_ms", int(1e3 * limits.idle_secs)),
+    ]
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY:
+        most = soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS
+        options.append(("grpc.max_allowed_incoming_connections", max(1, min(most, _MOST_CONNECTIONS))))
+    return options
