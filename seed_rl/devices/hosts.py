@@ -1,5 +1,6 @@
 """Training on several learner hosts: gradients, and what the hosts must agree on, are reduced over all."""
 
+import signal
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -47,6 +48,8 @@ class Collective:
           addresses: HOST:PORT of each host, for TensorFlow alone.
           index: of this host.
           num_gpus: how many GPUs of each host train, its first ones; 0: its CPU.
+
+        Needs the main thread, for the signals.
         """
         self._is_first, self._num_local = index == 0, max(1, num_gpus)
         self._num_hosts = len(addresses)
@@ -57,11 +60,14 @@ class Collective:
             rpc_layer="grpc",
             num_accelerators={"GPU": num_gpus} if num_gpus else {},
         )
+        before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
         options = tf.distribute.experimental.CommunicationOptions
         kind = tf.distribute.experimental.CommunicationImplementation
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(
             resolver, options(implementation=kind.NCCL if num_gpus else kind.RING)
         )
+        for signum, handler in before.items():  # TensorFlow has taken SIGTERM for itself.
+            signal.signal(signum, handler)
 
     def replicas(self, devices: Sequence[str]) -> Replicas:
         """The training devices of all hosts; `devices` are those of this one."""

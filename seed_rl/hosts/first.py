@@ -83,7 +83,7 @@ class FirstHost(Peers):
         found = self._collectives()
         self._free_port()
         self._phase = RUNNING
-        self._listener.call_soon(lambda: asyncio.ensure_future(self._watch_progress()))
+        self._start(self._watch_progress)
         return found
 
     def leave(self, reason: str = "") -> None:

@@ -1,6 +1,7 @@
 """A learner host other than the first: comes to the first one and stays in touch. No TensorFlow."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.security import Security
 
 _LEAVE_SECS = 5.0
+_MEETING_SECS = 0.1
 
 
 class OtherHost(Peers):
@@ -43,6 +45,7 @@ class OtherHost(Peers):
         self._phase = GATHERING
         self._probed, self._sentence, self._left = False, "", ""
         self._over = False  # No longer in touch.
+        self._leaving = asyncio.Event()
         self._report: dict[str, Any] = {}
         # Reads the latest report when a message is sent; set by the learner.
         self.take_report: Callable[[], dict[str, Any]] = dict
@@ -50,7 +53,7 @@ class OtherHost(Peers):
     def meet(self, stopping: Callable[[], bool]) -> list[str]:
         """See `Peers.meet`."""
         self._collectives: list[str] = []
-        self._listener.call_soon(lambda: asyncio.ensure_future(self._stay_in_touch()))
+        self._start(self._stay_in_touch)
         for phase in (PROBING, RUNNING):
             if not self._wait_for(
                 lambda phase=phase: bool(self.problem) or self._phase >= phase,  # type: ignore[misc]
@@ -81,6 +84,7 @@ class OtherHost(Peers):
             )
         self._left = reason
         self._is_leaving.set()
+        self._listener.call_soon(self._leaving.set)
         self._wait_for(lambda: self._over, _LEAVE_SECS)
         self._end()
 
@@ -142,7 +146,7 @@ class OtherHost(Peers):
                     )
                 raise ConnectionError
             self._heard(decode(data))
-            await asyncio.sleep(0 if self._is_leaving.is_set() else self._beat_secs)
+            await self._pause()
             if self._is_leaving.is_set():
                 await self._send(call, {"left": self._left})
                 await call.done_writing()
@@ -157,6 +161,12 @@ class OtherHost(Peers):
                     "report": self.take_report(),
                 },
             )
+
+    async def _pause(self) -> None:
+        """Waits until the next message is due: soon while the hosts meet, and when this one leaves."""
+        with contextlib.suppress(asyncio.TimeoutError):
+            pause_secs = self._beat_secs if self._phase >= RUNNING else min(_MEETING_SECS, self._beat_secs)
+            await asyncio.wait_for(self._leaving.wait(), pause_secs)
 
     async def _send(self, call: Any, message: Mapping[str, Any]) -> None:
         try:

@@ -7,6 +7,7 @@ tell each other which one, and try it, before TensorFlow starts.
 """
 
 import abc
+import asyncio
 import concurrent.futures
 import contextlib
 import json
@@ -15,7 +16,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
 from seed_rl.serving.listener import Listener
@@ -70,12 +71,10 @@ class Peers(abc.ABC):
         self._progress = _Progress()
         self._is_leaving = threading.Event()
         self._held = _hold_port(hosts.machine())
+        # Where TensorFlow will listen on this host.
+        self._collective = f"{hosts.machine()}:{self._held.getsockname()[1]}"
+        self._tasks: list[asyncio.Task[None]] = []
         self._pool = concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="peers")
-
-    @property
-    def _collective(self) -> str:
-        """Where TensorFlow will listen on this host."""
-        return f"{self.hosts.machine()}:{self._held.getsockname()[1]}"
 
     @abc.abstractmethod
     def meet(self, stopping: Callable[[], bool]) -> list[str]:
@@ -166,11 +165,17 @@ class Peers(abc.ABC):
                 )
         return ""
 
+    def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Runs a coroutine on the listener's loop until it ends or this host leaves."""
+        self._listener.call_soon(lambda: self._tasks.append(asyncio.ensure_future(job())))
+
     def _free_port(self) -> None:
         self._held.close()
 
     def _end(self) -> None:
         self._is_leaving.set()
+        for task in self._tasks:
+            self._listener.call_soon(task.cancel)
         self._pool.shutdown(wait=False)
         self._free_port()
 

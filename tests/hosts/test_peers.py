@@ -1,0 +1,171 @@
+"""Learner hosts meet, agree, and notice that one is lost: real gRPC in one process, no TensorFlow."""
+
+import concurrent.futures
+import contextlib
+
+import pytest
+
+from seed_rl.hosts.join import peers_of
+from seed_rl.hosts.peers import HostLostError, HostsDisagreeError
+from seed_rl.serving.listener import Listener
+from seed_rl.wire.hosts import SERVICE, LearnerHosts
+from seed_rl.wire.security import Security
+from tests.waiting import wait_until
+
+IDENTITY = {"agent": "vtrace", "batch_size": 32}
+
+
+class Group:
+    """The hosts of one test, on unix sockets in a temporary directory."""
+
+    def __init__(self, path, count=3, timeout_secs=20.0, token=None):
+        self.addresses = tuple(f"unix:{path}/{index}" for index in range(count))
+        self.timeout_secs, self.security = timeout_secs, Security(token=token)
+        self._pool = concurrent.futures.ThreadPoolExecutor(2 * count)
+        self._stack = contextlib.ExitStack()
+        self.problems = {}
+        self._leaving = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        concurrent.futures.wait([self._pool.submit(p.leave, "the test is over") for p in self._leaving])
+        self._stack.close()
+        self._pool.shutdown()
+
+    def host(self, index, listens=True, **identity):
+        """One host; a second one with the same index cannot listen."""
+        hosts = LearnerHosts(self.addresses, index)
+        address = hosts.address if listens else f"{hosts.address}_again"
+        listener = Listener(address, 1_000_000, self.security, expected=(SERVICE,))
+        self._stack.callback(listener.stop)
+        peers = peers_of(hosts, listener, self.timeout_secs, {**IDENTITY, **identity}, self.security)
+        self._leaving.append(peers)
+        return peers
+
+    def meet(self, *peers):
+        """What `meet` returns or raises, for each of these hosts."""
+        futures = [self._pool.submit(p.meet, lambda: False) for p in peers]
+        return [f.exception() or f.result() for f in futures]
+
+    def met(self):
+        """All hosts, which have met and are watched."""
+        found = [self.host(index) for index in range(len(self.addresses))]
+        for answer in self.meet(*found):
+            assert isinstance(answer, list), answer
+        for peers in found:
+            peers.watch(lambda sentence, peers=peers: self.problems.setdefault(peers.hosts.index, sentence))
+        return found
+
+    def later(self, function, *arguments):
+        """The future of a call in another thread."""
+        return self._pool.submit(function, *arguments)
+
+    def leave(self, *peers):
+        """All of these leave at the same time."""
+        concurrent.futures.wait([self._pool.submit(p.leave) for p in peers])
+
+
+def test_all_learn_the_same_addresses_and_leave_in_peace(tmp_path):
+    with Group(tmp_path) as group:
+        peers = [group.host(index) for index in (0, 1, 2)]
+        answers = group.meet(*reversed(peers))
+        assert answers[0] == answers[1] == answers[2]
+        assert len({address.rpartition(":")[2] for address in answers[0]}) == 3
+        assert all(address.startswith("127.0.0.1:") for address in answers[0])
+        group.leave(*peers)
+        assert [p.problem for p in peers] == ["", "", ""]
+
+
+def test_a_token_is_needed(tmp_path):
+    with Group(tmp_path, 2, token="0123456789abcdef") as group:
+        first, other = group.host(0), group.host(1)
+        assert [type(answer) for answer in group.meet(first, other)] == [list, list]
+
+
+def test_other_settings_are_refused_on_both_sides(tmp_path):
+    with Group(tmp_path, 2) as group:
+        answers = group.meet(group.host(0), group.host(1, batch_size=16))
+        expected = (
+            f"learner host 1 ({group.addresses[1]}) differs from learner host 0 ({group.addresses[0]}) "
+            "(batch_size: 32 here, 16 there); start all learner hosts with the same flags and versions."
+        )
+        assert [type(answer) for answer in answers] == [HostsDisagreeError] * 2
+        assert [str(answer) for answer in answers] == [expected] * 2
+
+
+def test_a_second_process_with_the_same_index_is_refused(tmp_path):
+    with Group(tmp_path, 2) as group:
+        first, other = group.met()
+        (answer,) = group.meet(group.host(1, listens=False))
+        assert isinstance(answer, HostsDisagreeError)
+        assert str(answer).startswith(f"Another process is learner host 1 ({group.addresses[1]}) already;")
+        first.check()
+        other.check()
+
+
+@pytest.mark.parametrize("comes", [0, 1])
+def test_a_host_that_never_comes_is_named(tmp_path, comes):
+    with Group(tmp_path, 2, timeout_secs=1.0) as group:
+        (answer,) = group.meet(group.host(comes))
+        assert isinstance(answer, HostsDisagreeError)
+        missing = f"learner host {1 - comes} ({group.addresses[1 - comes]}) did not come within 1 s;"
+        assert str(answer).startswith(missing)
+
+
+def test_whoever_is_asked_to_stop_waits_no_longer(tmp_path):
+    with Group(tmp_path, 2, timeout_secs=100.0) as group:
+        assert group.host(0).meet(lambda: True) == []
+        assert group.host(1).meet(lambda: True) == []
+
+
+def test_a_failure_reaches_everyone(tmp_path):
+    with Group(tmp_path, 3) as group:
+        first, second, third = group.met()
+        second.leave("The loss is no longer finite.")
+        failed = f"learner host 1 ({group.addresses[1]}) failed: The loss is no longer finite."
+        for peers in (first, third):
+            wait_until(lambda peers=peers: peers.problem, "the problem")
+            with pytest.raises(HostLostError, match="learner host 1"):
+                peers.check()
+            assert peers.problem == failed
+        wait_until(lambda: group.problems == {0: failed, 2: failed}, lambda: str(group.problems))
+
+
+def test_a_failure_of_the_first_host_reaches_everyone(tmp_path):
+    with Group(tmp_path, 2) as group:
+        first, other = group.met()
+        leaving = group.later(first.leave, "the disk is full.")
+        wait_until(lambda: other.problem, "the problem")
+        other.leave(other.problem)
+        leaving.result()
+        assert other.problem == f"learner host 0 ({group.addresses[0]}) failed: the disk is full."
+
+
+def test_an_update_that_a_host_does_not_join_ends_all(tmp_path):
+    with Group(tmp_path, 3, timeout_secs=2.0) as group:
+        first, second, third = group.met()
+        with first.joining(), third.joining():
+            wait_until(lambda: all(p.problem for p in (first, second, third)), "the problem")
+        expected = f"learner host 1 ({group.addresses[1]}) did not join an update within 2 s;"
+        assert first.problem.startswith(expected)
+        assert second.problem == third.problem == first.problem
+
+
+def test_an_update_that_does_not_end_ends_all(tmp_path):
+    with Group(tmp_path, 2, timeout_secs=2.0) as group:
+        first, other = group.met()
+        with first.joining(), other.joining():
+            wait_until(lambda: first.problem and other.problem, "the problem")
+        assert first.problem.startswith("An update of the 2 learner hosts did not end within 2 s;")
+
+
+def test_the_first_host_hears_what_the_others_report(tmp_path):
+    with Group(tmp_path, 2) as group:
+        first, other = group.met()
+        heard = []
+        first.on_report = lambda index, report: heard.append((index, report))
+        other.take_report = lambda: {"figures": {"queue_depth": 3.0}}
+        wait_until(lambda: heard, "a report")
+        assert heard[0] == (1, {"figures": {"queue_depth": 3.0}})

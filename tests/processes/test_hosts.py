@@ -1,0 +1,153 @@
+"""Several real learner hosts on this machine, each with actors: they train as one, and end as one."""
+
+import signal
+
+import numpy as np
+import pytest
+
+from tests.waiting import wait_until
+
+
+class Hosts:
+    """Two learners and their actors in a house."""
+
+    def __init__(self, house, count=2):
+        self.house, self.count = house, count
+        self.addresses = [f"unix:{house.path}/{index}" for index in range(count)]
+
+    def learner(self, index, *args):
+        return self.house.learner(
+            f"--server_address={self.addresses[index]}",
+            f"--learner_hosts={','.join(self.addresses)}",
+            f"--learner_index={index}",
+            "--host_timeout_secs=60",
+            *args,
+        )
+
+    def learners(self, *args):
+        return [self.learner(index, *args) for index in range(self.count)]
+
+    def actors(self, count=4):
+        """Actors that all ask the last host."""
+        return [
+            self.house.actor(task, f"--server_address={self.addresses[-1]}", "--task=auto")
+            for task in range(count)
+        ]
+
+    def name(self, index):
+        return f"learner host {index} ({self.addresses[index]})"
+
+    def training(self, learners):
+        """Waits until all of them train."""
+        self.house.wait_for_metrics(lambda line: line["updates"] > 5, learners[0])
+
+
+@pytest.fixture
+def hosts(house):
+    return Hosts(house)
+
+
+@pytest.mark.slow
+def test_two_hosts_train_as_one_and_resume_as_one_or_two(hosts):
+    house = hosts.house
+    for run, index in enumerate((None, None, 0)):
+        frames = f"--total_environment_frames={20_000 * (run + 1)}"
+        if index is None:
+            learners, actors = hosts.learners(frames), hosts.actors()
+        else:
+            learners = [house.learner(frames)]
+            actors = [house.actor(task) for task in range(4)]
+        assert [learner.end() for learner in learners] == [0] * len(learners), learners[0].output
+        assert [actor.end() for actor in actors] == [0] * 4
+        assert ("Resuming from" in learners[0].output) == (run > 0)
+        last = house.metrics()[-1]
+        assert last["env_frames"] >= 20_000 * (run + 1)
+        assert last["episodes"] > 1_500 * (run + 1)  # Both hosts': Catch takes some nine agent steps.
+        assert np.isfinite([line["loss"] for line in house.metrics() if "loss" in line]).all()
+    assert learners[0].output.count("Training is complete") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("signalled", [0, 1])
+def test_a_signal_to_one_host_stops_all_with_a_checkpoint(hosts, signalled):
+    learners = hosts.learners()
+    hosts.actors()
+    hosts.training(learners)
+    learners[signalled].signal(signal.SIGTERM)
+    assert [learner.end() for learner in learners] == [143, 143]
+    assert "Stopped with a checkpoint" in learners[0].last_line
+    assert list((hosts.house.logdir / "checkpoints").glob("*.index"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_lost_host_ends_the_other_with_its_name(hosts, killed):
+    learners = hosts.learners()
+    hosts.actors()
+    hosts.training(learners)
+    learners[killed].signal(signal.SIGKILL)
+    other = learners[1 - killed]
+    assert other.end(seconds=60) == 1
+    assert other.last_line == f"seed_rl: error: {hosts.name(killed)} is lost: its connection ended."
+
+
+@pytest.mark.slow
+def test_a_frozen_host_ends_the_other_in_time(hosts):
+    learners = hosts.learners("--host_timeout_secs=10")
+    hosts.actors()
+    hosts.training(learners)
+    learners[1].signal(signal.SIGSTOP)
+    assert learners[0].end(seconds=60) == 1
+    assert hosts.name(1) in learners[0].last_line
+
+
+@pytest.mark.slow
+def test_a_host_that_fails_says_why_to_all(hosts):
+    learners = hosts.learners()
+    actors = hosts.actors()
+    hosts.training(learners)
+    for actor in actors:
+        actor.kill()
+    learners[0].signal(signal.SIGTERM)
+    assert [learner.end() for learner in learners] == [143, 143]  # Though no host has a batch any more.
+
+
+def test_hosts_with_other_settings_both_say_so(hosts):
+    learners = [hosts.learner(0), hosts.learner(1, "--learning_rate=0.5")]
+    sentence = (
+        f"seed_rl: error: {hosts.name(1)} differs from {hosts.name(0)} (learning_rate: 0.00048 here, 0.5 "
+        "there); start all learner hosts with the same flags and versions.\n"
+    )
+    assert [learner.end() for learner in learners] == [2, 2]
+    assert [learner.output for learner in learners] == [sentence] * 2
+    assert not hosts.house.logdir.exists()
+
+
+def test_a_host_that_never_comes_is_one_sentence(hosts):
+    learner = hosts.learner(0, "--host_timeout_secs=1")
+    assert learner.end() == 2
+    assert learner.output.startswith(f"seed_rl: error: {hosts.name(1)} did not come within 1 s;")
+    assert learner.output.count("\n") == 1
+    assert not hosts.house.logdir.exists()
+
+
+def test_a_host_that_waits_for_another_can_be_stopped(hosts):
+    learner = hosts.learner(0)
+    wait_until(lambda: hosts.house.logdir.exists(), "the lock")
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 143
+    assert learner.output == ""
+
+
+@pytest.mark.parametrize(
+    ("flags", "sentence"),
+    [
+        (["--num_envs=15"], "--num_envs=15 cannot be split evenly over 2 learner hosts; make it a multiple"),
+        (["--batch_size=5"], "--batch_size=5 cannot be split evenly over 2 learner hosts; make it a multiple"),
+        (["--learner_index=2"], "--learner_index=2 is not among the 2 hosts of --learner_hosts="),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(hosts, flags, sentence):
+    learner = hosts.learner(0, *flags)
+    assert learner.end() == 2
+    assert learner.output.startswith(f"seed_rl: error: {sentence}")
