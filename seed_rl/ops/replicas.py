@@ -34,12 +34,6 @@ def mean_of_metrics(metrics: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     return dict(zip(metrics, tf.unstack(mean_over_replicas(vector)), strict=True))
 
 
-def share_of_replica(values: list[Any]) -> list[Any]:
-    """A list of tensors and Nones that is the same on all devices, divided so that it is their sum."""
-    count = num_replicas()
-    return values if count == 1 else [None if x is None else x / tf.cast(count, x.dtype) for x in values]
-
-
 def num_replicas() -> int:
     """The number of training devices, while their step is traced; elsewhere 1."""
     context = tf.distribute.get_replica_context()

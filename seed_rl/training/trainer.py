@@ -8,7 +8,7 @@ import tensorflow as tf
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.algorithms.check import check_losses
 from seed_rl.devices.replicas import Replicas
-from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas, share_of_replica
+from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
 from seed_rl.training.config import TrainerConfig
 from seed_rl.types import Sample
 
@@ -48,6 +48,8 @@ class Trainer:
             with self._replicas.scope():
                 self.optimizers[name] = objective.optimizer or _make_optimizer(config)
                 self.optimizers[name].build(objective.variables)
+            # Keras would add up over the devices what is a mean over them already.
+            self.optimizers[name]._all_reduce_sum_gradients = list
         self.iteration = tf.Variable(0, dtype=tf.int64, trainable=False, name="iteration")
         self.updates = 0
         self._algorithm = algorithm
@@ -98,8 +100,7 @@ class Trainer:
     def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
         """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.
 
-        Clipping needs the gradients of the whole batch on every device. Keras adds up what all devices give
-        it, so that each gives its share of them.
+        Clipping needs the gradients of the whole batch on every device.
         """
         optimizer, objective = self.optimizers[name], self._objectives[name]
         gradients = mean_over_replicas(gradients)
@@ -108,7 +109,7 @@ class Trainer:
             gradients, _ = tf.clip_by_global_norm(gradients, self._config.clip_norm, use_norm=norm)
         if objective.optimizer is None:
             optimizer.learning_rate.assign(learning_rate)
-        optimizer.apply(share_of_replica(gradients), objective.variables)
+        optimizer.apply(gradients, objective.variables)
         return norm
 
 

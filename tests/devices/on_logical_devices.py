@@ -54,6 +54,11 @@ def make(name, replicas):
         return registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
 
 
+def alone(name):
+    """What one device leaves behind."""
+    return trained(name, (), samples(make(name, Replicas())))
+
+
 def samples(algorithm):
     """Recorded batches: random environments, and what the policy said to them."""
     rng, policy, found = np.random.default_rng(0), algorithm.policy, []
@@ -79,7 +84,10 @@ def samples(algorithm):
 
 def trained(name, devices, batches):
     """Everything that 20 updates on these devices leave behind, by name."""
-    replicas = Replicas(devices)
+    return trained_on(name, Replicas(devices), batches)
+
+
+def trained_on(name, replicas, batches):
     algorithm = make(name, replicas)
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=1e-3, clip_norm=0.5), replicas)
     found = {}

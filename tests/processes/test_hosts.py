@@ -143,7 +143,10 @@ def test_a_host_that_waits_for_another_can_be_stopped(hosts):
     ("flags", "sentence"),
     [
         (["--num_envs=15"], "--num_envs=15 cannot be split evenly over 2 learner hosts; make it a multiple"),
-        (["--batch_size=5"], "--batch_size=5 cannot be split evenly over 2 learner hosts; make it a multiple"),
+        (
+            ["--batch_size=5"],
+            "--batch_size=5 cannot be split evenly over 2 learner hosts; make it a multiple",
+        ),
         (["--learner_index=2"], "--learner_index=2 is not among the 2 hosts of --learner_hosts="),
     ],
 )

@@ -31,7 +31,12 @@ def test_tf_config_without_a_cluster_names_no_host():
         ("", 1, {}, "--learner_index=1 needs --learner_hosts, the list of all hosts."),
         ("a:1,b", 0, {}, "--learner_hosts=a:1,b contains 'b', which is no address; give HOST:PORT or unix:"),
         ("a:1,a:1", 0, {}, "--learner_hosts=a:1,a:1 contains a:1 twice; each learner host needs an address "),
-        ("a:1,b:1", 2, {}, "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the first"),
+        (
+            "a:1,b:1",
+            2,
+            {},
+            "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the first",
+        ),
         ("", 0, {"TF_CONFIG": "secret"}, "TF_CONFIG does not describe learner hosts ("),
         (
             "",
