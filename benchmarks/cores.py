@@ -1,8 +1,8 @@
 """Several devices in one learner: what the parts of an update cost on 1, 2, 4, ..., and how they scale.
 
 On a machine with GPUs, these train and infer; the figures show how many pay off. Elsewhere the CPU is split
-into logical devices. They share the same cores, so that their speedup says nothing of GPUs: it is only what
-one device leaves idle of the cores, minus what splitting costs. `CUDA_VISIBLE_DEVICES=-1` hides the GPUs.
+into logical devices. They share the same cores, so that no speedup is to be expected there: the figures show
+only what splitting costs. `CUDA_VISIBLE_DEVICES=-1` hides the GPUs.
 
 The batches are random, of Pong's shape, with the networks of the presets for small machines:
 --algorithm=vtrace with `configs/atari_vtrace_small.flags`, r2d2 with `configs/atari_r2d2_pong_small.flags`.
