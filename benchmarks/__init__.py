@@ -4,6 +4,7 @@ NAME is one of:
 
 * `serving`: actors and inference with a null model, compared with a bare gRPC echo of the same bytes;
 * `end_to_end`: a training run, compared with the ceiling set by its parts, each measured alone;
+* `cores`: the parts of an update on 1, 2, 4, ... devices, and one device compared with another checkout;
 * `overhead`: what logging, checkpoints and evaluation environments cost a training run;
 * `recall`: what a memory is worth on Recall, for both algorithms;
 * `replay`: memory and speed of replay at the paper's size;

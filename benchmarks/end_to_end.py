@@ -11,22 +11,18 @@ Flags of local_main may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
-import json
 import statistics
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import (
     check_names,
-    finish,
     medians,
-    module_child,
     print_result,
     print_table,
-    running,
+    result_of,
     steady_run,
 )
 from seed_rl.flags.command_line import parse_options
@@ -53,8 +49,6 @@ VARIANTS = {
         "--replay_buffer_min_size=70",
     ),
 }
-
-_START_TIMEOUT_SECS = 120.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -117,13 +111,8 @@ def _all_parts(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, fl
 
 def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
     """Rates of parts, measured in a separate process."""
-    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
-        log = Path(directory) / "log"
-        env = ONE_THREAD if names == "environment" else {}
-        child = module_child("benchmarks.parts", str(seconds), names, *run_flags, log=log, env=env)
-        with running([child]):
-            finish([child], _START_TIMEOUT_SECS + 4 * seconds)
-        return json.loads(child.last_line())
+    env = ONE_THREAD if names == "environment" else {}
+    return result_of("benchmarks.parts", str(seconds), names, *run_flags, timeout_secs=4 * seconds, env=env)
 
 
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:

@@ -112,6 +112,22 @@ def _log_end(child: Process) -> str:
     return "\n" + "\n".join(child.log.read_text(errors="replace").splitlines()[-20:])
 
 
+def result_of(
+    module: str, *args: str, timeout_secs: float, env: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Runs `python -m MODULE ARGS` in a process of its own; returns the JSON object that it prints last.
+
+    Raises:
+      RuntimeError: it failed.
+      TimeoutError: it took longer than this, plus the time that a start may take.
+    """
+    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
+        child = module_child(module, *args, log=Path(directory) / "log", env=env)
+        with running([child]):
+            finish([child], _START_TIMEOUT_SECS + timeout_secs)
+        return json.loads(child.last_line())
+
+
 class CpuUse:
     """Measures the CPU use of processes from now on, by name."""
 

@@ -11,12 +11,13 @@ Inference and training use TensorFlow's default number of threads (all cores), w
 thread counts of a run must not lower the ceiling. TensorFlow is imported only for these two.
 """
 
+import contextlib
 import multiprocessing
 import os
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -34,6 +35,9 @@ from seed_rl.launch.plan import parse_local
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten_spec, pack_like
 
+if TYPE_CHECKING:
+    from seed_rl.algorithms.base import Algorithm
+
 PARTS = ("environment", "inference", "training")
 
 _WARM_UP_CALLS = 3
@@ -49,24 +53,30 @@ def main(argv: list[str]) -> int:
     if "environment" in names:
         rates["environment"] = _environment_rate(line, seconds)
     if "inference" in names or "training" in names:
-        learner = _LearnerParts(line)
+        learner = LearnerParts(line)
         if "inference" in names:
-            rates["inference"] = learner.inference_rate(seconds)
+            rates["inference"] = learner.inference().rate(seconds)
         if "training" in names:
-            rates["training"] = learner.training_rate(seconds)
+            rates["training"] = learner.training().rate(seconds)
     print_result(rates)
     return 0
 
 
-def _calls_per_second(call: Callable[[], Any], seconds: float) -> float:
-    """Calls per second, measured after a few warm-up calls."""
-    for _ in range(_WARM_UP_CALLS):
-        call()
-    count, start = 0, time.monotonic()
-    while (elapsed := time.monotonic() - start) < seconds:
-        call()
-        count += 1
-    return count / elapsed
+class Part(NamedTuple):
+    """A part of a run: `call` does it once, for this many new agent steps."""
+
+    call: Callable[[], Any]
+    agent_steps: float
+
+    def rate(self, seconds: float) -> float:
+        """Agent steps/s, measured after a few warm-up calls."""
+        for _ in range(_WARM_UP_CALLS):
+            self.call()
+        count, start = 0, time.monotonic()
+        while (elapsed := time.monotonic() - start) < seconds:
+            self.call()
+            count += 1
+        return self.agent_steps * count / elapsed
 
 
 class _Environments(NamedTuple):
@@ -105,11 +115,11 @@ def _step_environments(job: _Environments, barrier: Any, rates: Any) -> None:
     environment = make_batched(environments.suite(job.suite), job.config, seeds)
     environment.reset(seeds)
     random = np.random.default_rng(job.first_seed)
-    barrier.wait(60)
-    rate = _calls_per_second(
-        lambda: environment.step(_random_actions(random, environment.spec.action, job.num_envs)), job.seconds
+    part = Part(
+        lambda: environment.step(_random_actions(random, environment.spec.action, job.num_envs)), job.num_envs
     )
-    rates.put(rate * job.num_envs)
+    barrier.wait(60)
+    rates.put(part.rate(job.seconds))
     environment.close()
 
 
@@ -121,31 +131,42 @@ def _random_actions(random: np.random.Generator, spec: ArraySpec, num_envs: int)
     return random.uniform(-1, 1, (num_envs, *spec.shape)).astype(spec.dtype)
 
 
-class _LearnerParts:
-    """Inference and training of the run that a command line describes."""
+class LearnerParts:
+    """Inference and training of the run that a command line describes.
 
-    def __init__(self, line: CommandLine):
-        """Creates the algorithm."""
+    Attributes:
+      config: the learner's settings.
+      spec: of the environments.
+      algorithm: newly initialized.
+    """
+
+    def __init__(self, line: CommandLine, scope: contextlib.AbstractContextManager | None = None):
+        """Creates the algorithm, in `scope` if there is one."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         local = line.read(LocalConfig)
         self._num_envs = local.num_actors * local.env_batch_size
-        self._config = line.read(LearnerConfig, num_envs=self._num_envs, server_address="", logdir="")
-        environment_config = line.environment_config()
+        self.config = line.read(LearnerConfig, num_envs=self._num_envs, server_address="", logdir="")
         suite = environments.suite(line.environment)
-        self._spec: EnvironmentSpec = suite_spec(suite, environment_config, self._config.seed)
-        assert line.agent is not None
-        self._algorithm = algorithms.make(line.agent, line.agent_config(), self._spec, self._num_envs)
+        self.spec: EnvironmentSpec = suite_spec(suite, line.environment_config(), self.config.seed)
+        self._line = line
+        with scope or contextlib.nullcontext():
+            self.algorithm = self.make()
         self._random = np.random.default_rng(0)
 
-    def inference_rate(self, seconds: float) -> float:
-        """Agent steps/s of inference."""
+    def make(self) -> "Algorithm":
+        """Another algorithm of the same kind."""
+        assert self._line.agent is not None
+        return algorithms.make(self._line.agent, self._line.agent_config(), self.spec, self._num_envs)
+
+    def inference(self) -> Part:
+        """One inference call."""
         from seed_rl.inference.env_table import EnvTable
         from seed_rl.inference.rows import Rows
         from seed_rl.wire.codec import StepCodec
 
-        batch = min(self._config.inference_batch_size, self._num_envs)
-        table = EnvTable(self._algorithm.policy, self._spec, self._num_envs)
-        codec = StepCodec(self._spec)
+        batch = min(self.config.inference_batch_size, self._num_envs)
+        table = EnvTable(self.algorithm.policy, self.spec, self._num_envs)
+        codec = StepCodec(self.spec)
         records, rows = codec.encode(self._env_output(batch)), Rows(codec.record, batch)
         ids = np.arange(batch, dtype=np.int32)
 
@@ -154,37 +175,45 @@ class _LearnerParts:
             rows.fill([records], ids)
             table.act(rows.rows)
 
-        return batch * _calls_per_second(act, seconds)
+        return Part(act, batch)
 
-    def training_rate(self, seconds: float) -> float:
-        """New agent steps/s that training can process."""
+    def training(self) -> Part:
+        """One update."""
+        import tensorflow as tf
+
         from seed_rl.training.trainer import Trainer
 
-        trainer, sample = Trainer(self._algorithm, self._config), self._sample()
+        trainer = Trainer(self.algorithm, self.config)
+        sample = tf.nest.map_structure(tf.convert_to_tensor, self.sample())
 
         def update() -> None:
             trainer.update(sample, 0.0).metrics["loss"].numpy()
 
-        steps = self._config.batch_size * self._algorithm.unroll.length / self._algorithm.experience.uses
-        return steps * _calls_per_second(update, seconds)
+        return Part(update, self.new_agent_steps)
 
-    def _sample(self) -> Sample:
+    @property
+    def new_agent_steps(self) -> float:
+        """The new agent steps that an update stands for: each is trained on several times."""
+        return self.config.batch_size * self.algorithm.unroll.length / self.algorithm.experience.uses
+
+    def sample(self) -> Sample:
+        """A batch of random observations, with the policy's answers to the first of them; NumPy arrays."""
         import tensorflow as tf
 
-        steps, batch = self._algorithm.unroll.stored_steps, self._config.batch_size
+        steps, batch = self.algorithm.unroll.stored_steps, self.config.batch_size
         env = self._env_output(steps, batch)
-        policy = self._algorithm.policy
-        state, prev_action = policy.initial_state(batch), self._spec.action.zeros(batch)
+        policy = self.algorithm.policy
+        state, prev_action = policy.initial_state(batch), self.spec.action.zeros(batch)
         first = tf.nest.map_structure(lambda x: tf.constant(x[0]), env)
         output, _ = policy.act(tf.constant(prev_action), first, state, tf.range(batch))
         output = tf.nest.map_structure(lambda x: np.stack([x.numpy()] * steps), output)
-        sample = Sample(output.action, env, output, state, np.ones(batch, np.float32))
-        return tf.nest.map_structure(tf.convert_to_tensor, sample)
+        state = tf.nest.map_structure(np.asarray, state)
+        return Sample(output.action, env, output, state, np.ones(batch, np.float32))
 
     def _env_output(self, *leading: int) -> EnvOutput:
-        leaves = [self._noise(leading, leaf) for _, leaf in flatten_spec(self._spec.observation)]
+        leaves = [self._noise(leading, leaf) for _, leaf in flatten_spec(self.spec.observation)]
         nothing = np.zeros(leading, bool)
-        observation = pack_like(self._spec.observation, leaves)
+        observation = pack_like(self.spec.observation, leaves)
         return EnvOutput(np.zeros(leading, np.float32), nothing, nothing, observation)
 
     def _noise(self, leading: tuple[int, ...], leaf: ArraySpec) -> np.ndarray:

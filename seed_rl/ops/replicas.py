@@ -1,6 +1,6 @@
 """Sums and means over a training batch that is split over several devices. One device changes nothing."""
 
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import tensorflow as tf
 

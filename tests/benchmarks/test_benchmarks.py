@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bandwidth, end_to_end, memory, overhead, recall, replay, serving
+from benchmarks import bandwidth, cores, end_to_end, memory, overhead, recall, replay, serving
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 
@@ -119,6 +119,34 @@ def test_replay_measures_memory_and_speed():
 
 
 @pytest.mark.slow
+def test_cores_compares_numbers_of_devices_and_another_checkout():
+    """The other checkout is this one, so that their packages must be told apart by their place."""
+    pytest.importorskip("ale_py", reason="no Atari")
+    found = result(
+        benchmark(
+            "cores",
+            *("--devices=2,1", "--batch_size=2", "--seconds=0.2", "--rounds=1"),
+            *(f"--baseline={ROOT}", "--baseline_pairs=1"),
+            *(flag for flag in TINY_RUN if not flag.startswith("--batch_size")),
+        )
+    )
+    one, two = (found["figures"][count] for count in "12")
+    assert one["reduced_bytes"] == 0
+    # By the trainer, which clips them, and by Keras, which applies them.
+    assert two["reduced_bytes"] == pytest.approx(2 * two["published_bytes"], rel=0.2)
+    for figures in (one, two):
+        assert min(figures[f"{part}_ms"] for part in ("distribute", "gradients", "update", "publish")) > 0
+        unrolls = 2 / figures["update_ms"] * 1e3
+        assert figures["unrolls_per_second"] == pytest.approx(unrolls, rel=0.01)
+        assert figures["frames_per_second"] == pytest.approx(unrolls * 4 * 4, rel=0.01)  # T, repeats
+    speedup = two["unrolls_per_second"] / one["unrolls_per_second"]
+    assert found["efficiency"]["1"] == 1
+    assert found["efficiency"]["2"] == pytest.approx(speedup / 2, rel=0.01)
+    assert found["baseline"]["ratio"] > 0
+    assert min(found["baseline"]["ratios"].values()) > 0
+
+
+@pytest.mark.slow
 def test_recall_runs_an_agent_with_and_without_memory():
     variants = ("r2d2_lstm", "r2d2_feed_forward")
     found = result(
@@ -178,6 +206,13 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
         (recall, "--variants=dqn", "choose from: vtrace_lstm, vtrace_feed_forward"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
         (overhead, "--variants=all", "choose from: logging, evaluation"),
+        (cores, "--devices=1,two", "write numbers from 1 on, separated by commas"),
+        (
+            cores,
+            "--devices=3",
+            "--batch_size=32 cannot be split evenly over 3 devices; change it, --devices or",
+        ),
+        (cores, "--baseline=/", "--baseline=/ is no checkout; name a directory that has seed_rl"),
     ],
 )
 def test_bad_input_is_one_sentence(module, flag, sentence):

@@ -3,12 +3,10 @@
 python -m tests.devices.on_logical_devices parity ALGORITHM
 python -m tests.devices.on_logical_devices placed ALGORITHM
 python -m tests.devices.on_logical_devices exported ALGORITHM DIRECTORY
-python -m tests.devices.on_logical_devices published
 """
 
 import json
 import sys
-import threading
 
 import keras
 import numpy as np
@@ -17,7 +15,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms import registry
 from seed_rl.devices.placement import split_cpu
-from seed_rl.devices.publisher import PolicyCopy, Publisher, variables_of
+from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.training.config import TrainerConfig
@@ -157,64 +155,6 @@ def products(graph):
     return sorted(":".join(device.split(":")[-2:]) for device in found)
 
 
-class Numbers(tf.Module):
-    """A policy whose weights all say how many updates they have seen."""
-
-    def __init__(self):
-        super().__init__()
-        self.weights = [tf.Variable(tf.zeros([50, 50])) for _ in range(10)]
-
-    @tf.function(autograph=False)
-    def act(self):
-        """The least and the largest weight."""
-        return tf.reduce_min(tf.stack(self.weights)), tf.reduce_max(tf.stack(self.weights))
-
-
-def published(updates=3000):
-    """Trains at full speed while four threads act with two copies; prints what they saw."""
-    strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
-    with strategy.scope():
-        source = Numbers()
-    copies = []
-    for device in ("CPU:2", "CPU:3"):
-        with tf.device(device):
-            copies.append(PolicyCopy(Numbers(), device))
-    publisher = Publisher(source, copies)
-    publisher.publish(0)
-    over, mixed, seen = threading.Event(), [], [set() for _ in range(4)]
-
-    @tf.function(autograph=False)
-    def update():
-        strategy.run(lambda: [weight.assign_add(tf.ones([50, 50])) for weight in source.weights])
-
-    def act(copy, versions):
-        while not over.is_set():
-            with copy.acting() as version:
-                low, high = (int(x) for x in copy.policy.act())
-            versions.add(version)
-            if not low == high == version:
-                mixed.append((version, low, high))
-
-    threads = [threading.Thread(target=act, args=(copies[i % 2], seen[i])) for i in range(4)]
-    for weight in source.weights:
-        assert weight.aggregation is not None
-    for thread in threads:
-        thread.start()
-    for version in range(1, updates + 1):
-        update()
-        publisher.updated(version)
-    over.set()
-    for thread in threads:
-        thread.join()
-    last = []
-    for copy in copies:
-        with copy.acting() as version:
-            last.append([version, *(int(x) for x in copy.policy.act())])
-    print(json.dumps({"mixed": mixed[:3], "versions": [len(x) for x in seen], "last": last}))
-
-
 if __name__ == "__main__":
     split_cpu(4)
-    {"parity": parity, "placed": placed, "published": published, "exported": exported}[sys.argv[1]](
-        *sys.argv[2:]
-    )
+    {"parity": parity, "placed": placed, "exported": exported}[sys.argv[1]](*sys.argv[2:])

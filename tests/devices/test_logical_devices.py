@@ -14,11 +14,15 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
+# Actions that no version takes, unrolls whose label is not the version of their first action, and actions
+# of an older version than the action before.
+MUST_NOT_BE = ("unknown", "wrong_labels", "backwards")
 
-def run(*arguments):
-    """What `on_logical_devices` prints last."""
+
+def run(*arguments, module="on_logical_devices"):
+    """What the module prints last."""
     found = subprocess.run(
-        [sys.executable, "-m", "tests.devices.on_logical_devices", *arguments],
+        [sys.executable, "-m", f"tests.devices.{module}", *arguments],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -49,7 +53,12 @@ def test_the_exported_policy_is_the_one_that_was_trained(name, tmp_path):
 
 
 def test_no_action_is_of_mixed_weights_or_has_a_wrong_version():
-    found = run("published")
-    assert found["mixed"] == []
-    assert min(found["versions"]) > 10  # Every thread saw many versions.
-    assert found["last"] == [[3000, 3000, 3000]] * 2
+    found = run("4", module="witness")
+    assert {name: found[name] for name in MUST_NOT_BE} == dict.fromkeys(MUST_NOT_BE, 0)
+    assert found["last"] == [[found["updates"], True]] * 2  # At the end, both copies have the last version.
+    assert min(found["versions"]) > 20 and found["unrolls"] > 100
+
+
+def test_a_copy_that_changes_while_it_acts_is_found_out():
+    found = run("4", "hasty", module="witness")
+    assert min(found[name] for name in MUST_NOT_BE) > 0
