@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from seed_rl.devices.hosts import Agreement, Collective, agreed_alone
+from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective, agreed_alone
 from seed_rl.hosts.first import FirstHost
 from seed_rl.hosts.other import OtherHost
 from seed_rl.hosts.peers import HostLostError, Peers
@@ -92,8 +92,11 @@ class HostTeam(Team):
 
     def share(self, variables: Iterable[Any]) -> None:
         """See `Team`."""
-        with self._peers.joining():
-            self._collective.share(variables)
+        try:
+            with self._peers.joining():
+                self._collective.share(variables)
+        except REDUCTION_ERRORS as error:
+            raise self.explain(error) from error
 
     def joining(self) -> contextlib.AbstractContextManager[None]:
         """See `Team`."""

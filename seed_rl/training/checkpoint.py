@@ -103,8 +103,9 @@ class Checkpointer:
 
     @property
     def variables(self) -> list[Any]:
-        """All variables that are saved."""
-        return variables_of(self._checkpoint)
+        """All variables that are saved, in the same order whether or not a checkpoint was restored."""
+        owners = (self._algorithm, *self._trainer.optimizers.values(), self.progress)
+        return [self._trainer.iteration, *(variable for owner in owners for variable in variables_of(owner))]
 
     def initialize_from(self, checkpoint: str) -> None:
         """Loads the algorithm's variables, and nothing else, from a checkpoint of another run.

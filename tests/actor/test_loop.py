@@ -18,6 +18,7 @@ from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription
 from tests.players import Player
 from tests.wire.blocking import BlockingConnection
@@ -43,12 +44,19 @@ def play(address, patience, connect_timeout_secs=DEADLINE_SECS):
 class Learner:
     """A server that always answers with the first action."""
 
-    def __init__(self, address, stack):
+    def __init__(self, address, stack, num_envs=2, hosts=None):
         self.address, self._stack = address, stack
         self.leases = []
         self._batcher = Batcher(4, 0.01)
         self.server = InferenceServer(
-            address, DESCRIPTION, 2, [self._batcher], 2, self.leases.append, limits=Limits(takeover_secs=0.05)
+            address,
+            DESCRIPTION,
+            num_envs,
+            [self._batcher],
+            2,
+            self.leases.append,
+            limits=Limits(takeover_secs=0.05),
+            hosts=hosts,
         )
         thread = threading.Thread(target=self._answer, daemon=True)
         thread.start()
@@ -162,3 +170,21 @@ def test_no_stream_stays_open_while_an_actor_waits_to_connect_again(tmp_path):
     del caught  # Until here it kept the calls: gRPC ends one that nobody refers to any more.
     connection.close()
     mute.stop()
+
+
+def test_an_actor_goes_to_the_host_that_serves_its_task(tmp_path):
+    with contextlib.ExitStack() as stack:
+        addresses = (f"unix:{tmp_path}/0", f"unix:{tmp_path}/1")
+        learners = [
+            Learner(address, stack, num_envs=4, hosts=LearnerHosts(addresses, index))
+            for index, address in enumerate(addresses)
+        ]
+        players = [Player(addresses[0], ENVIRONMENT, task="auto") for _ in range(2)]
+        wait_until(lambda: all(len(learner.leases) == 2 for learner in learners), "both to be served")
+        assert [sorted(lease.first_env for lease in learner.leases) for learner in learners] == [
+            [0, 1],
+            [2, 3],
+        ]
+        for learner in learners:
+            learner.server.stop()
+        assert all(player.finished(DEADLINE_SECS) and player.error is None for player in players)

@@ -102,14 +102,14 @@ def test_a_frozen_host_ends_the_other_in_time(hosts):
 
 
 @pytest.mark.slow
-def test_a_host_that_fails_says_why_to_all(hosts):
+def test_hosts_that_have_no_batch_can_be_stopped(hosts):
     learners = hosts.learners()
     actors = hosts.actors()
     hosts.training(learners)
     for actor in actors:
         actor.kill()
     learners[0].signal(signal.SIGTERM)
-    assert [learner.end() for learner in learners] == [143, 143]  # Though no host has a batch any more.
+    assert [learner.end() for learner in learners] == [143, 143]
 
 
 def test_hosts_with_other_settings_both_say_so(hosts):
