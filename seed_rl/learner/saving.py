@@ -105,14 +105,16 @@ class Saver:
         try:
             if self._team.is_first:
                 self._save_checkpoint(env_frames, figures)
-            experience.save(str(self._replay))
+            if experience.is_saved:
+                self._replay.parent.mkdir(parents=True, exist_ok=True)  # The first host may be later.
+                experience.save(str(self._replay))
             self.unsaved = ""
         except WRITE_ERRORS as error:
             last = "there is none yet"
             if self._saved_frames is not None:
                 last = f"the last checkpoint is from {self._saved_frames:,} frames"
             if not self._team.is_first:
-                last = "the first learner host has the others"
+                last = f"this is learner host {self._team.index}'s replay only"
             self.unsaved = (
                 f"The checkpoint at {env_frames:,} frames cannot be written completely ({reason(error)}); "
                 f"{last}."
