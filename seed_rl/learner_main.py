@@ -105,11 +105,14 @@ def _set_up_tensorflow(config: LearnerConfig, log: HeldOutput) -> str | None:
     import keras
     import tensorflow as tf
 
-    from seed_rl.devices import report
+    from seed_rl.devices import report, tpu
     from seed_rl.devices.placement import split_cpu
 
-    with usage_errors():
-        warning = report.check(config.require_accelerator, log)
+    warning = None
+    if config.accelerator != "tpu":
+        tpu.hide()
+        with usage_errors():
+            warning = report.check(config.require_accelerator, log)
     if config.num_logical_devices > 1:
         split_cpu(config.num_logical_devices)
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
@@ -132,12 +135,15 @@ def _make_learner(
     import tensorflow as tf
 
     from seed_rl.devices.placement import place
+    from seed_rl.devices.precision import computing_in
     from seed_rl.devices.publisher import PolicyCopy
     from seed_rl.devices.replicas import Replicas
+    from seed_rl.devices.tpu import Tpu
     from seed_rl.learner.loop import Learner
 
-    with usage_errors():
+    with usage_errors(), computing_in(config.precision):
         assert line.agent is not None
+        tpu = Tpu() if config.accelerator == "tpu" else None
         make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
         placement = place(config.training_devices, config.inference_devices)
         if config.synchronous and len(placement.inference) > 1:
@@ -145,7 +151,7 @@ def _make_learner(
                 "--synchronous acts in one batch, which several devices cannot share; give one with "
                 f"--inference_devices, not {len(placement.inference)}."
             )
-        replicas = Replicas(() if placement.is_default else placement.training)
+        replicas = Replicas(() if placement.is_default else placement.training, config.jit, tpu)
         with replicas.scope():
             algorithm = make()
         copies = []

@@ -8,6 +8,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
+from seed_rl.devices.tpu import Tpu
 from seed_rl.types import Sample
 
 # The dimension of a sample's arrays that the batch is split along.
@@ -22,16 +23,29 @@ class Replicas:
       count: how many there are.
     """
 
-    def __init__(self, devices: Sequence[str] = ()):
+    def __init__(self, devices: Sequence[str] = (), jit: bool = False, tpu: Tpu | None = None):
         """Prepares.
 
         Args:
           devices: TensorFlow's names, such as `GPU:0`; empty: TensorFlow places everything as it likes.
+          jit: whether XLA compiles the step.
+          tpu: whose cores the devices are, if they are cores of TPUs.
+
+        Raises:
+          ValueError: XLA cannot compile the step of several devices.
         """
         self.count = max(1, len(devices))
         self.devices = tuple(devices)
+        self._jit = jit and tpu is None  # A TPU's strategy compiles whatever it runs.
         self._strategy: tf.distribute.Strategy | None = None
-        if self.count > 1:
+        if tpu is not None:
+            self._strategy = tpu.strategy(devices)
+        elif self.count > 1:
+            if jit:
+                raise ValueError(
+                    f"--jit trains on one device, not on {', '.join(devices)}; choose one with "
+                    "--training_devices, or leave out --jit."
+                )
             # NCCL, the default, is for GPUs.
             reduction = None if "GPU" in devices[0] else tf.distribute.ReductionToOneDevice()
             self._strategy = tf.distribute.MirroredStrategy(list(devices), cross_device_ops=reduction)
@@ -68,6 +82,8 @@ class Replicas:
         """Calls `step` on each device, with its part of what `distribute` made; use it in a `tf.function`."""
         if self._strategy is not None:
             return self._strategy.run(step, arguments)
+        if self._jit:
+            step = tf.function(step, jit_compile=True, autograph=False)
         with self.scope():
             return step(*arguments)
 
