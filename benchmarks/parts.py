@@ -127,6 +127,8 @@ class _LearnerParts:
     def __init__(self, line: CommandLine):
         """Creates the algorithm."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+        from seed_rl.devices.precision import computing_in
+
         local = line.read(LocalConfig)
         self._num_envs = local.num_actors * local.env_batch_size
         self._config = line.read(LearnerConfig, num_envs=self._num_envs, server_address="", logdir="")
@@ -134,17 +136,19 @@ class _LearnerParts:
         suite = environments.suite(line.environment)
         self._spec: EnvironmentSpec = suite_spec(suite, environment_config, self._config.seed)
         assert line.agent is not None
-        self._algorithm = algorithms.make(line.agent, line.agent_config(), self._spec, self._num_envs)
+        with computing_in(self._config.precision):
+            self._algorithm = algorithms.make(line.agent, line.agent_config(), self._spec, self._num_envs)
         self._random = np.random.default_rng(0)
 
     def inference_rate(self, seconds: float) -> float:
         """Agent steps/s of inference."""
-        from seed_rl.inference.env_table import EnvTable
+        from seed_rl.inference.compiled_table import make_table
         from seed_rl.inference.rows import Rows
         from seed_rl.wire.codec import StepCodec
 
         batch = min(self._config.inference_batch_size, self._num_envs)
-        table = EnvTable(self._algorithm.policy, self._spec, self._num_envs)
+        largest = self._config.compiled_batch_size
+        table = make_table(self._algorithm.policy, self._spec, self._num_envs, largest_batch=largest)
         codec = StepCodec(self._spec)
         records, rows = codec.encode(self._env_output(batch)), Rows(codec.record, batch)
         ids = np.arange(batch, dtype=np.int32)
@@ -158,9 +162,11 @@ class _LearnerParts:
 
     def training_rate(self, seconds: float) -> float:
         """New agent steps/s that training can process."""
+        from seed_rl.devices.replicas import Replicas
         from seed_rl.training.trainer import Trainer
 
-        trainer, sample = Trainer(self._algorithm, self._config), self._sample()
+        replicas = Replicas(jit=self._config.jit)
+        trainer, sample = Trainer(self._algorithm, self._config, replicas), self._sample()
 
         def update() -> None:
             trainer.update(sample, 0.0).metrics["loss"].numpy()

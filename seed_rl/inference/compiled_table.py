@@ -85,13 +85,9 @@ class CompiledTable(EnvTable):
 
 
 def make_table(
-    policy: Policy,
-    spec: EnvironmentSpec,
-    num_envs: int,
-    device: str = "",
-    compiled_batch_size: int | None = None,
+    policy: Policy, spec: EnvironmentSpec, num_envs: int, device: str = "", largest_batch: int | None = None
 ) -> EnvTable:
-    """A table whose policy is compiled if `compiled_batch_size`, the size of the largest batch, is given."""
-    if compiled_batch_size is None:
+    """A table whose policy is compiled, for batches of up to `largest_batch`; None: an ordinary one."""
+    if largest_batch is None:
         return EnvTable(policy, spec, num_envs, device)
-    return CompiledTable(policy, spec, num_envs, device, compiled_batch_size)
+    return CompiledTable(policy, spec, num_envs, device, largest_batch)
