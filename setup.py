@@ -26,6 +26,10 @@ LEARNER = [
 ]
 # The learner with NVIDIA's libraries from PyPI (Linux, x86_64 and aarch64); the driver is the machine's.
 GPU = [re.sub(r"^tensorflow(?=>)", "tensorflow[and-cuda]", line) for line in LEARNER]
+# The learner for a TPU VM (Linux x86_64), instead of [learner] or [gpu], whose TensorFlow has the same files.
+# Its TensorFlow ends at 2.20, which wants its own TensorBoard.
+TPU_VERSIONS = {"tensorflow": "tensorflow-tpu>=2.20,<2.21", "tensorboard": "tensorboard>=2.20,<2.21"}
+TPU = [TPU_VERSIONS.get(re.split("[<>]", line)[0], line) for line in LEARNER]
 ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
 GYM = ["shimmy>=2,<3"]  # for environments of the old gym
 MINATAR = ["minatar>=1.0.15,<2"]
@@ -109,6 +113,7 @@ setup(
         "ray": RAY,
         "record": RECORD,
         "sweep": SWEEP,
+        "tpu": TPU,
         "wandb": WANDB,
         "dev": DEV,
     },

@@ -156,7 +156,16 @@ class LearnerParts:
     def make(self) -> "Algorithm":
         """Another algorithm of the same kind."""
         assert self._line.agent is not None
-        return algorithms.make(self._line.agent, self._line.agent_config(), self.spec, self._num_envs)
+        with contextlib.ExitStack() as stack:
+            if (precision := self._option("precision")) is not None:
+                from seed_rl.devices.precision import computing_in
+
+                stack.enter_context(computing_in(precision))
+            return algorithms.make(self._line.agent, self._line.agent_config(), self.spec, self._num_envs)
+
+    def _option(self, name: str) -> Any:
+        """An option of the learner; None in a checkout that lacks it, the baseline of a comparison."""
+        return getattr(self.config, name, None)
 
     def inference(self) -> Part:
         """One inference call."""
@@ -166,6 +175,10 @@ class LearnerParts:
 
         batch = min(self.config.inference_batch_size, self._num_envs)
         table = EnvTable(self.algorithm.policy, self.spec, self._num_envs)
+        if (largest := self._option("compiled_batch_size")) is not None:
+            from seed_rl.inference.compiled_table import make_table
+
+            table = make_table(self.algorithm.policy, self.spec, self._num_envs, largest_batch=largest)
         codec = StepCodec(self.spec)
         records, rows = codec.encode(self._env_output(batch)), Rows(codec.record, batch)
         ids = np.arange(batch, dtype=np.int32)
@@ -181,9 +194,11 @@ class LearnerParts:
         """One update."""
         import tensorflow as tf
 
+        from seed_rl.devices.replicas import Replicas
         from seed_rl.training.trainer import Trainer
 
-        trainer = Trainer(self.algorithm, self.config)
+        replicas = Replicas(jit=True) if self._option("jit") else Replicas()
+        trainer = Trainer(self.algorithm, self.config, replicas)
         sample = tf.nest.map_structure(tf.convert_to_tensor, self.sample())
 
         def update() -> None:

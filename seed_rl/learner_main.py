@@ -142,11 +142,14 @@ def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescrip
 
 def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str | None:
     """Imports TensorFlow, looks for a GPU, and sets it up; returns a warning on an unused GPU."""
-    from seed_rl.devices import report
+    from seed_rl.devices import report, tpu
     from seed_rl.learner.setup import set_up_tensorflow
 
-    with usage_errors():
-        warning = report.check(config.require_accelerator, log)
+    warning = None
+    if config.accelerator != "tpu":
+        tpu.hide()
+        with usage_errors():
+            warning = report.check(config.require_accelerator, log)
     set_up_tensorflow(config, host)
     return warning
 

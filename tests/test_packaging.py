@@ -33,6 +33,14 @@ def test_the_gpu_extra_is_the_learners_with_cuda(arguments):
     assert set(learner) - set(gpu) == {tensorflow}
 
 
+def test_the_tpu_extra_is_the_learners_with_another_tensorflow(arguments):
+    learner, tpu = arguments["extras_require"]["learner"], arguments["extras_require"]["tpu"]
+    assert {name(line) for line in set(learner) - set(tpu)} == {"tensorflow", "tensorboard"}
+    assert set(tpu) - set(learner) == {"tensorflow-tpu>=2.20,<2.21", "tensorboard>=2.20,<2.21"}
+    for other in arguments["extras_require"].items():
+        assert other[0] == "tpu" or "tensorflow-tpu" not in map(name, other[1])
+
+
 def test_protobuf_may_be_what_tensorflow_takes(arguments):
     (ours,) = (line for line in arguments["install_requires"] if name(line) == "protobuf")
     theirs = next(line for line in metadata.requires("tensorflow") if name(line) == "protobuf")

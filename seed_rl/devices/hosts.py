@@ -69,9 +69,9 @@ class Collective:
         for signum, handler in before.items():  # TensorFlow has taken SIGTERM for itself.
             signal.signal(signum, handler)
 
-    def replicas(self, devices: Sequence[str]) -> Replicas:
-        """The training devices of all hosts; `devices` are those of this one."""
-        return Replicas(devices, self.strategy, self._num_hosts)
+    def replicas(self, devices: Sequence[str], jit: bool = False) -> Replicas:
+        """The training devices of all hosts; `devices` are those of this one. See `Replicas`."""
+        return Replicas(devices, jit, self.strategy, self._num_hosts)
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
         """What all hosts say, as soon as all of them have called this.

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from seed_rl.devices.tpu import is_tpu
+
 
 class Placement(NamedTuple):
     """TensorFlow's names of devices, such as `GPU:0`.
@@ -23,8 +25,12 @@ class Placement(NamedTuple):
 
     @property
     def is_shared(self) -> bool:
-        """Whether one device does everything, so that acting and training can use the same variables."""
-        return self.training == self.inference and len(self.training) == 1
+        """Whether one device does everything, so that acting and training can use the same variables.
+
+        Never on a TPU, where training's variables belong to its strategy.
+        """
+        one = self.training == self.inference and len(self.training) == 1
+        return one and not is_tpu(self.training[0])
 
 
 def split_cpu(num_logical_devices: int) -> None:
@@ -102,8 +108,13 @@ def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
 
 
 def available() -> list[str]:
-    """The devices that a learner uses by default: all GPUs; the CPU if there are none, or if it is split."""
-    gpus, cpus = (_names(kind) for kind in ("GPU", "CPU"))
+    """The devices that a learner uses by default: the cores of TPUs that have been initialized, or all GPUs.
+
+    The CPU if there are none, or if it is split.
+    """
+    tpus, gpus, cpus = (_names(kind) for kind in ("TPU", "GPU", "CPU"))
+    if tpus:
+        return tpus
     return gpus if gpus and len(cpus) == 1 else cpus
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import optree
 import tensorflow as tf
 
+from seed_rl.devices.tpu import is_tpu
 from seed_rl.types import Sample
 
 # The dimension of a sample's arrays that the batch is split along.
@@ -23,19 +24,33 @@ class Replicas:
     """
 
     def __init__(
-        self, devices: Sequence[str] = (), strategy: tf.distribute.Strategy | None = None, num_hosts: int = 1
+        self,
+        devices: Sequence[str] = (),
+        jit: bool = False,
+        strategy: tf.distribute.Strategy | None = None,
+        num_hosts: int = 1,
     ):
         """Prepares.
 
         Args:
           devices: TensorFlow's names, such as `GPU:0`; empty: TensorFlow places everything as it likes.
-          strategy: of several hosts, each with these devices (`devices.hosts`); None: there is one host.
+          jit: whether XLA compiles the step.
+          strategy: TensorFlow's, for a TPU's cores (`devices.tpu`), which it always compiles for, and for
+            several hosts with these devices each (`devices.hosts`); None: it is made here.
           num_hosts: how many there are.
+
+        Raises:
+          ValueError: XLA cannot compile the step of several devices.
         """
         self._num_local = max(1, len(devices))
         self.count = self._num_local * num_hosts
         self.devices = tuple(devices)
-        self._strategy = strategy
+        self._jit, self._strategy = jit, strategy
+        if jit and self.count > 1 and not is_tpu(self.devices[0]):
+            raise ValueError(
+                f"--jit trains on one device, not on {', '.join(devices)}{self._each}; choose one with "
+                "--training_devices, or leave out --jit."
+            )
         if strategy is None and self.count > 1:
             # NCCL, the default, is for GPUs.
             reduction = None if "GPU" in devices[0] else tf.distribute.ReductionToOneDevice()
@@ -78,6 +93,8 @@ class Replicas:
         """Calls `step` on each device, with its part of what `distribute` made; use it in a `tf.function`."""
         if self._strategy is not None:
             return self._strategy.run(step, arguments)
+        if self._jit:
+            step = tf.function(step, jit_compile=True, autograph=False)
         with self.scope():
             return step(*arguments)
 

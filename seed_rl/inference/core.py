@@ -11,7 +11,7 @@ import optree
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.inference.env_table import EnvTable
+from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
@@ -72,6 +72,7 @@ class InferenceCore:
         weights: Callable[[], contextlib.AbstractContextManager[int]],
         device: str = "",
         figures: BatchFigures | None = None,
+        compiled_batch_size: int | None = None,
     ):
         """Prepares tables and stores.
 
@@ -86,12 +87,14 @@ class InferenceCore:
             updates that they have seen.
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
           figures: get latencies and batch sizes; those of several cores may be counted together.
+          compiled_batch_size: environments in the largest batch, if XLA compiles the policy; None: it does
+            not.
         """
         self.figures = figures or BatchFigures()
         self.agent_steps = 0
         self.num_eval_envs, self.device = num_eval_envs, device
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
-        self._table = EnvTable(policy, spec, num_envs, device)
+        self._table = make_table(policy, spec, num_envs, device, compiled_batch_size)
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)

@@ -36,11 +36,13 @@ class EnvTable:
         """
         # TensorFlow's own context costs microseconds, and `act` enters it for each batch.
         self._on_device = functools.partial(tf.device, device) if device else contextlib.nullcontext
-        with self._on_device():
-            self._allocate(policy, spec, num_envs)
-
-    def _allocate(self, policy: Policy, spec: EnvironmentSpec, num_envs: int) -> None:
         self._policy, self._spec = policy, spec
+        with self._on_device():
+            self._allocate(num_envs)
+            self._prepare()
+
+    def _allocate(self, num_envs: int) -> None:
+        policy, spec = self._policy, self._spec
         self._record = StepCodec(spec).record
         self._row = row_layout(self._record)
         self._initial_state = policy.initial_state(1)
@@ -48,14 +50,15 @@ class EnvTable:
             lambda x: tf.Variable(x, trainable=False), policy.initial_state(num_envs)
         )
         self._prev_action = tf.Variable(spec.action.zeros(num_envs), trainable=False)
-        rows = tf.TensorSpec([None, self._row.itemsize], tf.uint8)
-        self._act = tf.function(self._traced_act, autograph=False).get_concrete_function(rows)
-        self._has_gpu = bool(tf.config.list_logical_devices("GPU"))
-        self._captured = list(self._act.captured_inputs)
-        self._dtypes = [output.dtype for output in self._act.outputs]
-        # TensorFlow may order the outputs differently from optree.
-        nest = tf.nest.pack_sequence_as(self._act.structured_outputs, list(range(len(self._dtypes))))
-        self._places, self._structure = optree.tree_flatten(nest)
+
+    def _prepare(self) -> None:
+        self._act = self._trace(None)
+        self._call = Call(self._act)
+
+    def _trace(self, num_rows: int | None) -> Any:
+        """The concrete function for batches of so many rows; None: of any number."""
+        rows = tf.TensorSpec([num_rows, self._row.itemsize], tf.uint8)
+        return tf.function(self._traced_act, autograph=False).get_concrete_function(rows)
 
     def act(self, rows: np.ndarray) -> tuple[np.ndarray, AgentOutput, Nest, np.ndarray]:
         """One inference call.
@@ -68,22 +71,8 @@ class EnvTable:
           this step `[K, ...]` of the K rows with `starts` set, and whether each row is free of overflow
           `[B]`, all NumPy. Rows that overflow must be reset: their states are written back as they are.
         """
-        raw = rows.view(np.uint8).reshape(len(rows), self._row.itemsize)
-        tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
         with self._on_device():
-            outputs = self._call(tensor) if self._has_gpu else self._call_as_op(tensor)
-        return optree.tree_unflatten(self._structure, [outputs[place].numpy() for place in self._places])
-
-    def _call(self, rows: tf.Tensor) -> list[tf.Tensor]:
-        return tf.nest.flatten(self._act(rows))
-
-    def _call_as_op(self, rows: tf.Tensor) -> list[tf.Tensor]:
-        """Does the same in a quarter of the time: a call spends most of its time on inspecting its argument.
-
-        On the CPU only: how such an op places its integers on other devices is untested.
-        """
-        arguments = [rows, *self._captured]
-        return tf.raw_ops.StatefulPartitionedCall(args=arguments, Tout=self._dtypes, f=self._act)
+            return self._call(rows)
 
     def reset(self, env_ids: np.ndarray) -> None:
         """Resets rows to the initial state."""
@@ -115,19 +104,55 @@ class EnvTable:
     def _act_on(self, rows: tf.Tensor) -> Any:
         env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
         starting = tf.where(starts)[:, 0]
-        env = decode_records(rows, self._record, self._spec)  # The record is the first field of a row.
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
         wanted = tf.nest.map_structure(lambda x: tf.gather(x, starting), states)
-        output, next_states = self._policy.act(prev_action, env, states, env_ids)
+        output, next_states, is_good = self._respond(rows, prev_action, states, env_ids)
         for rows, values in zip(tf.nest.flatten(self._states), tf.nest.flatten(next_states), strict=True):
             self._write(rows, env_ids, values)
         self._write(self._prev_action, env_ids, output.action)
-        return prev_action, output, wanted, _can_be_trained_on(env, output, next_states)
+        return prev_action, output, wanted, is_good
+
+    def _respond(
+        self, rows: tf.Tensor, prev_action: tf.Tensor, states: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest, tf.Tensor]:
+        """The policy's answer to rows, the next states, and whether each row is free of overflow `[B]`."""
+        env = decode_records(rows, self._record, self._spec)  # The record is the first field of a row.
+        output, next_states = self._policy.act(prev_action, env, states, env_ids)
+        return output, next_states, _can_be_trained_on(env, output, next_states)
 
     @staticmethod
     def _write(rows: tf.Variable, env_ids: Any, values: tf.Tensor) -> None:
         rows.scatter_update(tf.IndexedSlices(values, tf.convert_to_tensor(env_ids)))
+
+
+class Call:
+    """Calls a traced function of one batch of rows: NumPy in, NumPy out."""
+
+    def __init__(self, function: Any):
+        """Prepares the call of a concrete function."""
+        self._function = function
+        self._as_op = not any(map(tf.config.list_logical_devices, ("GPU", "TPU")))
+        self._captured = list(function.captured_inputs)
+        self._dtypes = [output.dtype for output in function.outputs]
+        # TensorFlow may order the outputs differently from optree.
+        nest = tf.nest.pack_sequence_as(function.structured_outputs, list(range(len(self._dtypes))))
+        self._places, self._structure = optree.tree_flatten(nest)
+
+    def __call__(self, rows: np.ndarray) -> Any:
+        """The function's outputs, a nest of arrays."""
+        raw = rows.view(np.uint8).reshape(len(rows), rows.itemsize)
+        tensor = tf.experimental.dlpack.from_dlpack(raw.__dlpack__())
+        outputs = self._call_as_op(tensor) if self._as_op else tf.nest.flatten(self._function(tensor))
+        return optree.tree_unflatten(self._structure, [outputs[place].numpy() for place in self._places])
+
+    def _call_as_op(self, rows: tf.Tensor) -> list[tf.Tensor]:
+        """Does the same in a quarter of the time: a call spends most of its time on inspecting its argument.
+
+        On the CPU only: how such an op places its integers on other devices is untested.
+        """
+        arguments = [rows, *self._captured]
+        return tf.raw_ops.StatefulPartitionedCall(args=arguments, Tout=self._dtypes, f=self._function)
 
 
 def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -> tf.Tensor:

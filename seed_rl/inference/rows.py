@@ -28,9 +28,7 @@ class Rows:
         """Allocates memory for batches of up to `max_rows` records of this dtype."""
         self.layout = row_layout(record)
         self._record_bytes = record.itemsize
-        memory = np.empty(max_rows * self.layout.itemsize + _ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % _ALIGNMENT
-        self._memory = memory[start : start + max_rows * self.layout.itemsize]
+        self._memory = aligned(max_rows * self.layout.itemsize)
         self.rows = self._memory[:0].view(self.layout)
 
     def fill(self, records: Sequence[bytes | memoryview], env_ids: np.ndarray) -> None:
@@ -51,3 +49,10 @@ class Rows:
 def row_layout(record: np.dtype) -> np.dtype:
     """The dtype of a row around records of this dtype."""
     return np.dtype([("record", record), ("env_id", "<i4"), ("starts", "?")])
+
+
+def aligned(num_bytes: int) -> np.ndarray:
+    """Memory that TensorFlow can read in place: uint8 `[num_bytes]`, not initialized."""
+    memory = np.empty(num_bytes + _ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % _ALIGNMENT
+    return memory[start : start + num_bytes]

@@ -112,6 +112,24 @@ class LearnerConfig(TrainerConfig):
         at_least=1,
         is_plumbing=True,
     )
+    accelerator: str = option(
+        "auto",
+        "auto: GPUs, or the CPU if there are none. tpu: this machine's TPUs, with the extra [tpu]; implies "
+        "--jit.",
+        choices=("auto", "tpu"),
+        is_plumbing=True,
+    )
+    jit: bool = option(
+        False,
+        "Whether XLA compiles inference and the update. Inference batches are then filled up to a power of "
+        "two or to --inference_batch_size, since each size is compiled by itself.",
+        is_plumbing=True,
+    )
+    precision: str = option(
+        "float32",
+        "What the network computes in. With bfloat16, variables, outputs and losses are still float32.",
+        choices=("float32", "bfloat16"),
+    )
     require_accelerator: bool = option(
         False, "Refuse to train on a CPU: exit with TensorFlow's reason if it sees no GPU.", is_plumbing=True
     )
@@ -121,3 +139,10 @@ class LearnerConfig(TrainerConfig):
     inter_op_threads: int = option(
         0, "TensorFlow's threads between operations; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True
     )
+
+    @property
+    def compiled_batch_size(self) -> int | None:
+        """Environments in the largest inference batch if XLA compiles inference; None if it does not."""
+        if not (self.jit or self.accelerator == "tpu"):
+            return None
+        return self.num_envs if self.synchronous else min(self.num_envs, self.inference_batch_size)

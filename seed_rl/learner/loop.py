@@ -100,6 +100,7 @@ class Learner:
                 weights,
                 device,
                 self._batch_figures,
+                config.compiled_batch_size,
             )
             for policy, weights, device in [(c.policy, c.acting, c.device) for c in copies] or [shared]
         ]

@@ -10,8 +10,10 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import placement
 from seed_rl.devices.hosts import Collective
 from seed_rl.devices.placement import Placement
+from seed_rl.devices.precision import computing_in
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
+from seed_rl.devices.tpu import Tpu
 from seed_rl.hosts.peers import Peers
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
@@ -57,25 +59,27 @@ def make_learner(
     """
     team, collective = Team(), None
     if met is None:
+        tpu = Tpu() if config.accelerator == "tpu" else None
         place = placement.place(config.training_devices, config.inference_devices)
-        replicas = Replicas(() if place.is_default else place.training)
+        strategy = tpu.strategy(place.training) if tpu else None
+        replicas = Replicas(() if place.is_default else place.training, config.jit, strategy)
         places_of_copies = () if place.is_shared else place.inference
     else:
         peers, addresses, listener = met
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
         collective = Collective(addresses, peers.hosts.index, num_gpus)
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
-        replicas = collective.replicas(place.training)
+        replicas = collective.replicas(place.training, config.jit)
         places_of_copies = place.inference
     _check_synchronous(config, place)
-    with replicas.scope():
+    with replicas.scope(), computing_in(config.precision):
         algorithm = make_algorithm()
     if met is not None and collective is not None:
         peers.hosts.check(config.num_envs, algorithm.num_eval_envs, config.batch_size)
         team = HostTeam(peers, collective, listener)
     copies = []
     for device in places_of_copies:
-        with tf.device(device):
+        with tf.device(device), computing_in(config.precision):
             copies.append(PolicyCopy(make_algorithm().policy, device))
     return Learner(config, environment, algorithm, settings, security, replicas, copies, team)
 

@@ -30,8 +30,11 @@ class ActorCritic(keras.layers.Layer):
         self.trunk = Trunk(config, env_spec)
         # Small weights in the policy head start near the uniform policy.
         small = keras.initializers.Orthogonal(0.01)
-        self._policy_head = keras.layers.Dense(num_policy_parameters, kernel_initializer=small)
-        self._baseline_head = keras.layers.Dense(1, kernel_initializer="orthogonal")
+        # The last layers always compute in float32: bfloat16 has three digits, too few for a value.
+        self._policy_head = keras.layers.Dense(
+            num_policy_parameters, kernel_initializer=small, dtype="float32"
+        )
+        self._baseline_head = keras.layers.Dense(1, kernel_initializer="orthogonal", dtype="float32")
         self.unroll(*self.trunk.example())
         self.built = True
 

@@ -2,8 +2,9 @@
 
 The class is a `keras.layers.Layer`. It is constructed with the environment's observation spec (a nest of
 `ArraySpec`) and called with observations, a nest of `[N, ...]`. Bools have already been unpacked, and images
-of uint8 or bool stacked over `--frame_stack` frames. It returns features, float32 `[N, F]`. The last action
-and reward, the LSTM and the agent's heads follow it as usual.
+of uint8 or bool stacked over `--frame_stack` frames. It returns features `[N, F]`, float32 or, with
+`--precision=bfloat16`, bfloat16. The last action and reward, the LSTM and the agent's heads follow it as
+usual.
 """
 
 import keras

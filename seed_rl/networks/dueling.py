@@ -54,5 +54,6 @@ class DuelingNetwork(keras.layers.Layer):
 def _stream(
     units: int, outputs: int, initializer: str, last_initializer: str
 ) -> tuple[keras.layers.Dense, keras.layers.Dense]:
+    # The last layer always computes in float32: bfloat16 has three digits, too few for a Q-value.
     hidden = keras.layers.Dense(units, activation="relu", kernel_initializer=initializer)
-    return hidden, keras.layers.Dense(outputs, kernel_initializer=last_initializer)
+    return hidden, keras.layers.Dense(outputs, kernel_initializer=last_initializer, dtype="float32")

@@ -101,11 +101,12 @@ class Encoder(keras.layers.Layer):
         assert self._network is not None
         steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
         outputs = self._network(pack_like(self._observation_spec, steps))
-        if len(outputs.shape) != 2 or outputs.dtype != tf.float32:
+        if len(outputs.shape) != 2 or outputs.dtype not in (tf.float32, self.compute_dtype):
             raise ValueError(
                 f"--network={type(self._network).__name__} returned {outputs.dtype.name}{outputs.shape}; it "
                 "must return features, float32 [N, F]."
             )
+        outputs = tf.cast(outputs, tf.float32)
         return tf.reshape(outputs, [arrays[0].shape[0], -1, outputs.shape[-1]])
 
 
@@ -137,6 +138,10 @@ def _num_frames(config: NetworkConfig, spec: ArraySpec) -> int:
 
 
 def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
-    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch: `[T, B, F]`; T must be known."""
-    outputs = layer(tf.reshape(inputs, [-1, *inputs.shape[2:]]))
+    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch; T must be known.
+
+    Returns:
+      Outputs float32 `[T, B, F]`, whatever the layer computes in.
+    """
+    outputs = tf.cast(layer(tf.reshape(inputs, [-1, *inputs.shape[2:]])), tf.float32)
     return tf.reshape(outputs, [inputs.shape[0], -1, outputs.shape[-1]])

@@ -76,7 +76,7 @@ class LSTM(keras.layers.Layer):
 
     def step(self, projected: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
         """Computes one step."""
-        gates = projected + self._recurrent(state["h"])
+        gates = tf.cast(projected + self._recurrent(state["h"]), tf.float32)
         write, forget, candidate, read = tf.split(gates, 4, -1)
         cell = tf.sigmoid(forget) * state["c"] + tf.sigmoid(write) * tf.tanh(candidate)
         output = tf.sigmoid(read) * tf.tanh(cell)

@@ -55,6 +55,7 @@ class RunningScale(keras.layers.Layer):
                 initializer="zeros",
                 trainable=False,
                 aggregation="only_first_replica",
+                autocast=False,  # Statistics stay as precise as they are, whatever layers compute in.
             )
 
         self.count = weight((), "float64")

@@ -1,6 +1,6 @@
 """Torsos, which turn one kind of observation into a flat vector of features.
 
-Each is a Keras layer from `[N, *shape]` to float32 `[N, F]`.
+Each is a Keras layer from `[N, *shape]` to `[N, F]` of the dtype that layers compute in.
 """
 
 from collections.abc import Sequence
@@ -100,7 +100,7 @@ class MLP(keras.layers.Layer):
         initializer: str = "he_normal",
         activation: str = "relu",
     ):
-        super().__init__()
+        super().__init__(autocast=False)  # Raw observations are scaled in float32.
         self._spec, self._scale = spec, scale
         self._dense = Chain([_dense(n, initializer, activation) for n in units])
 
@@ -171,26 +171,31 @@ class PixelConv2D(keras.layers.Conv2D):
     """
 
     def __init__(self, scale: Scale, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, **kwargs, autocast=False)
         self._scale = scale
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps `[N, H, W, C]` of any dtype to float32 `[N, H', W', filters]`."""
+        """Maps `[N, H, W, C]` of any dtype to `[N, H', W', filters]` of the dtype that layers compute in."""
         shift, scale = self._scale.affine()
-        outputs = self._convolve(tf.cast(inputs, tf.float32), self.kernel * scale)
+        images = tf.cast(inputs, tf.float32)
+        if shift is not None and self.compute_dtype != "float32":
+            # The difference of two convolutions would lose most of bfloat16's few digits.
+            images, shift = images - shift, None
+        outputs = self._convolve(images, self.kernel * scale)
         if shift is not None:
             outputs -= self._convolve(shift[tf.newaxis], self.kernel * scale)
-        return self.activation(tf.nn.bias_add(outputs, self.bias))
+        return self.activation(tf.nn.bias_add(outputs, tf.cast(self.bias, outputs.dtype)))
 
     def _convolve(self, images: tf.Tensor, kernel: tf.Tensor) -> tf.Tensor:
-        return tf.nn.conv2d(images, kernel, self.strides, self.padding.upper())
+        arguments = (tf.cast(x, self.compute_dtype) for x in (images, kernel))
+        return tf.nn.conv2d(*arguments, self.strides, self.padding.upper())
 
 
 class Chain(keras.layers.Layer):
     """Applies layers in sequence. Unlike `keras.Sequential`, it leaves the dtype of its input alone."""
 
     def __init__(self, chain: Sequence[Any]):
-        super().__init__()
+        super().__init__(autocast=False)
         self._chain = track_each(self, chain, "layer")
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:

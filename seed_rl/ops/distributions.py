@@ -12,6 +12,7 @@ import math
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.ops import draws
 from seed_rl.types import ArraySpec
 
 # Standard deviations stay above this, so that densities and their gradients stay finite.
@@ -85,7 +86,7 @@ class Categorical(ActionDistribution):
     def sample(self, parameters: tf.Tensor) -> tf.Tensor:
         """Random actions."""
         flat = tf.reshape(parameters, [-1, self.num_parameters])
-        action = tf.random.categorical(flat, 1, dtype=tf.int32)
+        action = draws.categorical(flat)
         return tf.cast(tf.reshape(action, tf.shape(parameters)[:-1]), self._dtype)
 
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
@@ -175,7 +176,7 @@ class Normal(ActionDistribution):
     def sample(self, parameters: tf.Tensor) -> tf.Tensor:
         """Random actions."""
         mean, stddev = self._mean_and_stddev(parameters)
-        return self._to_action(mean + stddev * tf.random.normal(tf.shape(mean)))
+        return self._to_action(mean + stddev * draws.normal(tf.shape(mean)))
 
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """The images of the means."""

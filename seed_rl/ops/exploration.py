@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.ops import draws
+
 
 def training_epsilons(num_envs: int) -> np.ndarray:
     """`0.4^(1 + 7 i / (N - 1))` for environment i of N: float32 `[N]`, from 0.4 down to 0.4^8; 0.4 if N = 1.
@@ -21,6 +23,6 @@ def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:
       epsilons: float32 `[B]`.
     """
     greedy = tf.argmax(q_values, -1)
-    explores = tf.random.uniform(tf.shape(greedy)) < epsilons
-    anything = tf.random.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)
+    explores = draws.uniform(tf.shape(greedy)) < epsilons
+    anything = draws.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)
     return tf.where(explores, anything, greedy)

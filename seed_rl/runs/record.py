@@ -21,6 +21,7 @@ from seed_rl.runs.layout import RunDirectory
 _PACKAGES = (
     "tensorflow",
     "tensorflow-cpu",
+    "tensorflow-tpu",
     "keras",
     "numpy",
     "grpcio",

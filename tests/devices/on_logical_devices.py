@@ -10,7 +10,6 @@ import sys
 
 import keras
 import numpy as np
-import optree
 import tensorflow as tf
 
 from seed_rl.algorithms import registry
@@ -21,7 +20,8 @@ from seed_rl.inference.env_table import EnvTable
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from tests.devices import recorded
 
 B, UPDATES = 8, 20
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
@@ -58,26 +58,8 @@ def alone(name):
 
 
 def samples(algorithm):
-    """Recorded batches: random environments, and what the policy said to them."""
-    rng, policy, found = np.random.default_rng(0), algorithm.policy, []
-    for _ in range(UPDATES):
-        state = policy.initial_state(B)
-        start, steps, prev_action = state, [], np.zeros(B, np.int32)
-        for _ in range(algorithm.unroll.stored_steps):
-            env = EnvOutput(
-                rng.normal(size=B).astype(np.float32),
-                rng.random(B) < 0.2,
-                rng.random(B) < 0.1,
-                rng.normal(3, 2, (B, 6)).astype(np.float32),
-            )
-            tensors = tf.nest.map_structure(tf.constant, (prev_action, env))
-            output, state = policy.act(*tensors, state, tf.range(B))
-            steps.append((prev_action, env, optree.tree_map(np.asarray, output)))
-            prev_action = output.action.numpy()
-        stacked = optree.tree_map(lambda *x: np.stack(x), *steps)
-        start = optree.tree_map(np.asarray, start)
-        found.append(Sample(*stacked, start, rng.random(B).astype(np.float32)))
-    return found
+    """Recorded batches, one for each update."""
+    return recorded.samples(algorithm, SPEC, B, UPDATES)
 
 
 def trained(name, devices, batches):

@@ -113,7 +113,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
 class NoTable:
     """In place of the environment table, so that a core costs nothing; answers as the witness does."""
 
-    def __init__(self, policy, spec, num_envs, device):
+    def __init__(self, policy, spec, num_envs, device, largest_batch):
         pass
 
     def act(self, rows):
@@ -163,7 +163,7 @@ class StopAt:
 
 def test_wherever_one_thread_stops_another_may_act(monkeypatch):
     """One thread stops at each instruction in turn, and acts when the other is in the policy."""
-    monkeypatch.setattr(core_module, "EnvTable", NoTable)
+    monkeypatch.setattr(core_module, "make_table", NoTable)
     number, stop = 0, None
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         while stop is None or not stop.acts or stop._left <= 0:

@@ -29,6 +29,11 @@ def test_a_learner_that_requires_an_accelerator_refuses_a_cpu(house, monkeypatch
             "--synchronous acts in one batch, which several devices cannot share; give one with "
             "--inference_devices, not 2.",
         ),
+        (
+            ["--num_logical_devices=3", "--jit"],
+            "--jit trains on one device, not on CPU:1, CPU:2; choose one with --training_devices, or leave "
+            "out --jit.",
+        ),
     ],
 )
 def test_devices_that_cannot_be_are_one_sentence(house, flags, sentence):
@@ -62,6 +67,25 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         updated = [line for line in house.metrics() if "policy_lag_updates" in line]
         assert np.isfinite(updated[-1]["loss"])
         assert updated[-1]["policy_lag_updates"] < 20
+
+
+@pytest.mark.slow
+def test_a_run_resumes_compiled_and_in_another_precision(house):
+    runs = [
+        ["--jit", "--num_logical_devices=3", "--training_devices=2"],
+        ["--jit", "--precision=bfloat16", "--inference_batch_size=6"],
+        ["--precision=float32"],
+    ]
+    for run, flags in enumerate(runs):
+        frames = 10_000 * (run + 1)
+        learner = house.learner(*flags, f"--total_environment_frames={frames}")
+        actors = [house.actor(task) for task in range(4)]
+        assert learner.end() == 0, learner.output
+        assert [actor.end() for actor in actors] == [0] * 4
+        assert ("Resuming from" in learner.output) == (run > 0)
+        assert np.isfinite(house.metrics()[-1]["loss"])
+        evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=2")
+        assert evaluation.end() == 0, evaluation.output
 
 
 @pytest.mark.slow

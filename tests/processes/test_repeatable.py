@@ -40,9 +40,10 @@ def trained(house, name, *args):
     "args",
     [
         ("vtrace", "--num_actors=1", "--lstm_size=8"),
+        ("vtrace", "--num_actors=1", "--lstm_size=8", "--jit"),
         ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10"),
     ],
-    ids=["vtrace", "r2d2"],
+    ids=["vtrace", "compiled", "r2d2"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")

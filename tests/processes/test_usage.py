@@ -27,6 +27,9 @@ CASES = [
     ((*R2D2, "--n_steps=9", "--unroll_length=8", "--burn_in=0"), ["--n_steps=9", "--unroll_length=8"]),
     ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
     ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
+    ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16"]),
+    ((*LEARNER, "--accelerator=gpu"), ["--accelerator=gpu", "auto, tpu"]),
+    ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
     # Flags of environments and agents that were not chosen are not defined.
     ((*ACTOR, "--full_action_set"), ["Unknown flag --full_action_set", "environment catch"]),
 ]

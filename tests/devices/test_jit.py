@@ -1,0 +1,72 @@
+"""An update that XLA compiles is the update that it is without."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.algorithms.check import AlgorithmError
+from seed_rl.devices.publisher import variables_of
+from seed_rl.devices.replicas import Replicas
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from tests.devices.networks import CASES, make
+from tests.devices.recorded import samples
+from tests.training import slopes
+
+B, UPDATES = 4, 4
+
+
+def trained(case, batches, jit):
+    """Everything that updates leave behind, by name."""
+    algorithm, replicas = make(case, B), Replicas(jit=jit)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=1e-3, clip_norm=0.5), replicas)
+    found = {}
+    for number, batch in enumerate(batches):
+        output = trainer.update(replicas.distribute(batch), number / UPDATES)
+        found |= {f"{key} {number}": value.numpy() for key, value in output.metrics.items()}
+        if output.priority is not None:
+            found[f"priority {number}"] = output.priority.numpy()
+    for owner in (algorithm, *trainer.optimizers.values()):
+        for index, variable in enumerate(variables_of(owner)):
+            found[f"{type(owner).__name__} {index}"] = tf.convert_to_tensor(variable).numpy()
+    assert trainer.iteration.numpy() == UPDATES
+    return found, trainer
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES)
+def test_a_compiled_update_is_the_same(case):
+    """Weights, target network, optimizer, statistics, priorities and metrics; compiled once."""
+    batches = samples(make(case, B), CASES[case][1], B, UPDATES)
+    (expected, _), (found, trainer) = (trained(case, batches, jit) for jit in (False, True))
+    assert expected.keys() == found.keys() and len(found) > 40
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+    assert trainer._update.experimental_get_tracing_count() == 1
+
+
+def test_it_is_compiled_as_a_whole():
+    """Otherwise the test above would compare a function with itself."""
+    algorithm, replicas = slopes.Slope(), Replicas(jit=True)
+    trainer, batch = Trainer(algorithm, TrainerConfig(), replicas), slopes.sample(1.0)
+    trainer.update(batch, 0.0)
+    graph = trainer._update.get_concrete_function(batch, tf.constant(0.0)).graph
+    attributes = [op.node_def.attr.get("_XlaMustCompile") for op in graph.get_operations()]
+    compiled = [attribute for attribute in attributes if attribute is not None and attribute.b]
+    assert len(compiled) == 1
+    assert algorithm.weights.numpy().tolist() < [1.0, 1.0]
+
+
+def test_an_error_in_an_algorithm_is_still_one_sentence():
+    class Unreduced(slopes.Slope):
+        def losses(self, sample):
+            output = super().losses(sample)
+            return output._replace(by_objective={"loss": sample.env.reward * tf.reduce_sum(self.weights)})
+
+    with pytest.raises(AlgorithmError, match=r"^Unreduced\.losses must return 'loss' of shape"):
+        Trainer(Unreduced(), TrainerConfig(), Replicas(jit=True)).update(slopes.sample(1.0), 0.0)
+
+
+def test_several_training_devices_are_refused():
+    with pytest.raises(ValueError, match=r"^--jit trains on one device, not on GPU:0, GPU:1; choose one"):
+        Replicas(("GPU:0", "GPU:1"), jit=True)

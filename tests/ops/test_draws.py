@@ -1,0 +1,54 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops import draws
+
+LOGITS = np.log(np.tile(np.float32([0.2, 0.8]), (20_000, 1)))
+DRAWS = {
+    "categorical": (lambda: draws.categorical(LOGITS)[:, 0], 0.8, 0.4),
+    "normal": (lambda: draws.normal([20_000]), 0.0, 1.0),
+    "uniform": (lambda: draws.uniform([20_000]), 0.5, 12**-0.5),
+    "integers": (lambda: draws.uniform([20_000], maxval=5, dtype=tf.int64), 2.0, 2**0.5),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_seeded_draws_are_those_of_the_distribution_and_follow_the_seed(name):
+    draw, mean, deviation = DRAWS[name]
+    found = []
+    for seed in ([1, 2], [1, 2], [1, 3]):
+        with draws.seeded(tf.constant(seed)):
+            found += [draw().numpy().astype(float), draw().numpy().astype(float)]
+    for x in found:
+        assert x.mean() == pytest.approx(mean, abs=5 * deviation / 20_000**0.5)
+        assert x.std() == pytest.approx(deviation, rel=0.05)
+    first, second, again, _, other, _ = found
+    np.testing.assert_array_equal(first, again)
+    for x in (second, other):
+        assert abs(np.corrcoef(first, x)[0, 1]) < 0.05
+
+
+def test_elsewhere_they_come_from_tensorflows_generators():
+    keras.utils.set_random_seed(3)
+    found = [draws.categorical(LOGITS[:50]), draws.normal([5]), draws.uniform([5], maxval=9, dtype=tf.int64)]
+    keras.utils.set_random_seed(3)
+    expected = [
+        tf.random.categorical(LOGITS[:50], 1, dtype=tf.int32),
+        tf.random.normal([5]),
+        tf.random.uniform([5], maxval=9, dtype=tf.int64),
+    ]
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_the_seed_ends_with_the_block_even_after_an_error():
+    with pytest.raises(RuntimeError), draws.seeded(tf.constant([0, 0])):
+        raise RuntimeError
+    assert (draws.uniform([4]).numpy() != draws.uniform([4]).numpy()).all()
+    with draws.seeded(tf.constant([0, 0])):
+        with draws.seeded(tf.constant([5, 5])):
+            inner = draws.uniform([4])
+        outer = draws.uniform([4])
+    assert (inner.numpy() != outer.numpy()).any()
