@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -66,6 +65,7 @@ class Peers(abc.ABC):
         self._listener, self._timeout_secs = listener, timeout_secs
         self._identity = json.loads(json.dumps(dict(identity)))
         self._beat_secs = min(_LONGEST_BEAT_SECS, timeout_secs / 10)
+        self._stderr = os.dup(2)  # It may be redirected by the time that a message must be shown.
         self._changed = threading.Condition()
         self._on_problem: Callable[[str], object] = lambda sentence: None
         self._progress = _Progress()
@@ -136,8 +136,8 @@ class Peers(abc.ABC):
 
     def _end_if_stuck(self) -> None:
         if not self._is_leaving.wait(_LAST_RESORT_SECS):
-            with contextlib.suppress(OSError, ValueError):
-                print(f"seed_rl: error: {self.problem}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                os.write(self._stderr, f"seed_rl: error: {self.problem}\n".encode())
             os._exit(1)
 
     def _wait_for(
@@ -178,6 +178,7 @@ class Peers(abc.ABC):
             self._listener.call_soon(task.cancel)
         self._pool.shutdown(wait=False)
         self._free_port()
+        os.close(self._stderr)
 
 
 class _Progress:

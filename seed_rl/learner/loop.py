@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
+from seed_rl.algorithms.policy import Policy
 from seed_rl.devices import report
 from seed_rl.devices.hosts import REDUCTION_ERRORS
 from seed_rl.devices.publisher import PolicyCopy, Publisher
@@ -36,6 +38,9 @@ from seed_rl.wire.security import Security
 
 # How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
+
+# Larger than the number of learner hosts in any run.
+_SEED_STRIDE = 1_000_003
 
 
 class Learner:
@@ -86,24 +91,35 @@ class Learner:
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
-        # Training may change shared variables while a batch is acted on; the version is the one before.
-        shared = (algorithm.policy, lambda: contextlib.nullcontext(self._trainer.updates), "")
         self._batch_figures = BatchFigures()
-        self._cores = [
-            InferenceCore(
-                policy,
-                environment.spec,
-                algorithm.unroll,
-                config.num_envs,
-                algorithm.num_eval_envs,
-                (self._intake or self._experience).insert,
-                weights,
-                device,
-                self._batch_figures,
-                config.compiled_batch_size,
-            )
-            for policy, weights, device in [(c.policy, c.acting, c.device) for c in copies] or [shared]
-        ]
+        self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
+        if not copies:
+            # Training may change the variables while a batch is acted on; the version is the one before.
+            weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
+            self._cores = [self._make_core(0, algorithm.policy, weights, "")]
+
+    def _make_core(
+        self,
+        index: int,
+        policy: Policy,
+        weights: Callable[[], contextlib.AbstractContextManager[int]],
+        device: str,
+    ) -> InferenceCore:
+        """The core of one inference device; `index` counts them."""
+        if index:  # Otherwise all devices would draw the same numbers.
+            tf.random.set_seed(self._config.seed + self._team.index + _SEED_STRIDE * index)
+        return InferenceCore(
+            policy,
+            self._environment.spec,
+            self._algorithm.unroll,
+            self._config.num_envs,
+            self._algorithm.num_eval_envs,
+            (self._intake or self._experience).insert,
+            weights,
+            device,
+            self._batch_figures,
+            self._config.compiled_batch_size,
+        )
 
     @property
     def resumed_from(self) -> str | None:

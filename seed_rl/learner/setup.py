@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import placement
-from seed_rl.devices.hosts import Collective
+from seed_rl.devices.hosts import REDUCTION_ERRORS, Collective
 from seed_rl.devices.placement import Placement
 from seed_rl.devices.precision import computing_in
 from seed_rl.devices.publisher import PolicyCopy
@@ -57,8 +57,8 @@ def make_learner(
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
       HostLostError: another learner host is lost or has failed.
     """
-    team, collective = Team(), None
     if met is None:
+        team = Team()
         tpu = Tpu() if config.accelerator == "tpu" else None
         place = placement.place(config.training_devices, config.inference_devices)
         strategy = tpu.strategy(place.training) if tpu else None
@@ -68,15 +68,18 @@ def make_learner(
         peers, addresses, listener = met
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
         collective = Collective(addresses, peers.hosts.index, num_gpus)
+        team = HostTeam(peers, collective, listener)
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
         replicas = collective.replicas(place.training, config.jit)
         places_of_copies = place.inference
     _check_synchronous(config, place)
-    with replicas.scope(), computing_in(config.precision):
-        algorithm = make_algorithm()
-    if met is not None and collective is not None:
-        peers.hosts.check(config.num_envs, algorithm.num_eval_envs, config.batch_size)
-        team = HostTeam(peers, collective, listener)
+    try:
+        with replicas.scope(), computing_in(config.precision):
+            algorithm = make_algorithm()
+    except REDUCTION_ERRORS as error:
+        raise team.explain(error) from error
+    if team.hosts:
+        team.hosts.check(config.num_envs, algorithm.num_eval_envs, config.batch_size)
     copies = []
     for device in places_of_copies:
         with tf.device(device), computing_in(config.precision):

@@ -7,7 +7,7 @@ from typing import Any
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective, agreed_alone
 from seed_rl.hosts.first import FirstHost
 from seed_rl.hosts.other import OtherHost
-from seed_rl.hosts.peers import HostLostError, Peers
+from seed_rl.hosts.peers import Peers
 from seed_rl.learner.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import LearnerHosts
@@ -131,4 +131,4 @@ class HostTeam(Team):
 
     def explain(self, error: Exception) -> Exception:
         """See `Team`."""
-        return error if isinstance(error, HostLostError) else self._peers.explain(error)
+        return self._peers.explain(error)

@@ -9,12 +9,14 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.policy import Policy
+from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import FifoConfig, ReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.rows import Rows
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.types import AgentOutput
@@ -122,7 +124,7 @@ def logdir(tmp_path):
     return path
 
 
-def learner(logdir, total, algorithm=None, **settings):
+def learner(logdir, total, algorithm=None, copies=(), **settings):
     spec = environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
     identity = EnvironmentDescription("catch", ENVIRONMENT.to_dict(), spec)
     config = LearnerConfig(
@@ -134,7 +136,16 @@ def learner(logdir, total, algorithm=None, **settings):
         total_environment_frames=total,
         **{"log_period_secs": 0.1, **settings},
     )
-    return Learner(config, identity, algorithm or Bandit())
+    return Learner(config, identity, algorithm or Bandit(), copies=copies)
+
+
+def test_inference_devices_do_not_draw_the_same_numbers(logdir):
+    copies = [PolicyCopy(Draws(tf.Variable(tf.zeros([3]))), "CPU:0") for _ in range(2)]
+    tables = [core._table for core in learner(logdir, 400, copies=copies)._cores]
+    rows = Rows(tables[0]._record, 4)
+    rows.fill([bytes(4 * tables[0]._record.itemsize)], np.arange(4))
+    drawn = [[table.act(rows.rows)[1].action.tolist() for _ in range(10)] for table in tables]
+    assert drawn[0] != drawn[1]
 
 
 def metrics(logdir):

@@ -154,3 +154,29 @@ def test_what_cannot_be_is_one_sentence(hosts, flags, sentence):
     learner = hosts.learner(0, *flags)
     assert learner.end() == 2
     assert learner.output.startswith(f"seed_rl: error: {sentence}")
+
+
+@pytest.mark.slow
+def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
+    """It fails after the hosts have met, while the other one waits for it in TensorFlow."""
+    learner = hosts.learner(0)
+    code = (
+        "import seed_rl.learner.setup as setup\n"
+        "def fail(*_): raise RuntimeError('no memory')\n"
+        "setup.set_up_tensorflow = fail\n"
+        "from seed_rl.flags.errors import run_main\n"
+        "from seed_rl.learner_main import main\n"
+        "run_main(main)\n"
+    )
+    args = (
+        *hosts.house.small,
+        f"--server_address={hosts.addresses[1]}",
+        f"--learner_hosts={','.join(hosts.addresses)}",
+        "--learner_index=1",
+        f"--logdir={hosts.house.logdir}",
+        "--num_envs=16",
+    )
+    failing = hosts.house.start("learner_main", *args, code=code)
+    assert failing.end() == 1
+    assert learner.end(seconds=60) == 1
+    assert learner.last_line == f"seed_rl: error: {hosts.name(1)} failed: no memory"
