@@ -59,11 +59,20 @@ def test_batches_arrive_in_order_as_tensors():
 
 
 def test_batches_are_ready_before_they_are_asked_for():
-    experience = Numbered(end=2)
+    experience = Numbered(end=1)
     source = Source(experience)
     source.next(DEADLINE_SECS)
-    assert experience.reached_end.wait(DEADLINE_SECS)  # The second batch waits without having been asked for.
+    assert experience.reached_end.wait(DEADLINE_SECS)  # For the second batch, which nobody has asked for yet.
     source.close()
+
+
+def test_only_one_batch_is_ready():
+    experience = Numbered(end=100)
+    source = Source(experience)
+    for _ in range(3):
+        source.next(DEADLINE_SECS)
+    source.close()
+    assert experience.sampled <= 4
 
 
 def test_errors_are_passed_on_after_the_batches_before_them():
