@@ -103,7 +103,8 @@ class Checkpointer:
 
     @property
     def variables(self) -> list[Any]:
-        """All variables that are saved."""
+        """All variables that are saved, the same on every learner host."""
+        _ = self._checkpoint.save_counter  # Else TensorFlow makes it when a checkpoint is restored or saved.
         return variables_of(self._checkpoint)
 
     def initialize_from(self, checkpoint: str) -> None:
