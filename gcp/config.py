@@ -35,6 +35,9 @@ _NOT_HERE = {
     "logdir": "bucket and display_name determine it",
     "env_batch_size": "actors: environments sets it",
     "actors_per_replica": "actors: processes sets it",
+    "learner_replicas": "learner: replicas sets it",
+    "learner_hosts": "the containers find each other",
+    "learner_index": "the containers find each other",
     "server_address": "the containers find each other",
     "task": "the learner assigns it",
     "flagfile": "it has its own key, flagfile",
@@ -59,9 +62,10 @@ _FORMS = {
 
 @dataclasses.dataclass(frozen=True)
 class Learner:
-    """The learner's machine. `accelerator` is Vertex AI's name, NVIDIA_…; None trains on the CPU."""
+    """The machine of each learner. `accelerator` is Vertex AI's name, NVIDIA_…; None trains on the CPU."""
 
     machine: str
+    replicas: int = 1
     accelerator: str | None = None
     accelerators: int = 1
     image: str | None = None
@@ -100,8 +104,8 @@ class JobConfig:
       path: the file's path; paths in the file are relative to its directory.
       display_name: the name of the job and of its run directory.
       project: the project's id.
-      learner: worker pool 0.
-      actors: worker pool 1.
+      learner: worker pool 0 and, if it has several replicas, worker pool 1.
+      actors: the next worker pool.
       region: the region that the job runs in.
       bucket: the location of run directories; by default gs://PROJECT-seed-rl.
       repository: the repository of the images; by default REGION-docker.pkg.dev/PROJECT/seed-rl.

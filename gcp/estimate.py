@@ -24,11 +24,14 @@ def describe(config: JobConfig, jobs: int) -> str:
     if learner.accelerator and learner_price is not None:
         one = config.prices.get(learner.accelerator, table["accelerators"].get(learner.accelerator))
         learner_price = None if one is None else learner_price + learner.accelerators * one
+    learner_price = None if learner_price is None else learner.replicas * learner_price
+    learners = "the learner" if learner.replicas == 1 else "learners"
     actor_price = _machine_price(actors.machine, table, config.prices)
     actors_price = None if actor_price is None else actors.replicas * actor_price
     processes = f"{actors.replicas * actors.processes} actors, {actors.num_envs} environments"
+    machines = f"{learner.replicas} x {learner.machine}{accelerators}"
     lines = [
-        f"  1 x {learner.machine}{accelerators}: the learner, {_dollars(learner_price)} an hour",
+        f"  {machines}: {learners}, {_dollars(learner_price)} an hour",
         f"  {actors.replicas} x {actors.machine}: {processes}, {_dollars(actors_price)} an hour",
     ]
     trials, parallel = (config.sweep.trials, config.sweep.parallel) if config.sweep else (1, 1)

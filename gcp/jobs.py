@@ -26,6 +26,7 @@ from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import vertex_job
 from seed_rl.launch.credentials import make_credentials
+from seed_rl.launch.plan import check_split
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, Space, read_space
 
@@ -110,6 +111,8 @@ def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], log
     never: dict[str, Value] = {"learner_restarts": 0} if config.restart == "never" else {}
     chosen = {**never, **config.flags, **values}
     computed = {"env_batch_size": config.actors.environments, "actors_per_replica": config.actors.processes}
+    if config.learner.replicas > 1:
+        computed["learner_replicas"] = config.learner.replicas
     return [*flags, *_written(chosen), *_written(computed), f"--logdir={logdir}"]
 
 
@@ -138,6 +141,15 @@ def _check_environments(config: JobConfig, line: CommandLine) -> None:
             f"{actors.environments} environments are {actors.num_envs}, too {amount} for --num_envs={wanted};"
             " change actors or num_envs."
         )
+    try:
+        check_split(
+            config.learner.replicas,
+            actors.replicas * actors.processes,
+            wanted,
+            line.read(LearnerConfig).batch_size,
+        )
+    except UsageError as error:
+        raise UsageError(f"{config.path}: {error}") from None
 
 
 def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequence[str]) -> None:
@@ -179,9 +191,14 @@ def _job_spec(config: JobConfig, arguments: Sequence[str], logdir: str) -> Custo
         container = ContainerSpec(image_uri=image, command=_COMMAND, args=arguments, env=variables)
         return WorkerPoolSpec(machine_spec=machine, replica_count=replicas, container_spec=container)
 
+    def learners(replicas: int) -> WorkerPoolSpec:
+        return pool(learner_image, _learner_machine(config), replicas, credentials.learner)
+
+    others = config.learner.replicas - 1
     return CustomJobSpec(
         worker_pool_specs=[
-            pool(learner_image, _learner_machine(config), 1, credentials.learner),
+            learners(1),
+            *([learners(others)] if others else []),
             pool(
                 actor_image,
                 MachineSpec(machine_type=config.actors.machine),

@@ -80,15 +80,14 @@ def check_quota(config: JobConfig, jobs: int, vcpus: int | None, accelerators: i
 
 def _limits(config: JobConfig, vcpus: int | None, accelerators: int | None) -> list[Limit]:
     learner, actors = config.learner, config.actors
-    needed = _vcpus(learner.machine) + actors.replicas * _vcpus(actors.machine)
+    needed = learner.replicas * _vcpus(learner.machine) + actors.replicas * _vcpus(actors.machine)
     default = None if config.spot else DEFAULT_VCPUS
     limits = [_limit("vCPUs of N1 and E2 machines", "quota_vcpus", needed, vcpus, default)]
     if learner.accelerator:
         has_default = learner.accelerator == _A100 and config.region == _A100_REGION and not config.spot
         default = DEFAULT_A100 if has_default else None
-        limits.append(
-            _limit(learner.accelerator, "quota_accelerators", learner.accelerators, accelerators, default)
-        )
+        needed = learner.replicas * learner.accelerators
+        limits.append(_limit(learner.accelerator, "quota_accelerators", needed, accelerators, default))
     return limits
 
 

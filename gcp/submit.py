@@ -1,4 +1,4 @@
-r"""Submits a training job to Vertex AI: one learner and many actors, or a search over hyperparameters.
+r"""Submits a training job to Vertex AI: one learner or several and many actors, or a hyperparameter search.
 
 Examples:
   python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
@@ -35,6 +35,9 @@ class SubmitConfig(Options):
     config: str | None = option(None, "YAML file of the job, such as configs/gcp/catch.yaml.")
     project: str | None = option(None, "Id of the Google Cloud project; overrides the file's.")
     region: str | None = option(None, "Region such as us-central1; overrides the file's.")
+    learner_replicas: int | None = option(
+        None, "Learner hosts, each on a machine of its own; overrides the file's.", at_least=1
+    )
     dry_run: bool = option(False, "Print the requests as JSON, and send nothing.")
     yes: bool = option(False, "Submit more than one run without asking.")
     quota_vcpus: int | None = option(
@@ -71,6 +74,9 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
     overrides = {key: value for key in ("project", "region") if (value := getattr(options, key))}
     with usage_errors():
         config = job_config.read_config(Path(options.config), overrides)
+        if options.learner_replicas is not None:
+            learner = dataclasses.replace(config.learner, replicas=options.learner_replicas)
+            config = dataclasses.replace(config, learner=learner)
         made = jobs.make_jobs(config)
     print(estimate.describe(config, len(made)), file=sys.stderr, flush=True)
     shortage = quota.check_quota(config, len(made), options.quota_vcpus, options.quota_accelerators)

@@ -14,7 +14,7 @@ from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.wire.security import SecurityConfig
 
 DESCRIPTION = """
-Trains on a Ray cluster: one learner and its actor processes, spread over the nodes.
+Trains on a Ray cluster: one learner, or several, and the actor processes, spread over the nodes.
 
 Examples:
   python -m seed_rl.cluster_main catch vtrace --num_actors=8 --logdir=/shared/runs/catch
@@ -23,7 +23,8 @@ Examples:
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 It works like local_main, but on several machines: it has the same presets, Ctrl-C stops the run with a
 checkpoint, and the same command resumes it. --logdir must be a directory that every node has at the same
-path. Connections are secured by TLS and a token, both created for the run. docs/ray.md has the details.
+path. With --num_learners=2, gradients are added up over two learners, on a node each if possible.
+Connections are secured by TLS and a token, both created for the run. docs/ray.md has the details.
 """
 
 _LEFT_OUT = {
@@ -50,7 +51,7 @@ def main(argv: list[str]) -> int:
     from seed_rl.cluster.run import run
 
     with connected(config.ray_address):
-        check_room(config, len(plan.actors))
+        check_room(config, len(plan.actors), len(plan.learners))
         make_directory(plan)
         return run(plan, config, credentials)
 

@@ -6,15 +6,15 @@ Imports no TensorFlow; the learner process does.
 import contextlib
 
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.child import ACTOR_ENV, Child
+from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.directory import check_directory, make_directory, name_preset
+from seed_rl.launch.lives import supervise
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
-from seed_rl.launch.supervisor import Supervisor
 from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """
-Trains on this machine: one learner and its actor processes.
+Trains on this machine: one learner, or several, and the actor processes.
 
 Examples:
   python -m seed_rl.local_main catch vtrace
@@ -23,6 +23,8 @@ Examples:
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 Without arguments it trains Pong with V-trace, using the preset for a small machine. Ctrl-C stops
 it with a checkpoint; the same command resumes the run. Flags override the preset.
+With --num_learners=2, gradients are added up over two learners; if one is lost, both start again
+from the last checkpoint.
 Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong.
 """
 
@@ -32,7 +34,9 @@ def main(argv: list[str]) -> int:
     args, preset = complete_arguments(argv[1:])
     line = parse_local([argv[0], *args], DESCRIPTION)
     with contextlib.ExitStack() as stack:
-        address = line.read(LocalConfig).server_address or stack.enter_context(private_server_address())
+        local = line.read(LocalConfig)
+        private = private_server_address(local.num_learners)
+        address = local.server_address or stack.enter_context(private)
         plan = make_plan(line, address)
         name_preset(preset)
         check_directory(line, plan.logdir)
@@ -46,7 +50,12 @@ def _run(plan: Plan) -> int:
         Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
         for task, command in enumerate(plan.actors)
     ]
-    return Supervisor(Child("the learner", plan.learner), actors).run()
+    first, *others = plan.learners
+    learners = [
+        Child("learner 0" if others else "the learner", first),
+        *(Child(f"learner {i}", c, run.learner_log(i), LEARNER_ENV) for i, c in enumerate(others, start=1)),
+    ]
+    return supervise(learners, actors)
 
 
 if __name__ == "__main__":

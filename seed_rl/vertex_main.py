@@ -1,8 +1,8 @@
 r"""The program of every container of a job on Vertex AI: reads its part from CLUSTER_SPEC and runs it.
 
-The only container of worker pool 0 becomes the learner; those of worker pool 1 become actors. All get the
-same flags, those of the learner, the actors, the environment and the agent; gcp.submit writes them into the
-job.
+The only container of worker pool 0 becomes the learner; those of worker pool 1 become actors. With
+--learner_replicas=N, pool 1 has the other N - 1 learners, and pool 2 the actors. All get the same flags,
+those of the learner, the actors, the environment and the agent; gcp.submit writes them into the job.
 
 Examples:
   python -m seed_rl.vertex_main --environment=catch --agent=vtrace --num_envs=64 --env_batch_size=4 \
@@ -12,7 +12,7 @@ Examples:
 To Vertex AI, a job has succeeded when the learner's container exits with 0, and failed when any container
 exits with another code. So the learner's container exits with 0 only when training is complete, and with 143
 after SIGTERM. A learner that crashes is restarted up to --learner_restarts times, an actor as often as
-needed.
+needed. When one of several learners is lost, the others end as well, and each container restarts its own.
 """
 
 import json
@@ -45,10 +45,11 @@ from seed_rl.signals import StopSignals, exit_code
 def main(argv: list[str]) -> int:
     """Runs this container's part to the end; returns the exit code."""
     line = parse_job(argv, __doc__ or "")
-    place = find_place(os.environ)
+    config = line.read(VertexConfig)
+    place = find_place(os.environ, config.learner_replicas)
     for name in CLUSTER_VARIABLES:  # Actors do not need the learner's key.
         os.environ.pop(name, None)
-    if place.replica is not None:
+    if place.learner is None:
         children = [
             Child(f"actor {number}", command, env=ACTOR_ENV)
             for number, command in actor_commands(line, place).items()
@@ -57,8 +58,11 @@ def main(argv: list[str]) -> int:
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
     logdir = run_directory(line, trial)
     learner = Child("the learner", learner_command(line, place, logdir))
-    code = Crew([learner], line.read(VertexConfig).learner_restarts).run()
-    if trial and code == 0:  # Training is complete; the return of a run that was stopped is not a result.
+    several = config.learner_replicas > 1
+    code = Crew([learner], config.learner_restarts, may_be_stopped=several).run()
+    if (
+        trial and code == 0 and place.learner == 0
+    ):  # Training is complete; the return of a run that was stopped is not a result.
         report_trial(logdir, trial, os.environ)
     return code
 
@@ -67,7 +71,11 @@ class Crew:
     """The children of a container: its learner, or its actors. Needs the main thread, for signals."""
 
     def __init__(
-        self, children: Sequence[Process], most_restarts: int | None = None, timing: Timing | None = None
+        self,
+        children: Sequence[Process],
+        most_restarts: int | None = None,
+        timing: Timing | None = None,
+        may_be_stopped: bool = False,
     ):
         """Starts nothing yet.
 
@@ -76,7 +84,10 @@ class Crew:
           most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
             after every error, without limit.
           timing: the intervals and time limits.
+          may_be_stopped: whether a child that SIGTERM seems to have ended is restarted, too: of several
+            learners, all stop when one of them is asked to.
         """
+        self._may_be_stopped = may_be_stopped
         self._timing = timing or Timing()
         self._most_restarts = most_restarts
         self._restarts = {child: Restarts(self._timing) for child in children}
@@ -131,7 +142,7 @@ class Crew:
         if self._most_restarts is None:
             return False
         stopped = code in (exit_code(signal.SIGTERM), -signal.SIGTERM)
-        return stopped or self._restarts[child].total >= self._most_restarts
+        return (stopped and not self._may_be_stopped) or self._restarts[child].total >= self._most_restarts
 
     def _look_after_all(self) -> int | None:
         """Restarts the children that are due; returns 0 when all have succeeded."""

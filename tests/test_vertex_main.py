@@ -142,6 +142,13 @@ def test_a_learner_that_sigterm_ended_is_not_started_again(tmp_path, prepare):
     assert starts(tmp_path) == 1
 
 
+def test_one_of_several_learners_that_stopped_with_another_one_is_started_again(tmp_path, capsys):
+    code = "exit(0 if starts else 143)"
+    assert Crew([learner(tmp_path, code)], 5, TIMING, may_be_stopped=True).run() == 0
+    assert starts(tmp_path) == 2
+    assert "restart 1 of 5" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("code", [143, 1])
 def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code(tmp_path, signum, code):
@@ -175,7 +182,7 @@ def cluster_spec(pool):
 def container(tmp_path, monkeypatch):
     """Runs the main as a container of trial 2 with Python code as its child; returns the exit code."""
 
-    def start(code, pool="workerpool0"):
+    def start(code, pool="workerpool0", *more):
         command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + code]
         monkeypatch.setattr(vertex_main, "Timing", lambda: TIMING)
         monkeypatch.setattr(vertex_main, "learner_command", lambda *_: command)
@@ -188,7 +195,7 @@ def container(tmp_path, monkeypatch):
         environ["CLOUD_ML_HP_METRIC_FILE"] = str(tmp_path / "output.metrics")
         for name, value in environ.items():
             monkeypatch.setenv(name, value)
-        flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}")
+        flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}", *more)
         return vertex_main.main(["vertex_main", *flags])
 
     (tmp_path / "trial_2").mkdir()
@@ -201,6 +208,13 @@ def container(tmp_path, monkeypatch):
 def test_a_trial_that_is_complete_reports_its_return(container, tmp_path):
     assert container("exit(0)") == 0
     assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
+
+
+def test_only_the_first_of_several_learners_reports_a_trial(container, tmp_path):
+    assert container("exit(0)", "workerpool1", "--learner_replicas=2") == 0
+    assert not (tmp_path / "output.metrics").exists()
+    assert container("exit(0)", "workerpool0", "--learner_replicas=2") == 0
+    assert (tmp_path / "output.metrics").exists()
 
 
 def test_a_trial_that_was_stopped_reports_nothing(container, tmp_path):

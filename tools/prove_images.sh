@@ -119,6 +119,7 @@ build_and_start() {
     export SEED_RL_PRESET="$PRESET" SEED_RL_LEARNER_FLAGS="--logdir=/runs/proof --total_environment_frames=$FRAMES"
     compose config --quiet
     compose --profile gpu config --quiet
+    compose --profile hosts config --quiet
     compose up --detach --scale actor=2 >"$work/up.log" 2>&1 || {
         tail -n 40 "$work/up.log" >&2
         fail "Docker Compose could not build and start the services; its output above gives the reason."

@@ -25,13 +25,14 @@ class ClusterConfig(Options):
     actor_cpus: float = option(1.0, "CPUs that Ray reserves for each actor; 0.25 is possible.", above=0)
     learner_cpus: float = option(
         1.0,
-        "CPUs that Ray reserves for the learner. Ray does not limit a process to its reservation, and "
+        "CPUs that Ray reserves for a learner. Ray does not limit a process to its reservation, and "
         "places actors on the node's other CPUs: to give the learner a node to itself, reserve all CPUs.",
         above=0,
     )
     learner_gpus: int = option(
         0,
-        "GPUs that Ray reserves for the learner; with 0 the learner runs on the head node if there is room.",
+        "GPUs that Ray reserves for each learner; with 0 a single learner runs on the head node if there is "
+        "room.",
         at_least=0,
     )
     # Above the ports of Ray's own workers (10002 to 19999) and below the system's ephemeral ports.

@@ -53,7 +53,7 @@ def connected(address: str) -> Iterator[None]:
         ray.shutdown()
 
 
-def check_room(config: ClusterConfig, num_actors: int) -> None:
+def check_room(config: ClusterConfig, num_actors: int, num_learners: int = 1) -> None:
     """Compares what a run needs with all that the cluster has, including what is in use.
 
     Raises:
@@ -61,12 +61,14 @@ def check_room(config: ClusterConfig, num_actors: int) -> None:
     """
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cpus = sum(node.get("CPU", 0) for node in nodes)
-    needed = config.learner_cpus + num_actors * config.actor_cpus
+    needed = num_learners * config.learner_cpus + num_actors * config.actor_cpus
+    learners = "The learner" if num_learners == 1 else f"{num_learners} learners"
     if needed > cpus:
         raise UsageError(
-            f"The learner and {num_actors} actors need {needed:g} CPUs, but the cluster has {cpus:g}: "
+            f"{learners} and {num_actors} actors need {needed:g} CPUs, but the cluster has {cpus:g}: "
             "lower --num_actors, --actor_cpus or --learner_cpus, or add nodes."
         )
+    gpus, needed_gpus = sum(node.get("GPU", 0) for node in nodes), num_learners * config.learner_gpus
     for kind, flag, asked in (
         ("GPU", "learner_gpus", config.learner_gpus),
         ("CPU", "learner_cpus", config.learner_cpus),
@@ -78,6 +80,11 @@ def check_room(config: ClusterConfig, num_actors: int) -> None:
                 f"--{flag}={asked:g} is more than any node of the cluster has ({most:g} {kind}s): lower it, "
                 "or add a node."
             )
+    if needed_gpus > gpus:
+        raise UsageError(
+            f"{learners} need {needed_gpus} GPUs, but the cluster has {gpus:g}: lower --num_learners or "
+            "--learner_gpus, or add nodes."
+        )
 
 
 def head_node() -> str | None:

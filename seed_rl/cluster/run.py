@@ -1,148 +1,229 @@
-"""A whole run on a cluster: first the learner is placed, then the actors; lost processes are placed again.
+"""A whole run on a cluster: first learners are placed, then the actors; lost processes are placed again.
 
 The local launcher's supervisor restarts actors whether they crashed or lost their node, so one rule covers
 all cases, and Ray itself restarts nothing. If the learner ends because of its node, it restarts from its last
-checkpoint, and the actors restart with it, since its address has changed.
+checkpoint, and the actors restart with it, since its address has changed. Several learners restart together,
+also if one of them crashes.
 """
 
+import dataclasses
 import functools
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import ray
 from ray.exceptions import RayError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from ray.util.placement_group import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
 from seed_rl.cluster.config import ClusterConfig
 from seed_rl.cluster.connection import head_node
 from seed_rl.cluster.host import Host, Place, Program
 from seed_rl.cluster.remote_child import RemoteChild, reason
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
-from seed_rl.launch.child import ACTOR_ENV
+from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials
-from seed_rl.launch.plan import Plan
+from seed_rl.launch.lives import Lives, describe_loss
+from seed_rl.launch.plan import Plan, place_flags
 from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import exit_code
 
-# If a learner ends this often within its first minute, it is no accident (it runs out of memory, say).
-_MOST_SHORT_LIVES = 3
-_SHORT_LIFE_SECS = 60.0
 _PATIENCE_SECS = 10.0
-# How long a node that is being taken away may take to leave the cluster before the learner is placed again.
+# How long a node that is being taken away may take to leave the cluster before learners are placed again.
 _LEAVING_SECS = 30.0
 _POLL_SECS = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class _Seats:
+    """Where Ray has placed the learners.
+
+    Attributes:
+      hosts: handles of their `Host`s.
+      places: where each one is to listen.
+      group: Ray's reservation for several of them.
+    """
+
+    hosts: list[Any]
+    places: list[Place]
+    group: Any = None
+
+    def release(self) -> None:
+        """Gives up the reservation, and kills what is left in it."""
+        if self.group is not None:
+            remove_placement_group(self.group)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Healing:
+    """How a run goes on after its learners have ended.
+
+    Attributes:
+      sentence: what happened, and what happens now.
+      is_crash: whether a learner itself failed.
+      taken_port: a port to avoid from now on.
+      is_leaving: whether a learner's node may be leaving the cluster.
+    """
+
+    sentence: str
+    is_crash: bool = False
+    taken_port: int | None = None
+    is_leaving: bool = False
 
 
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
     """Runs until training is complete or a signal arrives; returns the exit code.
 
     Args:
-      plan: the commands, without the learner's address.
+      plan: the commands, without the learners' addresses.
       config: where to run them.
-      credentials: environment variables of learner and actors; None: neither TLS nor a token.
+      credentials: environment variables of learners and actors; None: neither TLS nor a token.
 
     Raises:
-      UsageError: the learner cannot be started on any node, or no port is free there.
+      UsageError: a learner cannot be started on any node, or no port is free there.
     """
-    short_lives = 0
+    lives = Lives()
     taken: set[int] = set()
     while True:
-        host, place = _place_learner(config, taken)
-        say(f"the learner is at {place.address}.")
-        learner, actors = _children(plan, config, credentials, host, place.address)
-        supervisor = Supervisor(learner, actors)
-        code = supervisor.run()
-        if supervisor.asked_to_stop:
+        seats = _place_learners(config, len(plan.learners), taken)
+        try:
+            learners, actors = _children(plan, config, credentials, seats)
+            for learner, place in zip(learners, seats.places, strict=True):
+                say(f"{learner.name} is at {place.address}.")
+            supervisor = Supervisor(learners, actors)
+            code = supervisor.run()
+        finally:
+            seats.release()
+        healing = None if supervisor.asked_to_stop else _healing(learners, seats.places, code, supervisor)
+        if healing is None:
             return code
-        end = _end_that_heals(learner, code, place)
-        if end is None:
+        if refusal := lives.refusal(learners[0].seconds, healing.is_crash):
+            who, last = learners[0].name, learners[0].last_line()
+            if supervisor.loss is not None:
+                who, last = "the learners", describe_loss(supervisor.loss)
+            say(f"error: {who} {refusal}: {last}")
             return code
-        short_lives = short_lives + 1 if learner.seconds < _SHORT_LIFE_SECS else 0
-        if short_lives == _MOST_SHORT_LIVES:
-            say(f"error: the learner ended {short_lives} times within a minute: {learner.last_line()}")
-            return code
-        say(end)
-        if code == USAGE_EXIT_CODE:
-            assert place.port is not None
-            taken.add(place.port)
-        elif not learner.lost:
-            _wait_until_gone(place.node)
+        say(healing.sentence)
+        if healing.taken_port is not None:
+            taken.add(healing.taken_port)
+        if healing.is_leaving:
+            _wait_until_gone({place.node for place in seats.places})
 
 
-def _end_that_heals(learner: RemoteChild, code: int, place: Place) -> str | None:
-    """The message about a restart, if the learner ended because of its place; None if it must not restart."""
-    if learner.lost:
-        return "the learner's node was lost; the learner restarts elsewhere from its last checkpoint."
+def _healing(
+    learners: Sequence[RemoteChild], places: Sequence[Place], code: int, supervisor: Supervisor
+) -> _Healing | None:
+    """How the run goes on, if learners ended because of their places or one of several failed; else None."""
+    alone = len(learners) == 1
+    for learner in learners:
+        if learner.lost:
+            then = "the learner restarts elsewhere from its" if alone else "all learners restart from the"
+            return _Healing(f"{learner.name}'s node was lost; {then} last checkpoint.")
+    if supervisor.loss is not None:
+        sentence = f"{describe_loss(supervisor.loss)}; all learners restart from the last checkpoint."
+        return _Healing(sentence, is_crash=True)
     if code == exit_code(signal.SIGTERM):
-        return "the learner was stopped on its node; it restarts elsewhere from its checkpoint."
-    if (
-        code == USAGE_EXIT_CODE
-        and f"Cannot listen on --server_address={place.address}:" in learner.last_line()
-    ):
-        return f"port {place.port} was taken before the learner listened; it restarts on another port."
+        who, then = ("the", "it restarts elsewhere from its") if alone else ("a", "all restart from the")
+        return _Healing(f"{who} learner was stopped on its node; {then} checkpoint.", is_leaving=True)
+    for learner, place in zip(learners, places, strict=True):
+        taken = f"Cannot listen on --server_address={place.address}:" in learner.last_line()
+        if code == USAGE_EXIT_CODE and taken:
+            then = (
+                "it restarts on another port" if alone else "all learners restart, that one on another port"
+            )
+            sentence = f"port {place.port} was taken before {learner.name} listened; {then}."
+            return _Healing(sentence, taken_port=place.port)
     return None
 
 
-def _wait_until_gone(node: str) -> None:
-    """Waits until a node has left the cluster, but not for long: it may not be leaving at all."""
+def _wait_until_gone(nodes: set[str]) -> None:
+    """Waits until one of the nodes has left the cluster, but not for long: none may be leaving at all."""
     deadline = time.monotonic() + _LEAVING_SECS
-    while time.monotonic() < deadline and any(n["NodeID"] == node and n["Alive"] for n in ray.nodes()):
+    while time.monotonic() < deadline and nodes <= {n["NodeID"] for n in ray.nodes() if n["Alive"]}:
         time.sleep(_POLL_SECS)
 
 
-def _place_learner(config: ClusterConfig, taken: Collection[int]) -> tuple[Any, Place]:
-    """Waits until Ray has placed the learner; returns its host and where it is to listen."""
-    head = None if config.learner_gpus else head_node()
-    host = (
-        ray.remote(Host)
-        .options(
-            num_cpus=config.learner_cpus,
-            num_gpus=config.learner_gpus,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(head, soft=True) if head else "DEFAULT",
-        )
-        .remote()
-    )
-    answer = host.take_port.remote([port for port in config.ports if port not in taken])
-    if not ray.wait([answer], timeout=_PATIENCE_SECS)[0]:
-        asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"
-        say(f"waiting for a node with {asked} free for the learner.")
+def _place_learners(config: ClusterConfig, count: int, taken: Collection[int]) -> _Seats:
+    """Waits until Ray has placed the learners; several are on different nodes if there is room."""
+    group = None
+    strategies: list[Any]
+    if count == 1:
+        head = None if config.learner_gpus else head_node()
+        strategies = [NodeAffinitySchedulingStrategy(head, soft=True) if head else "DEFAULT"]
+    else:
+        bundle = {"CPU": config.learner_cpus} | ({"GPU": config.learner_gpus} if config.learner_gpus else {})
+        group = placement_group([bundle] * count, strategy="SPREAD")
+        strategies = [
+            PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=i) for i in range(count)
+        ]
+    resources = {"num_cpus": config.learner_cpus, "num_gpus": config.learner_gpus}
+    hosts = [ray.remote(Host).options(**resources, scheduling_strategy=s).remote() for s in strategies]
+    seats = _Seats(hosts, [], group)
     try:
-        place = ray.get(answer)
+        ports = [port for port in config.ports if port not in taken]
+        seats.places.extend(_take_ports(config, hosts, ports))
+    except BaseException:
+        seats.release()
+        raise
+    return seats
+
+
+def _take_ports(config: ClusterConfig, hosts: Sequence[Any], ports: Sequence[int]) -> list[Place]:
+    """Where each learner is to listen."""
+    answers = [host.take_port.remote(ports) for host in hosts]
+    if len(ray.wait(answers, num_returns=len(answers), timeout=_PATIENCE_SECS)[0]) < len(answers):
+        asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"
+        whom = "the learner" if len(hosts) == 1 else f"each of {len(hosts)} learners"
+        say(f"waiting for a node with {asked} free for {whom}.")
+    try:
+        places = ray.get(answers)
     except RayError as error:
         raise UsageError(
             f"The learner cannot be started on the cluster ({reason(error)}); make sure that every node has "
             "the same seed_rl installed."
         ) from None
-    if place.port is None:
-        raise UsageError(
-            f"No port of --learner_ports={config.learner_ports} is free on {place.host}, the learner's node; "
-            "give a wider range, or stop what is listening there."
-        )
-    return host, place
+    for place in places:
+        if place.port is None:
+            raise UsageError(
+                f"No port of --learner_ports={config.learner_ports} is free on {place.host}, the learner's "
+                "node; give a wider range, or stop what is listening there."
+            )
+    return places
 
 
 def _children(
-    plan: Plan, config: ClusterConfig, credentials: Credentials | None, host: Any, address: str
-) -> tuple[RemoteChild, list[RemoteChild]]:
-    """The learner on its host, and the actors, which get their hosts when they start."""
+    plan: Plan, config: ClusterConfig, credentials: Credentials | None, seats: _Seats
+) -> tuple[list[RemoteChild], list[RemoteChild]]:
+    """The learners on their hosts, and the actors, which get their hosts when they start."""
     place_actor = functools.partial(
         ray.remote(Host).options(num_cpus=config.actor_cpus, scheduling_strategy="SPREAD").remote
     )
     secret = credentials or Credentials({}, {})
-    shared = [f"--server_address={address}", *([] if credentials else ["--insecure"])]
-    name = [f"--tls_server_name={SERVER_NAME}"] if credentials else []
-    command = [*config.learner_command(plan.learner), *shared]
-    learner = Program("the learner", command, {"PYTHONUNBUFFERED": "1", **secret.learner})
+    directory, addresses = RunDirectory(plan.logdir), [place.address for place in seats.places]
+    # A learner calls others, as actors call it.
+    caller = [f"--tls_server_name={SERVER_NAME}"] if credentials else ["--insecure"]
+    alone = len(plan.learners) == 1
+    safety = [] if alone and credentials else caller
+    learners = []
+    for i, (command, host) in enumerate(zip(plan.learners, seats.hosts, strict=True)):
+        program = Program(
+            "the learner" if alone else f"learner {i}",
+            [*config.learner_command(command), *place_flags(addresses, i), *safety],
+            {**LEARNER_ENV, **secret.learner},
+        )
+        log = directory.learner_log(i) if i else None
+        learners.append(RemoteChild(program, lambda host=host: host, log))
+    address = f"--server_address={addresses[0]}"
     actors = [
         RemoteChild(
-            Program(f"actor {i}", [*command, *shared, *name], {**ACTOR_ENV, **secret.actor}),
+            Program(f"actor {i}", [*command, address, *caller], {**ACTOR_ENV, **secret.actor}),
             place_actor,
-            RunDirectory(plan.logdir).actor_log(i),
+            directory.actor_log(i),
         )
         for i, command in enumerate(plan.actors)
     ]
-    return RemoteChild(learner, lambda: host), actors
+    return learners, actors

@@ -126,6 +126,8 @@ class FirstHost(Peers):
                     why = ""
                     return
                 self._heard(index, message)
+        except ConnectionError:
+            pass
         except TimeoutError:
             why = f"it has been silent for {self._timeout_secs:g} s"
         except (ValueError, KeyError, TypeError) as error:

@@ -13,7 +13,8 @@ from seed_rl.launch import tether
 
 # Limits an environment's math libraries to one thread, because an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-ACTOR_ENV = {**ONE_THREAD, "PYTHONUNBUFFERED": "1"}
+LEARNER_ENV = {"PYTHONUNBUFFERED": "1"}
+ACTOR_ENV = {**ONE_THREAD, **LEARNER_ENV}
 
 _TAIL_BYTES = 65536
 

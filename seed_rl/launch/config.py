@@ -11,11 +11,17 @@ class LocalConfig(Options):
 
     num_actors: int = option(4, "Actor processes.", at_least=1)
     env_batch_size: int = option(4, "Environments in each actor process.", at_least=1)
+    num_learners: int = option(
+        1,
+        "Learner processes whose gradients are added up (--learner_hosts). One learner uses all GPUs of a "
+        "machine, so several of them on one machine are for trying out what several machines do.",
+        at_least=1,
+    )
     logdir: str | None = option(
         None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory."
     )
     server_address: str | None = option(
         None,
         "Address that the learner listens on, unix:PATH or HOST:PORT; by default a unix socket in a new "
-        "private temporary directory.",
+        "private temporary directory. Several learners take it and the next ports, or PATH_1 and so on.",
     )

@@ -35,4 +35,6 @@ def make_directory(plan: Plan) -> None:
         plan.logdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
-    say(f"run directory {plan.logdir}; the logs of the {len(plan.actors)} actors are in it.")
+    others = len(plan.learners) - 1
+    too = f" and of {others} learner{'s' if others > 1 else ''}" if others else ""
+    say(f"run directory {plan.logdir}; the logs of the {len(plan.actors)} actors{too} are in it.")

@@ -12,16 +12,18 @@ from typing import Any
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import CommandLine, parse, scan
 from seed_rl.flags.definitions import option_names
-from seed_rl.flags.errors import UsageError
+from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, configs_directory, find_preset
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
+from seed_rl.wire.hosts import LearnerHosts
 
 _POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
-_COMPUTED = frozenset(("num_envs", "task"))
+_COMPUTED = frozenset(("num_envs", "task", "learner_hosts", "learner_index"))
 _SOCKET_PATH_BYTES = 102  # The limit of macOS minus one for `serving.sockets`; Linux allows four more.
+_LAST_PORT = 2**16 - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +31,12 @@ class Plan:
     """The commands that a launcher runs, and the run directory.
 
     Attributes:
-      learner: the learner's command.
+      learners: one command per learner host, the one that keeps the run directory first.
       actors: one command per actor, in the order of their tasks.
       logdir: the run directory.
     """
 
-    learner: list[str]
+    learners: list[list[str]]
     actors: list[list[str]]
     logdir: Path
 
@@ -101,13 +103,13 @@ def parse_local(
 def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     """Makes the commands for a parsed command line.
 
-    All settings are validated here, before anything starts.
+    All settings are validated here, before anything starts. Actors lease their tasks from several learners.
 
     Args:
       line: the result of `parse_local`.
-      server_address: the address that the learner listens on. None on a cluster, where the address is
-        unknown until the learner has been placed: then the commands lack the address, the actors lease their
-        tasks, and the run directory is an absolute path.
+      server_address: the address that the (first) learner listens on. None on a cluster, where addresses
+        are unknown until the learners have been placed: then the commands lack the addresses, the actors
+        lease their tasks, and the run directory is an absolute path.
 
     Raises:
       UsageError: an invalid value.
@@ -116,29 +118,79 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     environment_config = line.environment_config()
     line.agent_config()
     logdir = Path(local.logdir or default_logdir(line, environment_config))
-    shared: dict[str, str] = {}
+    num_envs = local.num_actors * local.env_batch_size
+    addresses: list[str] = []
+    actor: dict[str, Any] = {}
     if server_address is None:
         logdir = logdir.absolute()
     else:
-        shared = {"server_address": server_address}
-    learner = {**shared, "num_envs": local.num_actors * local.env_batch_size, "logdir": str(logdir)}
-    actor = {**shared, "env_batch_size": local.env_batch_size}
-    line.read(LearnerConfig, **learner)
+        addresses = learner_addresses(server_address, local.num_learners)
+        actor["server_address"] = addresses[0]
+    actor["env_batch_size"] = local.env_batch_size
+    learner = {"num_envs": num_envs, "logdir": str(logdir)}
+    config = line.read(LearnerConfig, **learner)
     line.read(ActorConfig, **actor, task="0")
+    check_split(local.num_learners, local.num_actors, num_envs, config.batch_size)
 
     own = option_names(LocalConfig)
     agent_classes = [line.agent_class] if line.agent_class else []
     learner_flags = line.given(LearnerConfig, line.environment_class, *agent_classes, leave_out=own)
     actor_flags = line.given(ActorConfig, line.environment_class, leave_out=own)
-    chosen = {"environment": line.environment, "agent": line.agent}
+    chosen = {"environment": line.environment, "agent": line.agent, **learner}
+    own_tasks = server_address is not None and local.num_learners == 1
     return Plan(
-        learner=_command("learner_main", {**chosen, **learner}, learner_flags),
+        learners=[
+            _command("learner_main", chosen, [*place_flags(addresses, i), *learner_flags])
+            for i in range(local.num_learners)
+        ],
         actors=[
             _command("actor_main", {"environment": line.environment, "task": task, **actor}, actor_flags)
-            for task in (range(local.num_actors) if server_address else ["auto"] * local.num_actors)
+            for task in (range(local.num_actors) if own_tasks else ["auto"] * local.num_actors)
         ],
         logdir=logdir,
     )
+
+
+def learner_addresses(first: str, count: int) -> list[str]:
+    """The addresses of several learners on one machine: the next ports, or PATH_1 and so on for unix:PATH.
+
+    Raises:
+      UsageError: the address has no port, or there are too few ports after it.
+    """
+    if count == 1 or first.startswith("unix"):
+        return [first, *(f"{first}_{i}" for i in range(1, count))]
+    host, _, port = first.rpartition(":")
+    if not (port.isdigit() and 0 < int(port) <= _LAST_PORT + 1 - count):
+        raise UsageError(
+            f"--server_address={first} is not valid for {count} learners; give HOST:PORT with a port between "
+            f"1 and {_LAST_PORT + 1 - count}, or unix:PATH."
+        )
+    return [f"{host}:{int(port) + i}" for i in range(count)]
+
+
+def place_flags(addresses: Sequence[str], index: int) -> list[str]:
+    """The flags that tell a learner its place: its address, or those of all learners and which one it is.
+
+    There are none while addresses are unknown.
+    """
+    if len(addresses) <= 1:
+        return [f"--server_address={address}" for address in addresses]
+    return [f"--learner_hosts={','.join(addresses)}", f"--learner_index={index}"]
+
+
+def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: int) -> None:
+    """Checks that actors, environments and the batch can be split evenly over learner hosts.
+
+    Raises:
+      UsageError: they cannot.
+    """
+    if num_actors % num_learners:
+        raise UsageError(
+            f"{num_actors} actors cannot be split evenly over {num_learners} learners, each of which serves "
+            f"its own; make their number a multiple of {num_learners}."
+        )
+    with usage_errors():
+        LearnerHosts(tuple(map(str, range(num_learners)))).check(num_envs, 0, batch_size)
 
 
 def default_logdir(line: CommandLine, environment_config: Options) -> str:
@@ -149,15 +201,18 @@ def default_logdir(line: CommandLine, environment_config: Options) -> str:
 
 
 @contextlib.contextmanager
-def private_server_address() -> Iterator[str]:
+def private_server_address(num_learners: int = 1) -> Iterator[str]:
     """The address of a unix socket in a new directory that only this user can enter; removed at the end.
+
+    There is room for those of other learners beside it (`learner_addresses`).
 
     Raises:
       UsageError: the path of the temporary directory is too long for a unix socket.
     """
     with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
         path = f"{directory}/learner.sock"
-        if len(path.encode()) > _SOCKET_PATH_BYTES:
+        longest = learner_addresses(f"unix:{path}", num_learners)[-1].removeprefix("unix:")
+        if len(longest.encode()) > _SOCKET_PATH_BYTES:
             raise UsageError(
                 f"The path {path} is too long for a unix socket; set TMPDIR to a shorter directory or give "
                 "--server_address."

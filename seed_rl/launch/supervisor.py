@@ -5,8 +5,10 @@
 * An actor that exits with the code for a usage error (2), for instance because the learner refused it, ends
   the run.
 * When the learner dies, the run ends with the learner's exit code, and its own error is the last output.
-* Ctrl-C, SIGTERM and SIGHUP are passed to the learner as one SIGTERM, which makes it write a checkpoint. The
-  exit code is then the signal's (130, 143, 129), or 0 if training was already complete.
+* Of several learner hosts, each notices by itself that another one is lost. All of them have ended when the
+  run ends, and `loss` says which one failed first, so that all can be started again (`launch.lives`).
+* Ctrl-C, SIGTERM and SIGHUP are passed to the learners as one SIGTERM, which makes them write a checkpoint.
+  The exit code is then the signal's (130, 143, 129), or 0 if training was already complete.
 * An error in the supervisor itself ends the run as a signal does, and is then raised.
 """
 
@@ -14,6 +16,7 @@ import dataclasses
 import signal
 import time
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from seed_rl.flags.errors import USAGE_EXIT_CODE
 from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch, at_once
@@ -27,10 +30,12 @@ class Timing:
 
     Attributes:
       poll: interval between two checks of the processes.
-      checkpoint_grace: how long the learner may take to write its checkpoint after a signal.
+      checkpoint_grace: how long the learner may take to write its checkpoint after a signal, and how long
+        several learners may take to end by themselves after one of them has.
       finish_grace: how long actors may take to exit on their own after the learner has exited with 0.
       terminate_grace: how long actors may take to exit after SIGTERM.
-      verdict_grace: when an actor gives up, how long to wait in case the learner is ending, too.
+      verdict_grace: when an actor or one of several learners gives up, how long to wait in case the learner
+        is ending, too.
       first_backoff: delay before the first restart of an actor; it doubles with each restart.
       longest_backoff: upper limit of the delay.
       same_signal: signals closer together than this count as one.
@@ -46,6 +51,24 @@ class Timing:
     longest_backoff: float = 30.0
     same_signal: float = SAME_SIGNAL_SECS
     healthy_after: float = 60.0
+
+
+# Exit codes of a learner after which it is not started again: complete, a wrong flag, stopped on request.
+_FINAL = (0, USAGE_EXIT_CODE, exit_code(signal.SIGINT), exit_code(signal.SIGTERM))
+
+
+class Loss(NamedTuple):
+    """One of several learners has failed, and the others have ended because of that.
+
+    Attributes:
+      learner: the one that failed first.
+      code: its exit code; -N if signal N ended it.
+      seconds: how long it had run.
+    """
+
+    learner: Process
+    code: int
+    seconds: float
 
 
 class Restarts:
@@ -94,16 +117,31 @@ def restart(watch: Watch, child: Process, restarts: Restarts, say: Callable[[str
 
 
 class Supervisor:
-    """Supervises one learner and its actors; needs the main thread, for the signals."""
+    """Supervises the learner, or several, and the actors; needs the main thread, for the signals.
+
+    Attributes:
+      loss: the failure of one of several learners that ended the run, if it may go on from the last
+        checkpoint; else None.
+    """
 
     def __init__(
         self,
-        learner: Process,
+        learners: Sequence[Process],
         actors: Sequence[Process],
         timing: Timing | None = None,
         say: Callable[[str], None] = say,
     ):
-        self._learner = learner
+        """Starts nothing yet.
+
+        Args:
+          learners: one per learner host, the one that keeps the run directory first.
+          actors: all actors.
+          timing: the intervals and time limits.
+          say: shows a sentence to the user.
+        """
+        self.loss: Loss | None = None
+        self._learners = list(learners)
+        self._first = self._learners[0]
         self._actors = list(actors)
         self._timing = timing or Timing()
         self._restarts = {actor: Restarts(self._timing) for actor in actors}
@@ -120,15 +158,15 @@ class Supervisor:
         """Starts everything, waits for the end, and returns the exit code of the run."""
         with self._signals.caught():
             try:
-                for child in (self._learner, *self._actors):
+                for child in (*self._learners, *self._actors):
                     self._watch.start(child)
                 return self._supervise()
             except BaseException:
                 self._say("stopping because of an error; the learner writes a checkpoint.")
-                self._end_learner()
+                self._end_learners()
                 raise
             finally:
-                for child in (self._learner, *self._actors):
+                for child in (*self._learners, *self._actors):
                     child.kill()
 
     def _supervise(self) -> int:
@@ -138,10 +176,11 @@ class Supervisor:
         """Handles an event; returns the exit code of the run once it is known."""
         match event:
             case Signalled(number):
-                code = self._learner.poll()
-                return self._stop(number) if code is None else self._learner_ended(code)
-            case Ended(child, code) if child is self._learner:
-                return self._learner_ended(code)
+                ended = self._ended_learner()
+                return self._stop(number) if ended is None else self._learner_ended(ended)
+            case Ended(child, code) if child in self._learners:
+                # Another one than the first ends with 0 when training is complete; the first one is saving.
+                return self._learner_ended(child) if child is self._first or code != 0 else None
             case Ended(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
                 return self._given_up(actor)
             case Ended(actor, code) if code != 0:  # 0: the learner reported the end of training.
@@ -160,32 +199,66 @@ class Supervisor:
                 self._say(f"{actor.name} {end}; restart {restarts.total}; its log is {actor.log}.")
                 restart(self._watch, actor, restarts, self._say)
 
-    def _learner_ended(self, code: int) -> int:
+    def _ended_learner(self) -> Process | None:
+        """A learner whose end is that of the run; None if there is none."""
+        codes = [learner.poll() for learner in self._learners]
+        if codes[0] is not None:
+            return self._first
+        failed = (learner for learner, code in zip(self._learners, codes, strict=True) if code)
+        return next(failed, None)
+
+    def _learner_ended(self, learner: Process) -> int:
+        """Ends the run after a learner has ended."""
+        code, seconds = learner.poll(), learner.seconds
+        assert code is not None
+        if len(self._learners) > 1:
+            self._let_all_learners_end(code)
+            code = 0 if self._first.poll() == 0 else code
+            if code not in _FINAL and not self.asked_to_stop:
+                self.loss = Loss(learner, code, seconds)
         if code == 0:
             self._watch.wait(self._actors, self._timing.finish_grace, on_signal=at_once)
         self._end_actors()
-        if code < 0:  # Killed: it could not report anything itself.
-            self._say(f"the learner {describe_exit(code)}.")
+        if self.loss is None and code < 0:  # Killed: it could not report anything itself.
+            self._say(f"{learner.name} {describe_exit(code)}.")
+        elif code == USAGE_EXIT_CODE and self._first.poll() != USAGE_EXIT_CODE:
+            self._blame(learner)
         return shell_code(code)
+
+    def _let_all_learners_end(self, code: int) -> None:
+        """Waits for the other learners after one has ended with this code, then ends those that are left.
+
+        They end by themselves: they know of the loss, or all have agreed to stop. But while they wait for one
+        that never came, they would wait for as long as --host_timeout_secs.
+        """
+        timing = self._timing
+        grace = timing.verdict_grace if code == USAGE_EXIT_CODE else timing.checkpoint_grace
+        self._watch.wait(self._learners, grace, on_signal=at_once, signals_seen=0)
+        rest = timing.checkpoint_grace if self.asked_to_stop else timing.terminate_grace
+        self._watch.end(self._learners, rest, on_signal=at_once)
 
     def _given_up(self, actor: Process) -> int:
         """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""
-        self._watch.wait([self._learner], self._timing.verdict_grace, on_signal=at_once)
-        code = self._learner.poll()
-        if code is not None:
-            return self._learner_ended(code)
+        self._watch.wait(self._learners, self._timing.verdict_grace, on_signal=at_once)
+        ended = self._ended_learner()
+        if ended is not None:
+            return self._learner_ended(ended)
         if self._signals.count:
             return self._stop(self._signals.count)
-        self._end_learner()
+        self._end_learners()
         self._end_actors()
-        reason = actor.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
-        self._say(f"error: {actor.name} ended the run (its log is {actor.log}): {reason}")
+        self._blame(actor)
         return USAGE_EXIT_CODE
+
+    def _blame(self, child: Process) -> None:
+        """Reports the child that ended the run, with the reason in the last line of its log."""
+        reason = child.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
+        self._say(f"error: {child.name} ended the run (its log is {child.log}): {reason}")
 
     def _stop(self, signals: int) -> int:
         """Stops the run after this number of signals: first the learner, then the actors."""
         self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
-        if self._end_learner(signals):
+        if self._end_learners(signals):
             self._end_actors()
             return self._stopped()
         if self._signals.count > signals:
@@ -200,7 +273,7 @@ class Supervisor:
 
     def _stopped(self) -> int:
         """Reports how the learner ended on request; returns the exit code of the run."""
-        code = self._learner.poll()
+        code = self._first.poll()
         assert code is not None
         if code == exit_code(signal.SIGTERM):
             self._say("stopped; the same command resumes it.")
@@ -210,10 +283,10 @@ class Supervisor:
             return self._signals.exit_code
         return shell_code(code)
 
-    def _end_learner(self, signals_seen: int | None = None) -> bool:
-        """Lets the learner write a checkpoint; returns whether it ended in time, before a further signal."""
+    def _end_learners(self, signals_seen: int | None = None) -> bool:
+        """Lets learners write a checkpoint; returns whether they ended in time, before a further signal."""
         grace = self._timing.checkpoint_grace
-        return self._watch.end([self._learner], grace, on_signal=at_once, signals_seen=signals_seen)
+        return self._watch.end(self._learners, grace, on_signal=at_once, signals_seen=signals_seen)
 
     def _end_actors(self) -> None:
         self._watch.end(self._actors, self._timing.terminate_grace, on_signal=at_once)

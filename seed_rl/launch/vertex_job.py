@@ -6,12 +6,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
+from seed_rl.launch.plan import place_flags
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options, option
 
@@ -26,18 +28,29 @@ METRIC = "final_return"
 # is for TensorFlow.
 CLUSTER_VARIABLES = ("CLUSTER_SPEC", "TF_CONFIG")
 
-_COMPUTED = frozenset(("server_address", "task"))
+_COMPUTED = frozenset(("server_address", "task", "learner_hosts", "learner_index"))
 _BUCKET = "gs://"
+
+# How long several learners wait for one another, in seconds: as long as actors wait for a learner, because
+# one of them may need another machine.
+_HOST_TIMEOUT_SECS = 300
 
 
 @dataclasses.dataclass(frozen=True)
 class VertexConfig(Options):
     """What the containers of a job on Vertex AI need besides the flags of learner and actors."""
 
-    actors_per_replica: int = option(1, "Actor processes in each replica of worker pool 1.", at_least=1)
+    learner_replicas: int = option(
+        1,
+        "Learner hosts: the container of worker pool 0 and, of several, those of pool 1; the actors' pool is "
+        "the next one.",
+        at_least=1,
+    )
+    actors_per_replica: int = option(1, "Actor processes in each replica of the actors' pool.", at_least=1)
     learner_restarts: int = option(
         5,
-        "How often a learner that crashes is restarted in its container, from its last checkpoint.",
+        "How often a learner that crashes, or has lost another one, is restarted in its container, from the "
+        "last checkpoint.",
         at_least=0,
     )
     gcs_mount: str = option("/gcs", "Directory in which Cloud Storage buckets are mounted under their names.")
@@ -48,12 +61,14 @@ class Place:
     """A container's place in the cluster.
 
     Attributes:
-      learner: HOST:PORT of the learner's container.
-      replica: index of this container among the actors'; None for the learner's.
+      learners: HOST:PORT of each learner's container, the one that keeps the run directory first.
+      learner: index of this container among the learners'; None for an actors'.
+      replica: index of this container among the actors'; None for a learner's.
     """
 
-    learner: str
-    replica: int | None
+    learners: tuple[str, ...]
+    learner: int | None = None
+    replica: int | None = None
 
 
 def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
@@ -88,14 +103,18 @@ def job_arguments(line: CommandLine) -> list[str]:
     return [f"--environment={line.environment}", f"--agent={line.agent}", *line.given(*classes)]
 
 
-def find_place(environ: Mapping[str, str]) -> Place:
+def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
     """Reads CLUSTER_SPEC, which Vertex AI sets in every container.
 
     It is JSON: `cluster` lists the HOST:PORT of every replica by worker pool, and `task` has the `type` (the
     pool) and the `index` of this one. Other fields may contain secrets, so errors do not show them.
 
+    Args:
+      environ: environment variables.
+      learner_replicas: how many learners there are; see `VertexConfig`.
+
     Raises:
-      UsageError: it is not set, or lacks a required field.
+      UsageError: it is not set, lacks a required field, or has another number of learners.
     """
     text = environ.get("CLUSTER_SPEC")
     if not text:
@@ -104,35 +123,58 @@ def find_place(environ: Mapping[str, str]) -> Place:
             "seed_rl.actor_main, or seed_rl.local_main."
         )
     hint = "submit the job with python -m gcp.submit."
+    pools = ["workerpool0"] if learner_replicas == 1 else ["workerpool0", "workerpool1"]
+    actors_pool = f"workerpool{len(pools)}"
     try:
         spec = json.loads(text)
     except ValueError as error:  # Its text has the position, but no content.
         raise UsageError(f"CLUSTER_SPEC is not JSON ({error}); {hint}") from None
     try:
-        learner, pool = spec["cluster"]["workerpool0"][0], spec["task"]["type"]
-        replica = {"workerpool0": None, "workerpool1": int(spec["task"]["index"])}[pool]
-        if not (isinstance(learner, str) and learner.rpartition(":")[2].isdigit()):
-            raise ValueError(f"{learner!r} is not HOST:PORT")
+        learners, pool, index = _learners(spec, pools), spec["task"]["type"], int(spec["task"]["index"])
+        if len(learners) != learner_replicas:
+            raise ValueError(f"{len(learners)} learners, not {learner_replicas}")
+        if pool in pools:
+            return Place(learners, learner=index + (pool != pools[0]))
+        if pool == actors_pool:
+            return Place(learners, replica=index)
+        raise ValueError(f"{pool!r} is another worker pool")
     except (ValueError, KeyError, IndexError, TypeError) as error:
         found = spec if isinstance(spec, dict) else {}
         shown = json.dumps({name: found.get(name) for name in ("cluster", "task")})
+        where = " and ".join(["worker pool 0", *(["the others in worker pool 1"] if pools[1:] else [])])
         raise UsageError(
-            f"CLUSTER_SPEC with {shown} does not describe a learner in worker pool 0 and actors in "
-            f"worker pool 1 ({error!r}); {hint}"
+            f"CLUSTER_SPEC with {shown} does not describe a learner in {where} and actors in "
+            f"worker pool {len(pools)} ({error!r}); {hint}"
         ) from None
-    return Place(learner, replica)
+
+
+def _learners(spec: Any, pools: Sequence[str]) -> tuple[str, ...]:
+    """HOST:PORT of each learner; raises the errors of a specification that is none."""
+    found = tuple(address for pool in pools for address in spec["cluster"][pool])
+    for address in found:
+        if not (isinstance(address, str) and address.rpartition(":")[2].isdigit()):
+            raise ValueError(f"{address!r} is not HOST:PORT")
+    return found
 
 
 def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
     """The learner's command; it listens on its port at all addresses of its container."""
-    assert line.agent_class is not None
-    host, _, port = place.learner.rpartition(":")
+    assert line.agent_class is not None and place.learner is not None
+    host, _, port = place.learners[place.learner].rpartition(":")
+    several = []
+    if len(place.learners) > 1:
+        several = [
+            *place_flags(place.learners, place.learner),
+            f"--host_timeout_secs={_HOST_TIMEOUT_SECS}",
+            f"--tls_server_name={SERVER_NAME}",
+        ]
     flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
     return [
         *_start("learner_main", line),
         f"--agent={line.agent}",
         f"--server_address={host if _is_loopback(host) else '0.0.0.0'}:{port}",
         f"--logdir={logdir}",
+        *several,
         *mounted(flags, line.read(VertexConfig).gcs_mount),
     ]
 
@@ -147,7 +189,7 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
     config = line.read(VertexConfig)
     flags = mounted(line.given(ActorConfig, line.environment_class), config.gcs_mount)
     # The certificate and the token, created by gcp.submit for the job, are in environment variables.
-    shared = [f"--server_address={place.learner}", f"--tls_server_name={SERVER_NAME}", *flags]
+    shared = [f"--server_address={place.learners[0]}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
         number: [*_start("actor_main", line), "--task=auto", *shared]

@@ -119,6 +119,10 @@ class RunDirectory:
         """
         return self.evaluations / f"{Path(checkpoint).name}.json"
 
+    def learner_log(self, index: int) -> Path:
+        """The output of one of a launcher's learners (text); the first one, 0, has none."""
+        return self.path / f"learner_{index}.log"
+
     def actor_log(self, number: int) -> Path:
         """The output of one of a launcher's actors (text); actors are numbered from 0."""
         return self.path / f"actor_{number}.log"

@@ -117,8 +117,15 @@ class Listener:
         """Ends every call and stops listening; a second call does nothing."""
         if not self.is_open:
             return
-        self.run(self._server.stop(_GRACE_SECS))
+        self.run(self._end())
         self._release()
+
+    async def _end(self) -> None:
+        await self._server.stop(_GRACE_SECS)
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:  # Of calls that wait, and of other jobs on this loop.
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     def _release(self) -> None:
         if self._socket:

@@ -3,6 +3,7 @@
 tools/prove_images.sh has Docker Compose itself read it and run it.
 """
 
+import dataclasses
 import re
 import shlex
 from pathlib import Path
@@ -14,6 +15,7 @@ from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import parse
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.wire.hosts import find_hosts
 from seed_rl.wire.security import SecurityConfig
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +86,8 @@ def test_one_learner_runs_by_default_and_the_other_has_the_gpu():
     found = services()
     assert "COMPOSE_PROFILES=cpu" in (ROOT / "docker" / ".env").read_text().splitlines()
     profiles = {name: service["profiles"] for name, service in found.items() if "profiles" in service}
-    assert profiles == {"learner": ["cpu"], "learner-gpu": ["gpu"]}
+    hosts = {f"learner-host-{i}": ["hosts"] for i in range(2)}
+    assert profiles == {"learner": ["cpu"], "learner-gpu": ["gpu"], **hosts}
     assert found["learner-gpu"]["command"] == found["learner"]["command"]
     assert found["learner-gpu"]["build"]["args"]["ACCELERATOR"] == "gpu"
     devices = found["learner-gpu"]["deploy"]["resources"]["reservations"]["devices"]
@@ -109,6 +112,29 @@ def test_the_gpu_profile_demands_a_gpu():
     assert found["learner-gpu"]["entrypoint"][:3] == ["python", "-m", "seed_rl.learner_main"]
     assert learner(found["learner-gpu"])[1].require_accelerator
     assert not learner(found["learner"])[1].require_accelerator
+
+
+def test_two_learner_hosts_know_each_other_and_the_actors_know_the_first():
+    found = services(SEED_RL_LEARNER_FLAGS="--num_envs=64")
+    names = ["learner-host-0", "learner-host-1"]
+    configs = [learner(found[name])[1] for name in names]
+    same = [dataclasses.replace(config, learner_index=0) for config in configs]
+    assert same[0] == same[1] and same[0].num_envs == 64
+    hosts = [find_hosts(config.learner_hosts, config.learner_index, {}) for config in configs]
+    assert [host.index for host in hosts] == [0, 1]
+    hosts[0].check(learner(services()["learner-host-0"])[1].num_envs, 0, configs[0].batch_size)
+    assert hosts[0].address == actor(found["actor"])[1].server_address
+    assert configs[0].logdir == learner(found["learner"])[1].logdir
+    for name, host in zip(names, hosts, strict=True):
+        service = found[name]
+        directory = host.address.removeprefix("unix:").rpartition("/")[0]
+        assert (
+            f"socket:{directory}" in service["volumes"] and f"socket:{directory}" in found["actor"]["volumes"]
+        )
+        # TensorFlow's connections between them are on the loopback device of a network that both use.
+        assert host.machine() == "127.0.0.1" and service["network_mode"] == "service:tensorboard"
+    assert found[names[1]]["healthcheck"]["test"][-1] == hosts[1].address
+    assert "profiles" not in found["tensorboard"]
 
 
 def test_two_machines_meet_over_tls_with_a_token():

@@ -125,3 +125,26 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
     assert "Resuming from" in ended.outputs[PRIMARY]
     assert frames(logdir) >= total
     assert int(json.loads(metrics.read_text())["global_step"]) >= total
+
+
+@pytest.mark.timeout(280)
+def test_two_learners_start_again_in_their_containers_when_one_is_lost(send, cloud, run_job):
+    total = 20_000
+    learner = {"machine": "n1-standard-8", "replicas": 2}
+    flags = {**SMALL, "total_environment_frames": total, "host_timeout_secs": 30, "save_checkpoint_secs": 0.5}
+    send(flags=flags, learner=learner)
+    ((_, job),) = cloud.created
+    run = run_job(job.job_spec)
+    other = "workerpool1-0"
+    logdir = run.buckets / "my-project-seed-rl" / "catch"
+    index = logdir / "checkpoints"
+    wait_until(lambda: run.look() or list(index.glob("ckpt-*.index")), lambda: run.output(PRIMARY))
+    (process,) = psutil.Process(run.pid(other)).children()
+    process.send_signal(signal.SIGKILL)
+    ended = run.end()
+    assert (ended.state, ended.attempts) == ("JOB_STATE_SUCCEEDED", 1), ended
+    assert "the learner was ended by SIGKILL; restart 1 of 5" in ended.outputs[other]
+    assert "is lost: its connection ended." in ended.outputs[PRIMARY]
+    assert "the learner ended with exit code 1; restart 1 of 5" in ended.outputs[PRIMARY]
+    assert "Resuming from" in ended.outputs[PRIMARY]
+    assert frames(logdir) >= total

@@ -72,6 +72,7 @@ def test_the_scenarios_say_what_they_need(name, jobs, needs):
     [
         ({}, 8 + 2 * 4),
         ({"learner": A100}, 2 * 4),
+        ({"learner": {"machine": "n1-standard-8", "replicas": 2}}, 2 * 8 + 2 * 4),
         ({"actors": actors(3, "e2-highcpu-32")}, 8 + 96),
         ({"actors": actors(3, "n2-standard-8")}, 8),
     ],
@@ -81,6 +82,12 @@ def test_only_machines_of_the_families_n1_and_e2_count(job_file, changes, vcpus)
     assert quota.check_quota(config, 1, vcpus, None) is None
     with pytest.raises(UsageError, match=f"needs {vcpus} vCPUs"):
         quota.check_quota(config, 1, vcpus - 1, None)
+
+
+def test_the_accelerators_of_all_learners_count(job_file):
+    config = read_config(job_file(learner={**A100, "replicas": 9}), {})
+    with pytest.raises(UsageError, match="a run needs 9 NVIDIA_TESLA_A100, and the quota is 8"):
+        quota.check_quota(config, 1, None, None)
 
 
 @pytest.mark.parametrize("changes", [{"region": "europe-west4"}, {"spot": True}])

@@ -21,10 +21,15 @@ import json, signal, sys
 from pathlib import Path
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # As in a terminal, even where the tests run under nohup.
 from seed_rl.launch.child import Child
-from seed_rl.launch.supervisor import Supervisor, Timing
-learner, actors, logdir, timing = json.loads(sys.argv[1])
-children = [Child(f"actor {i}", a, Path(logdir) / f"actor_{i}.log") for i, a in enumerate(actors)]
-sys.exit(Supervisor(Child("the learner", learner), children, Timing(**timing)).run())
+from seed_rl.launch.lives import supervise
+from seed_rl.launch.supervisor import Timing
+first, others, actors, logdir, timing = json.loads(sys.argv[1])
+def children(name, commands, start):
+    return [
+        Child(f"{name} {i}", c, Path(logdir) / f"{name}_{i}.log") for i, c in enumerate(commands, start=start)
+    ]
+learners = [Child("learner 0" if others else "the learner", first), *children("learner", others, 1)]
+sys.exit(supervise(learners, children("actor", actors, 0), Timing(**timing)))
 """
 
 # What every child does first: it writes its process id to its own file.
@@ -53,16 +58,17 @@ TIMING = {
 
 
 class Run:
-    """A supervisor process with a learner and actors, each given as Python code."""
+    """A supervisor process with a learner, or several, and actors, each given as Python code."""
 
     alive = staticmethod(alive)
     wait_until = staticmethod(wait_until)
 
-    def __init__(self, directory, learner, actors, stdout=subprocess.PIPE, **timing):
+    def __init__(self, directory, learner, actors, others=(), stdout=subprocess.PIPE, **timing):
         self.directory = directory
-        names = ["learner", *(f"actor{i}" for i in range(len(actors)))]
-        commands = [self._command(name, code) for name, code in zip(names, [learner, *actors], strict=True)]
-        arguments = json.dumps([commands[0], commands[1:], str(directory), {**TIMING, **timing}])
+        first = self._command("learner", learner)
+        more = [self._command(f"learner{i}", code) for i, code in enumerate(others, start=1)]
+        commands = [self._command(f"actor{i}", code) for i, code in enumerate(actors)]
+        arguments = json.dumps([first, more, commands, str(directory), {**TIMING, **timing}])
         self.process = subprocess.Popen(
             [sys.executable, "-c", _SUPERVISE, arguments],
             env={**os.environ, "PYTHONPATH": str(ROOT)},

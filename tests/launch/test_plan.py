@@ -39,8 +39,8 @@ def test_no_argument_is_the_default_preset(configs):
     _, preset = plan.complete_arguments([], configs)
     assert preset == configs / "atari_vtrace_small.flags"
     made = planned(configs)
-    assert made.learner[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
-    assert flags_of(made.learner) == {
+    assert made.learners[0][:3] == [sys.executable, "-m", "seed_rl.learner_main"]
+    assert flags_of(made.learners[0]) == {
         "environment": "atari",
         "agent": "vtrace",
         "server_address": ADDRESS,
@@ -67,13 +67,13 @@ def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
         configs, "atari", "vtrace", "2", "4", "--num_actors=9", "--game=Breakout", "--batch_size=2"
     )
     assert len(made.actors) == 2
-    learner = flags_of(made.learner)
+    learner = flags_of(made.learners[0])
     assert (learner["num_envs"], learner["game"], learner["batch_size"]) == ("8", "Breakout", "2")
     assert made.logdir == Path("runs/atari_vtrace_Breakout")
 
 
 def test_flags_alone_leave_the_default_preset_in_place(configs):
-    assert flags_of(planned(configs, "--num_actors=1").learner)["num_envs"] == "5"
+    assert flags_of(planned(configs, "--num_actors=1").learners[0])["num_envs"] == "5"
 
 
 def test_each_child_gets_the_flags_that_it_knows(configs):
@@ -85,7 +85,7 @@ def test_each_child_gets_the_flags_that_it_knows(configs):
         "--logdir=/tmp/a b",
     )
     made = planned(configs, "catch", *args)
-    learner, actor = flags_of(made.learner), flags_of(made.actors[0])
+    learner, actor = flags_of(made.learners[0]), flags_of(made.actors[0])
     assert (learner["seed"], actor["seed"]) == ("7", "7")
     assert learner["inference_batch_size"] == "3" and "inference_batch_size" not in actor
     assert actor["num_env_groups"] == "2" and "num_env_groups" not in learner
@@ -98,7 +98,7 @@ def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
     mine.write_text("--environment=catch\n--num_actors=2\n--num_envs=99\n--task=5")
     _, preset = plan.complete_arguments([f"--flagfile={mine}"], configs)
     assert preset is None
-    learner = flags_of(planned(configs, f"--flagfile={mine}", "--env_batch_size=1").learner)
+    learner = flags_of(planned(configs, f"--flagfile={mine}", "--env_batch_size=1").learners[0])
     assert (learner["agent"], learner["num_envs"]) == ("vtrace", "2")
     assert "batch_size" not in learner
 
@@ -139,12 +139,62 @@ def test_a_path_too_long_for_a_socket_is_said(monkeypatch, tmp_path):
     assert list(long.iterdir()) == []
 
 
+def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch, tmp_path):
+    room = plan._SOCKET_PATH_BYTES - len(f"{tmp_path}//seed_rl_12345678/learner.sock")
+    tight = tmp_path / ("x" * room)
+    tight.mkdir()
+    monkeypatch.setattr(plan.tempfile, "tempdir", str(tight))
+    with plan.private_server_address():
+        pass
+    with pytest.raises(UsageError, match="too long for a unix socket"), plan.private_server_address(2):
+        pass
+
+
 def test_a_plan_for_a_cluster_lacks_the_address_and_leases_tasks(configs, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     arguments, _ = plan.complete_arguments(["catch", "vtrace", "2", "3"], configs)
     made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
-    learner, *actors = map(flags_of, (made.learner, *made.actors))
+    learner, *actors = map(flags_of, (made.learners[0], *made.actors))
     assert made.logdir == tmp_path / "runs" / "catch_vtrace"
     assert (learner["logdir"], learner["num_envs"]) == (str(made.logdir), "6")
     assert [actor["task"] for actor in actors] == ["auto", "auto"]
     assert not any("server_address" in flags for flags in (learner, *actors))
+
+
+def test_several_learners_have_their_places_and_actors_lease_tasks(configs):
+    made = planned(configs, "catch", "vtrace", "4", "3", "--num_learners=2")
+    first, second = map(flags_of, made.learners)
+    assert first.pop("learner_index") == "0" and second.pop("learner_index") == "1"
+    assert first == second
+    assert (first["learner_hosts"], first["num_envs"]) == (f"{ADDRESS},{ADDRESS}_1", "12")
+    assert "server_address" not in first
+    assert [(flags_of(a)["task"], flags_of(a)["server_address"]) for a in made.actors] == [
+        ("auto", ADDRESS)
+    ] * 4
+
+
+def test_addresses_of_several_learners_follow_the_first_one():
+    assert plan.learner_addresses("127.0.0.1:8686", 3) == [f"127.0.0.1:{port}" for port in (8686, 8687, 8688)]
+    assert plan.learner_addresses("[::1]:65534", 2) == ["[::1]:65534", "[::1]:65535"]
+    assert plan.learner_addresses("unix:/tmp/s", 2) == ["unix:/tmp/s", "unix:/tmp/s_1"]
+    assert plan.learner_addresses("anything", 1) == ["anything"]
+    for address in ("localhost", "localhost:65535", "localhost:0"):
+        with pytest.raises(UsageError, match=f"--server_address={address} is not valid for 2 learners"):
+            plan.learner_addresses(address, 2)
+
+
+def test_what_cannot_be_split_over_learners_is_refused(configs):
+    refused = refusal(configs, "catch", "vtrace", "3", "4", "--num_learners=2")
+    assert refused.startswith("3 actors cannot be split evenly over 2 learners")
+    refused = refusal(configs, "catch", "vtrace", "4", "4", "--num_learners=2", "--batch_size=5")
+    assert refused.startswith("--batch_size=5 cannot be split evenly over 2 learner hosts")
+    assert "--num_learners=0 is too low" in refusal(configs, "catch", "--num_learners=0")
+    assert refusal(configs, "catch", "--learner_index=1").startswith("Unknown flag --learner_index")
+
+
+def test_a_plan_for_a_cluster_has_a_command_for_each_learner(configs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments, _ = plan.complete_arguments(["catch", "vtrace", "2", "3", "--num_learners=2"], configs)
+    made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
+    assert len(made.learners) == 2 and made.learners[0] == made.learners[1]
+    assert not {"server_address", "learner_hosts"} & set(flags_of(made.learners[0]))

@@ -77,7 +77,7 @@ def resolved(name):
 def launched_environments(made):
     """Environments of the actors that a plan starts, and of its learner."""
     batches = [flag for command in made.actors for flag in command if flag.startswith("--env_batch_size=")]
-    (num_envs,) = (flag for flag in made.learner if flag.startswith("--num_envs="))
+    (num_envs,) = (flag for flag in made.learners[0] if flag.startswith("--num_envs="))
     return sum(int(flag.partition("=")[2]) for flag in batches), int(num_envs.partition("=")[2])
 
 

@@ -176,7 +176,7 @@ def test_an_error_of_the_supervisor_ends_the_learner_with_a_checkpoint():
     learner, actor = FakeProcess("the learner"), FakeProcess("actor 0", OSError("Too many open files"))
     said = []
     with pytest.raises(OSError, match="Too many open files"):
-        Supervisor(learner, [actor], say=said.append).run()
+        Supervisor([learner], [actor], say=said.append).run()
     assert learner.events[:3] == ["start", "terminate", "kill"]
     assert actor.events == ["start", "kill"]
     assert said == ["stopping because of an error; the learner writes a checkpoint."]

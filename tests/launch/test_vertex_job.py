@@ -36,8 +36,33 @@ def line(*flags):
 
 def test_the_place_is_read_from_the_cluster():
     address = CLUSTER["workerpool0"][0]
-    assert vertex_job.find_place(spec("workerpool0", 0)) == vertex_job.Place(address, None)
-    assert vertex_job.find_place(spec("workerpool1", 1)) == vertex_job.Place(address, 1)
+    assert vertex_job.find_place(spec("workerpool0", 0)) == vertex_job.Place((address,), learner=0)
+    assert vertex_job.find_place(spec("workerpool1", 1)) == vertex_job.Place((address,), replica=1)
+
+
+def test_several_learners_come_before_the_actors():
+    pools = [["a:2222"], ["b:2222", "c:2222"], ["x:2222", "y:2222"]]
+    cluster = {f"workerpool{i}": pool for i, pool in enumerate(pools)}
+    learners = ("a:2222", "b:2222", "c:2222")
+    places = [(0, 0, 0, None), (1, 0, 1, None), (1, 1, 2, None), (2, 0, None, 0), (2, 1, None, 1)]
+    for pool, index, learner, replica in places:
+        found = vertex_job.find_place(spec(f"workerpool{pool}", index, cluster), 3)
+        assert found == vertex_job.Place(learners, learner, replica)
+    with pytest.raises(
+        UsageError, match=r"worker pool 0 and the others in worker pool 1 .*3 learners, not 2"
+    ):
+        vertex_job.find_place(spec("workerpool0", 0, cluster), 2)
+
+
+def test_each_of_several_learners_knows_the_others_and_their_certificate():
+    parsed = line("--learner_replicas=2", "--host_timeout_secs=60.0")
+    place = vertex_job.Place(("a:2222", "b:2222"), learner=1)
+    command = vertex_job.learner_command(parsed, place, Path("x"))
+    several = {"--learner_hosts=a:2222,b:2222", "--learner_index=1", "--tls_server_name=learner.seed-rl"}
+    assert several | {"--server_address=0.0.0.0:2222", "--logdir=x"} <= set(command)
+    assert command.index("--host_timeout_secs=300") < command.index("--host_timeout_secs=60.0")
+    (actor,) = vertex_job.actor_commands(parsed, vertex_job.Place(("a:2222", "b:2222"), replica=0)).values()
+    assert "--server_address=a:2222" in actor
 
 
 @pytest.mark.parametrize(
@@ -68,7 +93,7 @@ def test_a_cluster_that_is_none_is_shown_without_its_other_fields():
 
 def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bucket():
     parsed = line("--learning_rate=0.01")
-    place = vertex_job.Place(CLUSTER["workerpool0"][0], None)
+    place = vertex_job.Place(tuple(CLUSTER["workerpool0"]), learner=0)
     command = vertex_job.learner_command(parsed, place, vertex_job.run_directory(parsed, None))
     assert command[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
     assert sorted(command[3:]) == sorted(
@@ -86,12 +111,13 @@ def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bu
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_learner_on_this_machine_stays_on_it(host):
-    command = vertex_job.learner_command(line(), vertex_job.Place(f"{host}:7", None), Path("x"))
+    command = vertex_job.learner_command(line(), vertex_job.Place((f"{host}:7",), learner=0), Path("x"))
     assert f"--server_address={host}:7" in command
 
 
 def test_the_actors_of_a_replica_ask_the_learner_for_their_tasks():
-    commands = vertex_job.actor_commands(line("--actors_per_replica=3"), vertex_job.Place("learner:2222", 2))
+    place = vertex_job.Place(("learner:2222",), replica=2)
+    commands = vertex_job.actor_commands(line("--actors_per_replica=3"), place)
     assert list(commands) == [6, 7, 8]
     assert commands[7] == [
         *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=auto"),
@@ -103,13 +129,13 @@ def test_the_actors_of_a_replica_ask_the_learner_for_their_tasks():
 def test_every_value_in_a_bucket_is_mounted():
     parsed = line("--init_checkpoint=gs://b/run", "--gcs_mount=/mnt")
     command = vertex_job.learner_command(
-        parsed, vertex_job.Place("h:1", None), vertex_job.run_directory(parsed, "7")
+        parsed, vertex_job.Place(("h:1",), learner=0), vertex_job.run_directory(parsed, "7")
     )
     assert {"--init_checkpoint=/mnt/b/run", "--logdir=/mnt/my-runs/a/catch/trial_7"} <= set(command)
     level_cache = vertex_job.parse_job(
         ["vertex_main", "--environment=dmlab", "--agent=vtrace", "--level_cache=gs://b/levels"]
     )
-    (command,) = vertex_job.actor_commands(level_cache, vertex_job.Place("h:1", 0)).values()
+    (command,) = vertex_job.actor_commands(level_cache, vertex_job.Place(("h:1",), replica=0)).values()
     assert "--level_cache=/gcs/b/levels" in command
 
 

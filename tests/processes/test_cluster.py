@@ -213,6 +213,27 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
     assert run.last_line == "seed_rl: stopped; the same command resumes it."
 
 
+def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(house, nodes):
+    for _ in range(2):
+        nodes.add(2)
+    total = 12_000
+    flags = ("--num_learners=2", "--learner_cpus=2", "--host_timeout_secs=60", "--save_checkpoint_secs=0.5")
+    run = start(house, nodes, *flags, f"--total_environment_frames={total}")
+    checkpoints = house.logdir / "checkpoints"
+    house.wait_until(lambda: list(checkpoints.glob("ckpt-*.index")), lambda: f"a checkpoint; {run.output}")
+    logdir = f"--logdir={house.logdir}"
+    first, second = (processes_of("learner_main", logdir, f"--learner_index={i}")[0] for i in range(2))
+    lost = nodes.of(second)
+    assert lost is not nodes.of(first)
+    nodes.add(2)
+    nodes.remove(lost)
+    run.wait_for("learner 1's node was lost; all learners restart from the last checkpoint.")
+    assert run.end() == 0, run.output
+    assert "Resuming from" in run.output and "Training is complete" in run.last_line
+    assert house.metrics()[-1]["env_frames"] >= total
+    assert "Training is complete" in (house.logdir / "learner_1.log").read_text()
+
+
 # The learner that is started first finds another listener at its port.
 TAKEN_ONCE = """
 import os, runpy, socket, sys
@@ -231,7 +252,8 @@ from seed_rl.flags.errors import run_main
 make_plan = cluster_main.make_plan
 def changed_plan(line, address):
     plan = make_plan(line, address)
-    return dataclasses.replace(plan, learner=[plan.learner[0], "-c", {TAKEN_ONCE!r}, *plan.learner[3:]])
+    (learner,) = plan.learners
+    return dataclasses.replace(plan, learners=[[learner[0], "-c", {TAKEN_ONCE!r}, *learner[3:]]])
 cluster_main.make_plan = changed_plan
 run_main(cluster_main.main, ["cluster_main", *sys.argv[1:]])
 """
@@ -314,6 +336,22 @@ def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
     assert "the learner is at 127.0.0.1:20" in run.output
 
 
+def test_two_learners_train_on_one_node(house, nodes, monkeypatch):
+    own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
+    monkeypatch.setenv("RAY_TMPDIR", own)
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    try:
+        flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
+        run = start(house, nodes, *flags, "--num_learners=2", "--host_timeout_secs=60")
+        assert run.end() == 0, run.output
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    assert "learner 0 is at 127.0.0.1:20" in run.output and "learner 1 is at 127.0.0.1:20" in run.output
+    assert run.output.count("Training is complete") == 1
+    assert "Training is complete" in (house.logdir / "learner_1.log").read_text()
+    assert sorted(task for mine in tasks(house) for task in mine) == list(range(NUM_ACTORS))
+
+
 def test_a_restart_that_finds_no_place_stays_a_crash(monkeypatch):
     from seed_rl.cluster import remote_child
 
@@ -344,6 +382,20 @@ def test_other_versions_are_one_sentence_with_both(nodes, monkeypatch):
     assert "\n" not in str(refused.value)
     assert "started with: Ray: 2.50.0 Python: 3.11.7 This process on HERE" in str(refused.value)
     assert "started with: Ray: 2.60.0 Python: 3.12.1); start Ray" in str(refused.value)
+
+
+def test_all_learners_need_room(nodes, monkeypatch):
+    from seed_rl.cluster import connection
+    from seed_rl.cluster.config import ClusterConfig
+    from seed_rl.flags.errors import UsageError
+
+    of_each = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}
+    monkeypatch.setattr(connection.ray, "nodes", lambda: [of_each] * 2)
+    connection.check_room(ClusterConfig(learner_gpus=1), num_actors=6, num_learners=2)
+    with pytest.raises(UsageError, match=r"^2 learners and 7 actors need 9 CPUs, but the cluster has 8: "):
+        connection.check_room(ClusterConfig(), num_actors=7, num_learners=2)
+    with pytest.raises(UsageError, match=r"^3 learners need 3 GPUs, but the cluster has 2: "):
+        connection.check_room(ClusterConfig(learner_gpus=1), num_actors=3, num_learners=3)
 
 
 @pytest.fixture

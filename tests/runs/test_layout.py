@@ -27,6 +27,7 @@ def named_paths() -> set[Path]:
 
 
 NAMES = {part for path in named_paths() for part in path.parts}
+NUMBERED = (RUN.actor_log(7), RUN.learner_log(7), RUN.checkpoints.prefix(7))
 WORDS = {name for name in NAMES if name.isalpha()}  # "best" means other things elsewhere.
 
 
@@ -40,7 +41,7 @@ SPELLED = re.compile(
         [
             *(rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in sorted(NAMES - WORDS)),
             *(rf"(?<=/){word}(?=/|$)" for word in sorted(WORDS)),
-            *(_numbered(path.name) for path in (RUN.actor_log(7), RUN.checkpoints.prefix(7))),
+            *(_numbered(path.name) for path in NUMBERED),
         ]
     )
 )
@@ -139,7 +140,8 @@ def test_the_page_names_everything():
     page = (ROOT / "docs" / "run_directory.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(.+?)`", page, re.MULTILINE)
     assert {row.rstrip("/") for row in rows} >= {str(path) for path in named_paths()}
-    assert {"actor_N.log", "checkpoints/ckpt-UPDATES.*", "evaluations/ckpt-UPDATES.json"} <= set(rows)
+    numbered = {"checkpoints/ckpt-UPDATES.*", "evaluations/ckpt-UPDATES.json"}
+    assert numbered | {"actor_N.log", "learner_N.log"} <= set(rows)
 
 
 def test_names_of_a_run_are_the_ones_that_users_know(tmp_path):
@@ -153,6 +155,7 @@ def test_names_of_a_run_are_the_ones_that_users_know(tmp_path):
     assert run.replay(1, 2) == tmp_path / "checkpoints" / "replay_1_of_2.bin"
     assert run.evaluation_events == tmp_path / "tensorboard" / "evaluation"
     assert run.actor_log(3) == tmp_path / "actor_3.log"
+    assert run.learner_log(1) == tmp_path / "learner_1.log"
     assert run.evaluation(run.best_checkpoints.prefix(12)) == tmp_path / "evaluations" / "ckpt-12.json"
     assert list(tmp_path.iterdir()) == []
 

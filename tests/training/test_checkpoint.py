@@ -104,6 +104,14 @@ def test_every_variable_comes_back(trained):
     assert fresh.trainer.updates == 3
 
 
+def test_a_restored_run_has_the_same_variables_as_a_new_one(trained, tmp_path):
+    """Else a learner host that has restored them could not give them to the others."""
+    new, restored = Run(tmp_path), Run(trained.logdir)
+    restored.checkpointer.restore()
+    new, restored = ([(v.dtype, v.shape) for v in run.checkpointer.variables] for run in (new, restored))
+    assert len(new) > 10 and restored == new
+
+
 def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
     stayed = Run(tmp_path)
     stayed.train(0)

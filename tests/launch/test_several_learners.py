@@ -1,0 +1,137 @@
+"""Several learners under the supervisor: they end together, and start again together."""
+
+import os
+import signal
+
+import pytest
+
+from seed_rl.launch.lives import MOST_RESTARTS, Lives
+from tests.launch.test_supervisor import FOR_EVER, LEARNER_ENDS_WHEN_TOLD, SAVES, STUBBORN
+
+# A learner host that ends with 1 once the file `lost` is there, as if it had noticed a loss.
+NOTICES = """
+while not (here / "lost").exists():
+    time.sleep(0.01)
+sys.exit(f"seed_rl: error: learner host is lost: its connection ended.")
+"""
+# It notices in its first life; in its second one, training is complete.
+NOTICES_ONCE = "if starts > 1: sys.exit(0)\n" + NOTICES
+COMPLETE_LATER = "if starts > 1: sys.exit(0)\nfor_ever()"
+
+AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
+
+
+def test_all_start_again_when_another_learner_is_killed(start):
+    run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER])
+    actor, lost = run.pid("actor0"), run.pid("learner1")
+    os.kill(lost, signal.SIGKILL)
+    run.wait_until(lambda: not run.alive(lost), "the end of learner 1")
+    (run.directory / "lost").touch()
+    code, output = run.end()
+    assert code == 0
+    log = run.directory / "learner_1.log"
+    said = [line for line in output.splitlines() if line.startswith("seed_rl: learner 1")]
+    assert said == [f"seed_rl: learner 1 was ended by SIGKILL (its log is {log})" + AGAIN.format(1)]
+    assert run.pid("actor0", start=2) != actor
+
+
+def test_all_start_again_when_the_first_learner_is_killed(start):
+    run = start(COMPLETE_LATER, FOR_EVER, others=[NOTICES_ONCE, NOTICES_ONCE])
+    run.pid("actor0")
+    os.kill(run.pid("learner"), signal.SIGKILL)
+    (run.directory / "lost").touch()
+    code, output = run.end()
+    assert (code, output) == (0, "seed_rl: learner 0 was ended by SIGKILL" + AGAIN.format(1) + "\n")
+
+
+def test_a_learner_that_does_not_notice_the_loss_is_ended(start):
+    stubborn_once = "if starts > 1: sys.exit(0)\n" + STUBBORN
+    run = start(stubborn_once, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"], checkpoint_grace=0.3)
+    code, output = run.end()
+    assert code == 0 and AGAIN.format(1) in output
+
+
+def test_learners_that_always_fail_at_once_are_given_up(start):
+    run = start("sys.exit(1)", FOR_EVER, others=["print('no luck'); sys.exit(1)"], checkpoint_grace=0.3)
+    code, output = run.end()
+    assert code == 1
+    assert len(list(run.directory.glob("learner.start.*"))) == 3
+    assert "error: the learners ended 3 times within a minute: learner " in output.splitlines()[-1]
+
+
+@pytest.mark.parametrize("code", [130, 143])
+def test_a_stop_that_one_learner_was_asked_for_is_final(start, code):
+    run = start(LEARNER_ENDS_WHEN_TOLD + f"sys.exit({code})", FOR_EVER, others=[f"sys.exit({code})"])
+    run.wait_until(lambda: not run.alive(run.pid("learner1")), "the end of learner 1")
+    (run.directory / "now").touch()
+    assert run.end() == (code, "")
+
+
+def test_a_wrong_setting_of_one_learner_is_final_and_said(start):
+    sentence = "seed_rl: error: --learner_index=1 is wrong."
+    run = start(SAVES, FOR_EVER, others=[f"print({sentence!r})\nsys.exit(2)"])
+    code, output = run.end()
+    assert code == 2
+    log = run.directory / "learner_1.log"
+    assert output.splitlines()[-1] == (
+        f"seed_rl: error: learner 1 ended the run (its log is {log}): --learner_index=1 is wrong."
+    )
+    assert not (run.directory / "learner.start.2").exists()
+
+
+def test_a_wrong_setting_that_all_learners_report_is_said_once(start):
+    wrong = "print('seed_rl: error: wrong.', flush=True)\nsys.exit(2)"
+    assert start(wrong, FOR_EVER, others=[wrong], verdict_grace=30.0).end() == (2, "seed_rl: error: wrong.\n")
+
+
+def test_a_complete_run_waits_for_what_other_learners_still_save(start):
+    saves = LEARNER_ENDS_WHEN_TOLD + "(here / 'replay').touch()"
+    run = start("print('done', flush=True)", others=[saves])
+    first = run.pid("learner")
+    run.wait_until(lambda: not run.alive(first), "the end of learner 0")
+    (run.directory / "now").touch()
+    assert run.end() == (0, "done\n")
+    assert (run.directory / "replay").exists()
+
+
+def test_another_learner_that_is_done_first_does_not_end_the_run(start):
+    run = start(LEARNER_ENDS_WHEN_TOLD + "(here / 'exported').touch()", others=["pass"])
+    run.wait_until(lambda: not run.alive(run.pid("learner1")), "the end of learner 1")
+    (run.directory / "now").touch()
+    assert run.end() == (0, "")
+    assert (run.directory / "exported").exists()
+
+
+def test_a_signal_reaches_all_learners_and_the_first_ones_code_counts(start):
+    save_too = SAVES.replace("checkpoint", "replay").replace("ready", "ready1")
+    run = start(SAVES, FOR_EVER, others=[save_too])
+    for name in ("ready", "ready1"):
+        run.wait_for_file(name)
+    run.signal(signal.SIGINT)
+    code, output = run.end()
+    assert code == 130
+    assert {path.name for path in run.directory.iterdir()} >= {"checkpoint", "replay"}
+    assert output.splitlines()[-1] == "seed_rl: stopped; the same command resumes it."
+
+
+def test_a_signal_while_learners_fall_is_the_end(start):
+    run = start("(here / 'stubborn').touch(); for_ever()", FOR_EVER, others=[NOTICES])
+    run.wait_for_file("stubborn")
+    (run.directory / "lost").touch()
+    run.wait_until(lambda: not run.alive(run.pid("learner1")), "the end of learner 1")
+    run.signal(signal.SIGTERM)
+    code, output = run.end()
+    assert code == 1
+    assert "start again" not in output
+    assert not (run.directory / "learner.start.2").exists()
+
+
+def test_lives_are_counted():
+    lives = Lives()
+    assert [lives.refusal(100.0, is_crash=True) for _ in range(MOST_RESTARTS)] == [""] * MOST_RESTARTS
+    assert lives.refusal(100.0, is_crash=True) == "crashed 6 times"
+    lives = Lives()
+    assert not any(lives.refusal(100.0, is_crash=False) for _ in range(20))
+    lives = Lives()
+    assert not any(lives.refusal(seconds, is_crash=False) for seconds in (1.0, 1.0, 61.0, 1.0, 1.0))
+    assert lives.refusal(59.0, is_crash=False) == "ended 3 times within a minute"
