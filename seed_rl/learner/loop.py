@@ -137,6 +137,7 @@ class Learner:
         Raises:
           AddressError: the server cannot listen on the address.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
+          HostLostError: another learner host is lost or has failed.
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
         config, team = self._config, self._team
@@ -170,15 +171,12 @@ class Learner:
                 complete = "Training is complete"
             else:
                 farewell = "The learner was stopped."
-            self._saver.save(
-                self._frames(), self._figures, self._experience
-            )  # Before other output, which may take a while.
+            self._save()  # Before other output, which may take a while.
             outputs.write_last(figures)
-        except REDUCTION_ERRORS as error:
+        except BaseException as error:
             farewell = "The learner failed."
-            raise team.explain(error) from error
-        except BaseException:
-            farewell = "The learner failed."
+            if isinstance(error, REDUCTION_ERRORS) and team.hosts:
+                raise team.explain(error) from error
             raise
         finally:
             serving.stop(farewell, self._experience)
@@ -225,14 +223,14 @@ class Learner:
             if now - last_save >= config.save_checkpoint_secs:
                 last_save = now
                 _require_finite(output)
-                self._saver.save(self._frames(), self._figures, self._experience)
+                self._save()
                 if self._saver.unsaved:
                     warn(f"{self._saver.unsaved} The learner tries again at the next interval.")
             if now - last_log >= config.log_period_secs:
                 last_log = now
                 figures = self._report(output, lags)
                 outputs.show(figures)
-                for sentence in health.check(figures):
+                for sentence in health.check(figures) if self._team.is_first else ():
                     outputs.say(sentence)
                 lags = []
 
@@ -259,6 +257,9 @@ class Learner:
     def _frames(self) -> int:
         """Environment frames of the run, on all hosts."""
         return self._figures.env_frames(self._agent_steps)
+
+    def _save(self) -> None:
+        self._saver.save(self._frames(), self._figures, self._experience)
 
     def _steps_here(self) -> int:
         """Agent steps on this host since it started."""

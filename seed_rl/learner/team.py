@@ -67,8 +67,8 @@ class Team:
         """Figures of this host's inference and experience; the first host gets those of all hosts."""
         return figures
 
-    def explain(self, error: Exception) -> Exception:
-        """What to raise for an error of TensorFlow's: the loss of a host, if that is the reason."""
+    def explain(self, error: BaseException) -> BaseException:
+        """What to raise for an error of TensorFlow's reductions: the loss of a host, if there are several."""
         return error
 
 
@@ -129,6 +129,6 @@ class HostTeam(Team):
             found[name] = sum(values) / (1 if name in _COUNTS else len(values))
         return found
 
-    def explain(self, error: Exception) -> Exception:
+    def explain(self, error: BaseException) -> BaseException:
         """See `Team`."""
         return self._peers.explain(error)
