@@ -1,7 +1,7 @@
 import pytest
 
 from seed_rl.devices import placement
-from seed_rl.devices.placement import Placement, place
+from seed_rl.devices.placement import Placement, count_training_gpus, place, place_on_host
 
 
 @pytest.fixture
@@ -54,6 +54,7 @@ def test_what_is_chosen(devices, training, inference, expected):
             "TPU:0",
             r"--inference_devices=TPU:0: there is no device TPU:0; choose from GPU:0, GPU:1, CPU:0\.",
         ),
+        ("", "/job:worker/task:1/GPU:0", r"there is no device /job:worker/task:1/GPU:0; choose from GPU:0, "),
         ("1,GPU:1", "", r"--training_devices=1,GPU:1 names GPU:1 twice; name each device once\."),
     ],
 )
@@ -68,3 +69,33 @@ def test_one_device_that_does_everything_needs_no_copies():
     assert Placement(gpus(1), gpus(1)).is_shared and not Placement(gpus(1), gpus(1)).is_default
     assert not Placement(gpus(0, 1), gpus(0, 1)).is_shared
     assert not Placement(gpus(0), gpus(1)).is_shared
+
+
+@pytest.mark.parametrize(
+    ("count", "training", "inference", "expected"),
+    [
+        (0, "", "", Placement(("CPU:0",), ("CPU:0",))),
+        (1, "", "", Placement(gpus(0), gpus(0))),
+        (2, "", "", Placement(gpus(0), gpus(1))),
+        (8, "", "", Placement(gpus(0, 1, 2, 3, 4, 5), gpus(6, 7))),
+        (4, "", "1,3", Placement(gpus(0, 1), gpus(1, 3))),
+        (4, "0,1", "", Placement(gpus(0, 1), gpus(2, 3))),
+        (2, "", "cpu:0", Placement(gpus(0), ("CPU:0",))),
+    ],
+)
+def test_each_of_several_hosts_trains_on_its_first_devices(
+    devices, monkeypatch, count, training, inference, expected
+):
+    devices(*(gpus(*range(count)) or ("CPU:0",)))
+    monkeypatch.setattr(placement.tf.config, "list_physical_devices", lambda kind: [kind] * count)
+    num_gpus = count_training_gpus(training, inference)
+    assert place_on_host(training, inference, num_gpus) == expected
+
+
+def test_a_host_cannot_train_on_other_devices(devices):
+    devices(*gpus(0, 1))
+    with pytest.raises(
+        ValueError,
+        match=r"--training_devices=1: of several learner hosts, each trains on its first devices; give GPU:0",
+    ):
+        place_on_host("1", "", 1)

@@ -134,3 +134,16 @@ def test_a_checkpoint_with_returns_that_are_not_finite_is_repaired():
     run = figures(num_training_envs=1, recent=saved)
     assert run.recent == {"training": [(2.0, 3)], "evaluation": [4.0]}
     assert (run.take(0, 0)["mean_return"], run.take(0, 0)["mean_evaluation_return"]) == (2.0, 4.0)
+
+
+def test_the_first_host_counts_what_the_others_tell():
+    first, other = figures(num_training_envs=2), figures(num_training_envs=2)
+    other.keep_news()
+    first.on_episodes([episode(1.0)])
+    other.on_episodes([episode(3.0, env=1), episode(7.0, env=2), episode(float("nan"))])
+    other.on_lease(lease(is_restart=True))
+    for _ in range(2):  # What was told is not told again; restarts are the sum so far.
+        first.add_news(1, json.loads(json.dumps(other.take_news())))
+    taken = first.take(0, 0)
+    assert (taken["episodes"], taken["actor_restarts"]) == (2, 1)
+    assert (taken["mean_return"], taken["mean_evaluation_return"]) == (2.0, 7.0)
