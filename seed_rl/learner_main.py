@@ -34,10 +34,10 @@ from seed_rl.launch.descriptors import raise_descriptor_limit
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
 from seed_rl.messages import complain, warn
+from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.serving.listener import AddressError, Listener
 from seed_rl.signals import StopRequest, exit_code, stop_requests
-from seed_rl.training.guard import UnsavedError
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
 from seed_rl.wire.hosts import LearnerHosts, find_hosts
@@ -68,12 +68,7 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
     )
     security_config = line.read(SecurityConfig)
     with usage_errors():
-        hosts = find_hosts(config.learner_hosts, config.learner_index, os.environ)
-        if hosts:
-            hosts.check(config.num_envs, 0, config.batch_size)
-            if config.server_address == LearnerConfig.server_address:
-                config = dataclasses.replace(config, server_address=hosts.address)
-            hosts = hosts if hosts.count > 1 else None
+        config, hosts = _find_hosts(config)
         security = load_security(security_config, os.environ)
         check_listening(config.server_address, security_config, security)
     require_package("tensorflow", "learner")
@@ -91,17 +86,7 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
     everything = {**settings, "environment": recorded["environment"]}
     met = None
     if hosts:
-        identity = {
-            "environment": line.environment,
-            "agent": line.agent,
-            **environment_config.to_dict(),
-            **agent_config.essentials(),
-            **config.essentials(),
-            "num_envs": config.num_envs,
-            "publish_every": config.publish_every,
-            "learner_hosts": hosts.addresses,
-            **record.versions(),
-        }
+        identity = _shared_by_hosts(line, config, hosts)
         met = _meet(hosts, config, environment, identity, security, stop, until_the_end)
         if not met[1]:
             return stop.exit_code
@@ -130,6 +115,32 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
         return 1
     # Another learner host may have been asked to stop.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
+
+
+def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
+    """All learner hosts, if there are several, and the settings with the address of this one."""
+    hosts = find_hosts(config.learner_hosts, config.learner_index, os.environ)
+    if hosts is None:
+        return config, None
+    hosts.check(config.num_envs, 0, config.batch_size)
+    if config.server_address == LearnerConfig.server_address:  # Not given.
+        config = dataclasses.replace(config, server_address=hosts.address)
+    return config, hosts if hosts.count > 1 else None
+
+
+def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:
+    """The settings and versions that all learner hosts must have."""
+    return {
+        "environment": line.environment,
+        "agent": line.agent,
+        **line.environment_config().to_dict(),
+        **line.agent_config().essentials(),
+        **config.essentials(),
+        "num_envs": config.num_envs,
+        "publish_every": config.publish_every,
+        "learner_hosts": hosts.addresses,
+        **record.versions(),
+    }
 
 
 def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescription:

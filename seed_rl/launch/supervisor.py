@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from seed_rl.flags.errors import USAGE_EXIT_CODE
+from seed_rl.launch.exits import describe_exit, shell_code
 from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch, at_once
 from seed_rl.messages import say
 from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals, exit_code
@@ -290,19 +291,3 @@ class Supervisor:
 
     def _end_actors(self) -> None:
         self._watch.end(self._actors, self._timing.terminate_grace, on_signal=at_once)
-
-
-def shell_code(code: int) -> int:
-    """A child's exit code as a shell reports it: 128 plus the signal's number if one ended it."""
-    return exit_code(-code) if code < 0 else code
-
-
-def describe_exit(code: int) -> str:
-    """An exit code in words: `ended with exit code 3`, or `was ended by SIGKILL`."""
-    if code >= 0:
-        return f"ended with exit code {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"was ended by {name}"

@@ -30,7 +30,7 @@ from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
 from seed_rl.learner.team import Team
 from seed_rl.messages import warn
-from seed_rl.training.guard import UnsavedError
+from seed_rl.reporting.guard import UnsavedError
 from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.trainer import Trainer, UpdateOutput
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -159,13 +159,7 @@ class Learner:
         )
         complete = farewell = ""
         try:
-            outputs.say(
-                report.describe(self._replicas.devices, [core.device for core in self._cores if core.device])
-            )
-            for path in self._saver.skipped:
-                outputs.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
-            if self.resumed_from:
-                outputs.say(f"Resuming from {self.resumed_from}.")
+            self._introduce(outputs)
             figures = self._train(serving, source, outputs, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
@@ -192,6 +186,15 @@ class Learner:
                 f"{self._saver.unsaved} Free up space, and run the same command again to resume."
             )
         return bool(complete)
+
+    def _introduce(self, outputs: Outputs) -> None:
+        """Says what the run starts with."""
+        devices = [core.device for core in self._cores if core.device]
+        outputs.say(report.describe(self._replicas.devices, devices))
+        for path in self._saver.skipped:
+            outputs.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
+        if self.resumed_from:
+            outputs.say(f"Resuming from {self.resumed_from}.")
 
     def _train(
         self,

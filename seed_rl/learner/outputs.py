@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.training.guard import Guard
-from seed_rl.training.metrics import MetricsWriter
-from seed_rl.training.progress import ProgressDisplay
+from seed_rl.reporting.guard import Guard
+from seed_rl.reporting.metrics import MetricsWriter
+from seed_rl.reporting.progress import ProgressDisplay
 
 
 class Outputs:

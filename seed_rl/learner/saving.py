@@ -5,12 +5,12 @@ from pathlib import Path
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.base import Experience
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.team import Team
+from seed_rl.reporting.figures import RunFigures
+from seed_rl.reporting.guard import reason
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
 from seed_rl.training.export import export_policy
-from seed_rl.training.guard import reason
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import EnvironmentSpec
 

@@ -11,7 +11,7 @@ from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.intake import Intake
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.learner.figures import RunFigures
+from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request

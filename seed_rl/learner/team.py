@@ -8,7 +8,7 @@ from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective, agree
 from seed_rl.hosts.first import FirstHost
 from seed_rl.hosts.other import OtherHost
 from seed_rl.hosts.peers import Peers
-from seed_rl.learner.figures import RunFigures
+from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import LearnerHosts
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import grpc
 
-from seed_rl.serving.service import InferenceService, RefusedError
+from seed_rl.serving.refusal import RefusedError, answer_call
+from seed_rl.serving.service import InferenceService
 from seed_rl.serving.slots import SlotRefusedError
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
@@ -105,4 +106,4 @@ class LeaseDesk:
         return str(self._service.slots.taken(time.monotonic())).encode()
 
     async def _lease_for_other(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
-        return await self._service.answer_lease(self._lease_here, request, context)
+        return await answer_call(self._lease_here, request, context)

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
-from google.protobuf.message import DecodeError
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.episodes import episode_problem
+from seed_rl.serving.refusal import RefusedError, answer_call, parsed
 from seed_rl.serving.request import Answer, BadStep, Request
 from seed_rl.serving.silence import Hellos, Limits, SilenceError
 from seed_rl.serving.slots import Lease, SlotRefusedError, Slots
@@ -35,14 +35,6 @@ class _Client(NamedTuple):
 
     batcher: Batcher[Request]
     number: int
-
-
-class RefusedError(Exception):
-    """Ends a call with a status and a one-sentence message."""
-
-    def __init__(self, code: grpc.StatusCode, sentence: str):
-        super().__init__(sentence)
-        self.code = code
 
 
 class InferenceService:
@@ -122,24 +114,7 @@ class InferenceService:
 
     async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
         """Assigns a task to an actor that accepts any."""
-        return await self.answer_lease(self.lease, request, context)
-
-    async def answer_lease(
-        self,
-        lease: Callable[[pb.LeaseRequest], Awaitable[pb.TaskLease]],
-        request: pb.LeaseRequest,
-        context: Any,
-    ) -> pb.TaskLease:
-        """Answers a call with what `lease` gives; its errors become the call's status."""
-        try:
-            return await lease(request)
-        except SlotRefusedError as error:
-            codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
-            await context.abort(codes[error.out_of_range], str(error))
-            raise
-        except RefusedError as refusal:
-            await context.abort(refusal.code, str(refusal))
-            raise
+        return await answer_call(self.lease, request, context)
 
     async def _lease_here(self, request: pb.LeaseRequest) -> pb.TaskLease:
         """A task whose environments are served here."""
@@ -229,7 +204,7 @@ class InferenceService:
         plain = steps.payload(message)
         if plain is not None:
             return plain, []
-        step = _parsed(message, "step", "After the hello every message must be a step.").step
+        step = parsed(message, "step", "After the hello every message must be a step.").step
         records = step.records
         try:
             self._codec.check_size(records, lease.num_envs)
@@ -250,7 +225,7 @@ class InferenceService:
     async def _introduce(self, message: Any) -> Lease:
         """Checks a hello and leases the environments that it asks for."""
         first = b"" if message is grpc.aio.EOF else message
-        hello = _parsed(first, "hello", "The first message of a stream must be a hello.").hello
+        hello = parsed(first, "hello", "The first message of a stream must be a hello.").hello
         precondition = grpc.StatusCode.FAILED_PRECONDITION
         if hello.protocol_version != PROTOCOL_VERSION:
             raise RefusedError(
@@ -307,14 +282,3 @@ class InferenceService:
         self._streams.pop(lease.key, None)
         freed, self._slot_freed = self._slot_freed, asyncio.Event()
         freed.set()
-
-
-def _parsed(message: bytes, kind: str, otherwise: str) -> pb.ActRequest:
-    """Parses a message of this kind; refuses any other with the message `otherwise`."""
-    try:
-        request = pb.ActRequest.FromString(message)
-    except DecodeError:
-        request, otherwise = pb.ActRequest(), "The message is not an ActRequest of protos/inference.proto."
-    if request.WhichOneof("kind") != kind:
-        raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, otherwise)
-    return request

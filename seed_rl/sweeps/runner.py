@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.supervisor import describe_exit
+from seed_rl.launch.exits import describe_exit
 from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory

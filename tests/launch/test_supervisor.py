@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from seed_rl.launch.supervisor import Restarts, Supervisor, Timing, describe_exit
+from seed_rl.launch.exits import describe_exit
+from seed_rl.launch.supervisor import Restarts, Supervisor, Timing
 
 FOR_EVER = "for_ever()"
 

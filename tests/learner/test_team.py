@@ -3,8 +3,8 @@
 import json
 
 from seed_rl.hosts.join import peers_of
-from seed_rl.learner.figures import RunFigures
 from seed_rl.learner.team import HostTeam, Team
+from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import LearnerHosts
 

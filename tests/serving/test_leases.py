@@ -13,6 +13,7 @@ from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError,
 from seed_rl.wire.hosts import SERVICE as LEARNERS
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import SERVICE, EnvironmentDescription
+from tests.waiting import wait_until
 from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 20.0
@@ -99,6 +100,7 @@ def test_a_service_that_comes_later_is_waited_for(tmp_path):
     try:
         with grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
             early = channel.unary_unary(f"/{SERVICE}/Describe").future(b"", wait_for_ready=True)
+            wait_until(lambda: listener._services._has_changed._waiters, "the call to wait")
             unknown = channel.unary_unary(f"/{LEARNERS}/Taken")
             with pytest.raises(grpc.RpcError) as caught:
                 unknown(b"", wait_for_ready=True, timeout=DEADLINE_SECS)

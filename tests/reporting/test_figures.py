@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.learner.figures import RunFigures
+from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.slots import Lease
 from seed_rl.wire.generated import inference_pb2 as pb
 
@@ -70,7 +70,7 @@ def test_a_resumed_run_goes_on_counting():
 
 def test_speed_is_of_the_period_and_of_this_process(monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("seed_rl.learner.figures.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("seed_rl.reporting.figures.time.monotonic", lambda: now[0])
     found = figures(repeats=4, env_frames=1_000_000)
     now[0] += 10
     assert found.take(250, 0)["frames_per_second"] == pytest.approx(100.0)

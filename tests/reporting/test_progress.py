@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from seed_rl.training.progress import ProgressDisplay
+from seed_rl.reporting.progress import ProgressDisplay
 
 FIGURES = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
 
@@ -53,7 +53,7 @@ def test_a_terminal_gets_a_bar(capsys, monkeypatch):
 
 SHOW = """
 import sys
-from seed_rl.training.progress import ProgressDisplay
+from seed_rl.reporting.progress import ProgressDisplay
 
 display = ProgressDisplay(100_000, 0)
 input()

@@ -16,9 +16,9 @@ import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from seed_rl.files import append_line
+from seed_rl.reporting.guard import Guard
+from seed_rl.reporting.wandb_log import WandbLog
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.training.guard import Guard
-from seed_rl.training.wandb_log import WandbLog
 
 _EVENTS_FILE_SECS = 600.0
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import tqdm
 
 from seed_rl.messages import discard
-from seed_rl.training.guard import Guard
+from seed_rl.reporting.guard import Guard
 
 ResultT = TypeVar("ResultT")
 

@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 from tensorboard.plugins.hparams import plugin_data_pb2
 
-from seed_rl.training import metrics
-from seed_rl.training.metrics import MetricsWriter
+from seed_rl.reporting import metrics
+from seed_rl.reporting.metrics import MetricsWriter
 
 
 def lines(logdir):
@@ -142,7 +142,7 @@ def event_steps(logdir):
 LOST_SERVICE = """
 import signal, sys
 import psutil
-from seed_rl.training import metrics
+from seed_rl.reporting import metrics
 
 metrics._PATIENCE_SECS = 1.0
 writer = metrics.MetricsWriter(sys.argv[1], {}, "seed_rl_test")

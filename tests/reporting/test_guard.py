@@ -1,6 +1,6 @@
 import threading
 
-from seed_rl.training.guard import Guard
+from seed_rl.reporting.guard import Guard
 
 
 def fail(error):
