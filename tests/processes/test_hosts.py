@@ -93,7 +93,7 @@ def test_a_lost_host_ends_the_other_with_its_name(hosts, killed):
 
 @pytest.mark.slow
 def test_a_frozen_host_ends_the_other_in_time(hosts):
-    learners = hosts.learners("--host_timeout_secs=10")
+    learners = hosts.learners("--host_timeout_secs=20")
     hosts.actors()
     hosts.training(learners)
     learners[1].signal(signal.SIGSTOP)
