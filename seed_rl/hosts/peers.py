@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any
 
+from seed_rl.hosts.watchdog import ended_after
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 
@@ -103,6 +104,16 @@ class Peers(abc.ABC):
         self._on_problem = on_problem
         if self.problem:
             on_problem(self.problem)
+
+    def connecting(self) -> contextlib.AbstractContextManager[None]:
+        """Surrounds the call in which TensorFlow connects to all hosts: it blocks every Python thread."""
+        others = [self.hosts.name(i) for i in range(self.hosts.count) if i != self.hosts.index]
+        return ended_after(
+            self._timeout_secs,
+            f"TensorFlow did not reach {', '.join(others)} within {self._timeout_secs:g} s; look at the "
+            "output of the other learner hosts.",
+            self._stderr,
+        )
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:

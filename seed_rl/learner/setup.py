@@ -67,7 +67,8 @@ def make_learner(
     else:
         peers, addresses, listener = met
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
-        collective = Collective(addresses, peers.hosts.index, num_gpus)
+        with peers.connecting():
+            collective = Collective(addresses, peers.hosts.index, num_gpus)
         team = HostTeam(peers, collective, listener)
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
         replicas = collective.replicas(place.training, config.jit)

@@ -1,6 +1,7 @@
 import os
 import stat
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -139,15 +140,16 @@ def test_a_path_too_long_for_a_socket_is_said(monkeypatch, tmp_path):
     assert list(long.iterdir()) == []
 
 
-def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch, tmp_path):
-    room = plan._SOCKET_PATH_BYTES - len(f"{tmp_path}//seed_rl_12345678/learner.sock")
-    tight = tmp_path / ("x" * room)
-    tight.mkdir()
-    monkeypatch.setattr(plan.tempfile, "tempdir", str(tight))
-    with plan.private_server_address():
-        pass
-    with pytest.raises(UsageError, match="too long for a unix socket"), plan.private_server_address(2):
-        pass
+def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch):
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        room = plan._SOCKET_PATH_BYTES - len(f"{short}//seed_rl_12345678/learner.sock")
+        tight = Path(short) / ("x" * room)
+        tight.mkdir()
+        monkeypatch.setattr(plan.tempfile, "tempdir", str(tight))
+        with plan.private_server_address():
+            pass
+        with pytest.raises(UsageError, match="too long for a unix socket"), plan.private_server_address(2):
+            pass
 
 
 def test_a_plan_for_a_cluster_lacks_the_address_and_leases_tasks(configs, tmp_path, monkeypatch):

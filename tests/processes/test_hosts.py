@@ -159,7 +159,7 @@ def test_what_cannot_be_is_one_sentence(hosts, flags, sentence):
 @pytest.mark.slow
 def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
     """It fails after the hosts have met, while the other one waits for it in TensorFlow."""
-    learner = hosts.learner(0)
+    learner = hosts.learner(0, "--host_timeout_secs=15")
     code = (
         "import seed_rl.learner.setup as setup\n"
         "def fail(*_): raise RuntimeError('no memory')\n"
@@ -175,8 +175,12 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
         "--learner_index=1",
         f"--logdir={hosts.house.logdir}",
         "--num_envs=16",
+        "--host_timeout_secs=15",
     )
     failing = hosts.house.start("learner_main", *args, code=code)
     assert failing.end() == 1
-    assert learner.end(seconds=60) == 1
-    assert learner.last_line == f"seed_rl: error: {hosts.name(1)} failed: no memory"
+    assert learner.end(seconds=100) != 0
+    # Whether TensorFlow has begun to wait for it, which lets no other thread run, depends on the moment.
+    failed = f"seed_rl: error: {hosts.name(1)} failed: no memory"
+    unreached = f"seed_rl: error: TensorFlow did not reach {hosts.name(1)} within 15 s; look at the "
+    assert learner.last_line.startswith((failed, unreached))
