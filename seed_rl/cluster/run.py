@@ -60,7 +60,7 @@ class _Seats:
 
 @dataclasses.dataclass(frozen=True)
 class _Healing:
-    """How a run goes on after its learners have ended.
+    """How a run continues after its learners have ended.
 
     Attributes:
       sentence: what happened, and what happens now.
@@ -117,7 +117,7 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
 def _healing(
     learners: Sequence[RemoteChild], places: Sequence[Place], code: int, supervisor: Supervisor
 ) -> _Healing | None:
-    """How the run goes on, if learners ended because of their places or one of several failed; else None."""
+    """How the run continues if learners ended because of their places or one of several failed; else None."""
     alone = len(learners) == 1
     for learner in learners:
         if learner.lost:

@@ -29,11 +29,6 @@ class Agreement(NamedTuple):
     agent_steps: int
 
 
-def agreed_alone(has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
-    """The agreement of a single host with itself."""
-    return Agreement(has_batch and not stop, stop, agent_steps)
-
-
 class Collective:
     """The reductions over several hosts; every host must call each of them equally often.
 

@@ -62,7 +62,7 @@ def place(training: str, inference: str) -> Placement:
     chosen_to_infer = _parse("inference_devices", inference, devices)
     if not chosen_to_infer:
         rest = [device for device in devices if device not in chosen_to_train] or list(chosen_to_train)
-        chosen_to_infer = tuple(rest[: max(1, len(devices) // 4)])  # 2 of the 8 cores of the paper's TPU.
+        chosen_to_infer = tuple(rest[: _num_inferring(len(devices))])
     if not chosen_to_train:
         chosen_to_train = tuple(d for d in devices if d not in chosen_to_infer) or chosen_to_infer
     return Placement(chosen_to_train, chosen_to_infer)
@@ -81,7 +81,7 @@ def count_training_gpus(training: str, inference: str) -> int:
     chosen, others = (len(list(filter(None, text.split(",")))) for text in (training, inference))
     if gpus == 0 or "CPU" in training.upper():
         return 0
-    return chosen or max(1, gpus - (others or max(1, gpus // 4)))
+    return chosen or max(1, gpus - (others or _num_inferring(gpus)))
 
 
 def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
@@ -116,6 +116,11 @@ def available() -> list[str]:
     if tpus:
         return tpus
     return gpus if gpus and len(cpus) == 1 else cpus
+
+
+def _num_inferring(num_devices: int) -> int:
+    """How many of a host's devices infer by default: 2 of the 8 cores of the paper's TPU."""
+    return max(1, num_devices // 4)
 
 
 def _names(kind: str) -> list[str]:

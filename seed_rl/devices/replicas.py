@@ -84,10 +84,7 @@ class Replicas:
         if self._strategy is None:
             with self.scope():
                 return optree.tree_map(tf.convert_to_tensor, sample)
-        fields = zip(sample, _BATCH_AXES, strict=True)
-        return Sample(
-            *(optree.tree_map(lambda x, axis=axis: self._split(x, axis), field) for field, axis in fields)
-        )
+        return along_batch(self._split, sample)
 
     def run(self, step: Callable[..., Any], *arguments: Any) -> Any:
         """Calls `step` on each device, with its part of what `distribute` made; use it in a `tf.function`."""
@@ -119,3 +116,9 @@ class Replicas:
                 return tf.convert_to_tensor(parts[index])
 
         return self._strategy.experimental_distribute_values_from_function(part)
+
+
+def along_batch(function: Callable[[np.ndarray, int], Any], sample: Sample) -> Sample:
+    """Applies a function to each array of a sample and the dimension of the batch in it."""
+    fields = zip(sample, _BATCH_AXES, strict=True)
+    return Sample(*(optree.tree_map(lambda x, axis=axis: function(x, axis), field) for field, axis in fields))

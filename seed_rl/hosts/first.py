@@ -15,7 +15,6 @@ from seed_rl.hosts.peers import (
     RUNNING,
     HostsDisagreeError,
     Peers,
-    Report,
     decode,
     encode,
 )
@@ -43,7 +42,6 @@ class FirstHost(Peers):
         listener: Listener,
         timeout_secs: float,
         identity: Mapping[str, Any],
-        on_report: Report = lambda index, report: None,
     ):
         """Prepares to be called; see `Peers`.
 
@@ -52,10 +50,8 @@ class FirstHost(Peers):
           listener: where the others call.
           timeout_secs: how long a host may be silent, or wait for the others.
           identity: settings and versions that all hosts must share.
-          on_report: called on the listener's loop with a host's index and what it reports.
         """
         super().__init__(hosts, listener, timeout_secs, identity)
-        self.on_report = on_report
         self._phase = GATHERING
         self._members: dict[int, _Member] = {}
         handler = grpc.stream_stream_rpc_method_handler(self._talk)
@@ -68,11 +64,7 @@ class FirstHost(Peers):
         if not self._wait(lambda: self._members.keys() == others, stopping):
             if stopping():
                 return []
-            names = ", ".join(self.hosts.name(index) for index in sorted(others - self._members.keys()))
-            self._disagree(
-                f"{names} did not come within {self._timeout_secs:g} s; start every host with the same "
-                "--learner_hosts and an index of its own, or raise --host_timeout_secs."
-            )
+            self._disagree(self._absence(sorted(others - self._members.keys())))
         self._phase = PROBING
         if sentence := self._probe(self._collectives()):
             self._disagree(sentence)

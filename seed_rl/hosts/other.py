@@ -46,13 +46,10 @@ class OtherHost(Peers):
         self._probed, self._sentence, self._left = False, "", ""
         self._over = False  # No longer in touch.
         self._leaving = asyncio.Event()
-        self._report: dict[str, Any] = {}
-        # Reads the latest report when a message is sent; set by the learner.
-        self.take_report: Callable[[], dict[str, Any]] = dict
+        self._collectives: list[str] = []
 
     def meet(self, stopping: Callable[[], bool]) -> list[str]:
         """See `Peers.meet`."""
-        self._collectives: list[str] = []
         self._start(self._stay_in_touch)
         for phase in (PROBING, RUNNING):
             if not self._wait_for(
@@ -97,10 +94,7 @@ class OtherHost(Peers):
             await self._call(channel)
         except TimeoutError:
             if self._phase == GATHERING:
-                self._fail(
-                    f"{first} did not come within {self._timeout_secs:g} s; start every host with the same "
-                    "--learner_hosts and an index of its own, or raise --host_timeout_secs."
-                )
+                self._fail(self._absence([0]))
             else:
                 self._fail(f"{first} is lost: it has been silent for {self._timeout_secs:g} s.")
         except grpc.RpcError as error:

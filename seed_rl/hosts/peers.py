@@ -15,7 +15,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from seed_rl.hosts.watchdog import ended_after
@@ -26,8 +26,6 @@ METHOD = f"/{SERVICE}/Meet"
 
 # What all hosts do at a time: they come, try each other's ports, and train, until the first one leaves.
 GATHERING, PROBING, RUNNING, OVER = range(4)
-
-Report = Callable[[int, dict[str, Any]], None]
 
 _LONGEST_BEAT_SECS = 1.0
 # How long the main thread has, after a problem is known, to end by itself.
@@ -49,6 +47,8 @@ class Peers(abc.ABC):
     Attributes:
       hosts: all of them, and which one this is.
       problem: why the hosts must all end; empty as long as all is well.
+      take_report: returns what a host other than the first reports with its next sign of life, a JSON object.
+      on_report: called with a host's index and what it reported, on the first host; neither may block.
     """
 
     def __init__(
@@ -63,6 +63,8 @@ class Peers(abc.ABC):
           identity: settings and versions that all hosts must share, JSON values by name.
         """
         self.hosts, self.problem = hosts, ""
+        self.take_report: Callable[[], dict[str, Any]] = dict
+        self.on_report: Callable[[int, dict[str, Any]], None] = lambda index, report: None
         self._listener, self._timeout_secs = listener, timeout_secs
         self._identity = json.loads(json.dumps(dict(identity)))
         self._beat_secs = min(_LONGEST_BEAT_SECS, timeout_secs / 10)
@@ -144,6 +146,13 @@ class Peers(abc.ABC):
             self._changed.notify_all()
         self._pool.submit(self._on_problem, sentence)
         threading.Thread(target=self._end_if_stuck, name="last-resort-peers", daemon=True).start()
+
+    def _absence(self, indices: Iterable[int]) -> str:
+        """The sentence on hosts that have not come in time."""
+        return (
+            f"{', '.join(map(self.hosts.name, indices))} did not come within {self._timeout_secs:g} s; start "
+            "every host with the same --learner_hosts and an index of its own, or raise --host_timeout_secs."
+        )
 
     def _end_if_stuck(self) -> None:
         if not self._is_leaving.wait(_LAST_RESORT_SECS):

@@ -1,4 +1,4 @@
-"""Batches of a few fixed sizes: XLA compiles a function anew for each shape that it meets."""
+"""Batches of a few fixed sizes: XLA compiles a function again for each new shape."""
 
 import threading
 

@@ -121,7 +121,7 @@ class Supervisor:
     """Supervises the learner, or several, and the actors; needs the main thread, for the signals.
 
     Attributes:
-      loss: the failure of one of several learners that ended the run, if it may go on from the last
+      loss: the failure of one of several learners that ended the run, if it may resume from the last
         checkpoint; else None.
     """
 

@@ -4,9 +4,7 @@ import contextlib
 from collections.abc import Iterable
 from typing import Any
 
-from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective, agreed_alone
-from seed_rl.hosts.first import FirstHost
-from seed_rl.hosts.other import OtherHost
+from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
@@ -58,7 +56,7 @@ class Team:
         Raises:
           HostLostError: another host is lost or has failed.
         """
-        return agreed_alone(has_batch, stop, agent_steps)
+        return Agreement(has_batch and not stop, stop, agent_steps)
 
     def report_with(self, figures: RunFigures) -> None:
         """Brings what the other hosts' actors report into the first one's figures."""
@@ -109,11 +107,10 @@ class HostTeam(Team):
 
     def report_with(self, figures: RunFigures) -> None:
         """See `Team`."""
-        if isinstance(self._peers, OtherHost):
+        if not self.is_first:
             figures.keep_news()
-            self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
-        elif isinstance(self._peers, FirstHost):
-            self._peers.on_report = lambda index, report: self._hear(figures, index, report)
+        self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
+        self._peers.on_report = lambda index, report: self._hear(figures, index, report)
 
     def _hear(self, figures: RunFigures, index: int, report: dict[str, Any]) -> None:
         figures.add_news(index, report["run"])

@@ -6,22 +6,15 @@ python -m tests.devices.on_hosts ALGORITHM INDEX ADDRESSES OUTPUT
 import sys
 
 import numpy as np
-import optree
 
 from seed_rl.devices.hosts import Collective
-from seed_rl.devices.replicas import _BATCH_AXES, Replicas
-from seed_rl.types import Sample
+from seed_rl.devices.replicas import Replicas, along_batch
 from tests.devices.on_logical_devices import B, make, samples, trained_on
 
 
 def part_of(batch, index, count):
     """A host's part of a recorded batch."""
-    return Sample(
-        *(
-            optree.tree_map(lambda x, axis=axis: np.split(x, count, axis)[index], field)
-            for field, axis in zip(batch, _BATCH_AXES, strict=True)
-        )
-    )
+    return along_batch(lambda x, axis: np.split(x, count, axis)[index], batch)
 
 
 def main(name, index, addresses, output):

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from seed_rl.algorithms import registry
 from seed_rl.devices.placement import split_cpu
-from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.training.config import TrainerConfig
@@ -68,17 +67,7 @@ def trained(name, devices, batches):
 
 
 def trained_on(name, replicas, batches):
-    algorithm = make(name, replicas)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=1e-3, clip_norm=0.5), replicas)
-    found = {}
-    for number, batch in enumerate(batches):
-        output = trainer.update(replicas.distribute(batch), number / UPDATES)
-        found |= {f"{key} {number}": value.numpy() for key, value in output.metrics.items()}
-        if output.priority is not None:
-            found[f"priority {number}"] = output.priority.numpy()
-    for owner in (algorithm, *trainer.optimizers.values()):
-        for index, variable in enumerate(variables_of(owner)):
-            found[f"{type(owner).__name__} {index}"] = tf.convert_to_tensor(variable).numpy()
+    found, _ = recorded.trained(make(name, replicas), replicas, batches, B)
     return found
 
 

@@ -4,6 +4,9 @@ import numpy as np
 import optree
 import tensorflow as tf
 
+from seed_rl.devices.publisher import variables_of
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
 from seed_rl.types import EnvOutput, Sample
 
 
@@ -36,3 +39,18 @@ def samples(algorithm, spec, batch_size, number):
         start = optree.tree_map(np.asarray, start)
         found.append(Sample(*stacked, start, rng.random(batch_size).astype(np.float32)))
     return found
+
+
+def trained(algorithm, replicas, batches, batch_size):
+    """Everything that updates leave behind, by name, and the trainer."""
+    config = TrainerConfig(batch_size=batch_size, learning_rate=1e-3, clip_norm=0.5)
+    trainer, found = Trainer(algorithm, config, replicas), {}
+    for number, batch in enumerate(batches):
+        output = trainer.update(replicas.distribute(batch), number / len(batches))
+        found |= {f"{key} {number}": value.numpy() for key, value in output.metrics.items()}
+        if output.priority is not None:
+            found[f"priority {number}"] = output.priority.numpy()
+    for owner in (algorithm, *trainer.optimizers.values()):
+        for index, variable in enumerate(variables_of(owner)):
+            found[f"{type(owner).__name__} {index}"] = tf.convert_to_tensor(variable).numpy()
+    return found, trainer

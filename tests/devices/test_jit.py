@@ -5,12 +5,11 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.check import AlgorithmError
-from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from tests.devices import recorded
 from tests.devices.networks import CASES, make
-from tests.devices.recorded import samples
 from tests.training import slopes
 
 B, UPDATES = 4, 4
@@ -18,17 +17,7 @@ B, UPDATES = 4, 4
 
 def trained(case, batches, jit):
     """Everything that updates leave behind, by name."""
-    algorithm, replicas = make(case, B), Replicas(jit=jit)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=1e-3, clip_norm=0.5), replicas)
-    found = {}
-    for number, batch in enumerate(batches):
-        output = trainer.update(replicas.distribute(batch), number / UPDATES)
-        found |= {f"{key} {number}": value.numpy() for key, value in output.metrics.items()}
-        if output.priority is not None:
-            found[f"priority {number}"] = output.priority.numpy()
-    for owner in (algorithm, *trainer.optimizers.values()):
-        for index, variable in enumerate(variables_of(owner)):
-            found[f"{type(owner).__name__} {index}"] = tf.convert_to_tensor(variable).numpy()
+    found, trainer = recorded.trained(make(case, B), Replicas(jit=jit), batches, B)
     assert trainer.iteration.numpy() == UPDATES
     return found, trainer
 
@@ -37,7 +26,7 @@ def trained(case, batches, jit):
 @pytest.mark.parametrize("case", CASES)
 def test_a_compiled_update_is_the_same(case):
     """Weights, target network, optimizer, statistics, priorities and metrics; compiled once."""
-    batches = samples(make(case, B), CASES[case][1], B, UPDATES)
+    batches = recorded.samples(make(case, B), CASES[case][1], B, UPDATES)
     (expected, _), (found, trainer) = (trained(case, batches, jit) for jit in (False, True))
     assert expected.keys() == found.keys() and len(found) > 40
     for name, value in expected.items():

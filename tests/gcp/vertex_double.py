@@ -107,7 +107,7 @@ class VertexJob:
             process.wait()
 
     def look(self):
-        """How the job has ended; None while it goes on, or starts again."""
+        """How the job has ended; None while it runs, or starts again."""
         if self._preempted:
             self._shut_down(NOTICE_SECS)
             if self._processes[PRIMARY].returncode == 0:

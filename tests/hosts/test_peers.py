@@ -114,7 +114,7 @@ def test_a_host_that_never_comes_is_named(tmp_path, comes):
         assert str(answer).startswith(missing)
 
 
-def test_whoever_is_asked_to_stop_waits_no_longer(tmp_path):
+def test_a_host_that_is_asked_to_stop_waits_no_longer(tmp_path):
     with Group(tmp_path, 2, timeout_secs=100.0) as group:
         assert group.host(0).meet(lambda: True) == []
         assert group.host(1).meet(lambda: True) == []

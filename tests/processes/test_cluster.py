@@ -323,29 +323,27 @@ def test_without_the_clusters_token_there_is_one_sentence(house, nodes, tmp_path
     assert "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN if the cluster has a token" in run.last_line
 
 
-def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
+def start_ray_of_its_own(house, nodes, monkeypatch, *flags):
+    """A complete run on a Ray that it starts itself, with a directory of its own."""
     own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
     monkeypatch.setenv("RAY_TMPDIR", own)
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     try:
-        flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
-        run = start(house, nodes, *flags, "--num_actors=2")
+        small = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
+        run = start(house, nodes, *small, *flags)
         assert run.end() == 0, run.output
     finally:
         shutil.rmtree(own, ignore_errors=True)
+    return run
+
+
+def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
+    run = start_ray_of_its_own(house, nodes, monkeypatch, "--num_actors=2")
     assert "the learner is at 127.0.0.1:20" in run.output
 
 
 def test_two_learners_train_on_one_node(house, nodes, monkeypatch):
-    own = tempfile.mkdtemp(prefix="ray_", dir="/tmp")
-    monkeypatch.setenv("RAY_TMPDIR", own)
-    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    try:
-        flags = ("--ray_address=none", "--total_environment_frames=6000", "--learner_cpus=0.5")
-        run = start(house, nodes, *flags, "--num_learners=2", "--host_timeout_secs=60")
-        assert run.end() == 0, run.output
-    finally:
-        shutil.rmtree(own, ignore_errors=True)
+    run = start_ray_of_its_own(house, nodes, monkeypatch, "--num_learners=2", "--host_timeout_secs=60")
     assert "learner 0 is at 127.0.0.1:20" in run.output and "learner 1 is at 127.0.0.1:20" in run.output
     assert run.output.count("Training is complete") == 1
     assert "Training is complete" in (house.logdir / "learner_1.log").read_text()

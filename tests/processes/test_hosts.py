@@ -37,9 +37,11 @@ class Hosts:
     def name(self, index):
         return f"learner host {index} ({self.addresses[index]})"
 
-    def training(self, learners):
-        """Waits until all of them train."""
+    def training(self, *args):
+        """Learners that train, and their actors."""
+        learners, actors = self.learners(*args), self.actors()
         self.house.wait_for_metrics(lambda line: line["updates"] > 5, learners[0])
+        return learners, actors
 
 
 @pytest.fixture
@@ -70,9 +72,7 @@ def test_two_hosts_train_as_one_and_resume_as_one_or_two(hosts):
 @pytest.mark.slow
 @pytest.mark.parametrize("signalled", [0, 1])
 def test_a_signal_to_one_host_stops_all_with_a_checkpoint(hosts, signalled):
-    learners = hosts.learners()
-    hosts.actors()
-    hosts.training(learners)
+    learners, _ = hosts.training()
     learners[signalled].signal(signal.SIGTERM)
     assert [learner.end() for learner in learners] == [143, 143]
     assert "Stopped with a checkpoint" in learners[0].last_line
@@ -82,9 +82,7 @@ def test_a_signal_to_one_host_stops_all_with_a_checkpoint(hosts, signalled):
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_lost_host_ends_the_other_with_its_name(hosts, killed):
-    learners = hosts.learners()
-    hosts.actors()
-    hosts.training(learners)
+    learners, _ = hosts.training()
     learners[killed].signal(signal.SIGKILL)
     other = learners[1 - killed]
     assert other.end(seconds=60) == 1
@@ -93,9 +91,7 @@ def test_a_lost_host_ends_the_other_with_its_name(hosts, killed):
 
 @pytest.mark.slow
 def test_a_frozen_host_ends_the_other_in_time(hosts):
-    learners = hosts.learners("--host_timeout_secs=20")
-    hosts.actors()
-    hosts.training(learners)
+    learners, _ = hosts.training("--host_timeout_secs=20")
     learners[1].signal(signal.SIGSTOP)
     assert learners[0].end(seconds=60) == 1
     assert hosts.name(1) in learners[0].last_line
@@ -103,9 +99,7 @@ def test_a_frozen_host_ends_the_other_in_time(hosts):
 
 @pytest.mark.slow
 def test_hosts_that_have_no_batch_can_be_stopped(hosts):
-    learners = hosts.learners()
-    actors = hosts.actors()
-    hosts.training(learners)
+    learners, actors = hosts.training()
     for actor in actors:
         actor.kill()
     learners[0].signal(signal.SIGTERM)
