@@ -60,6 +60,5 @@ def test_no_action_is_of_mixed_weights_or_has_a_wrong_version():
 
 
 def test_a_copy_that_changes_while_it_acts_is_found_out():
-    # On a busy machine, it takes longer until one thread changes weights just while the other one acts.
-    runs = (run(seconds, "hasty", module="witness") for seconds in ("4", "12", "36"))
-    assert any(min(found[name] for name in MUST_NOT_BE) > 0 for found in runs)
+    found = run("4", "hasty", module="witness")
+    assert min(found[name] for name in MUST_NOT_BE) > 0, found

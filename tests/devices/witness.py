@@ -3,10 +3,11 @@
 python -m tests.devices.witness SECONDS [hasty]
 
 Two devices train at full speed, two infer with two threads each, and the last line says what the unrolls
-contain. `hasty` takes new weights while the other thread acts, so that mixtures must show.
+contain. `hasty` takes half of the new weights and then the rest, so that mixtures must show.
 """
 
 import concurrent.futures
+import contextlib
 import json
 import sys
 import time
@@ -29,6 +30,7 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
+from tests.waiting import DEADLINE_SECS
 
 BITS = 2**62 - 1
 SPEC = EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int64", (0,), (BITS,)))
@@ -89,11 +91,25 @@ class Adder(Algorithm):
 
 
 class Hasty(PolicyCopy):
-    """Forgets that other threads are acting."""
+    """Takes half of the new weights while threads are acting, and the rest some batches later."""
 
+    _acted = 0
+
+    @contextlib.contextmanager
     def acting(self):
-        self._acting = 0
-        return super().acting()
+        yield self._version
+        with self._changed:
+            self._acted += 1
+            self._changed.notify_all()
+
+    def offer(self, version, tensors):
+        half, self._version = len(tensors) // 2, version
+        for variable, tensor in zip(self._variables[:half], tensors[:half], strict=True):
+            variable.assign(tensor)
+        with self._changed:
+            until = self._acted + 2 * THREADS
+            self._changed.wait_for(lambda: version == 0 or self._acted >= until, DEADLINE_SECS)
+        self._assign(tensors)
 
 
 class Actors:
