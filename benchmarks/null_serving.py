@@ -14,6 +14,7 @@ from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
@@ -80,7 +81,7 @@ class NullServing:
         self._core = InferenceCore(
             NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: contextlib.nullcontext(0)
         )
-        self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
+        self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_bell())
         self.streams = 0
         self._server = InferenceServer(
             address, environment, num_envs, [self._batcher], envs_per_message, on_lease=self._count_stream

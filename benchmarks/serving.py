@@ -61,6 +61,9 @@ class ServingConfig(Options):
     )
     sizes: str = option("atari,vector", f"Observation sizes, separated by commas: {', '.join(SIZES)}.")
     envs_per_message: str = option("1,8,32", "Environments in a message, separated by commas.")
+    transport: str = option(
+        "shared_memory", "How steps travel; see the flag of actors.", choices=("grpc", "shared_memory")
+    )
     experience: str = option(
         "fifo",
         "Where unrolls go: fifo (T = 20, discarded) or replay (burn-in 40, T = 80).",
@@ -123,6 +126,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                 f"--size={case.size}",
                 f"--envs_per_message={case.envs}",
                 f"--streams={config.streams}",
+                f"--transport={config.transport}",
                 f"--output={output}",
                 log=output.with_suffix(".log"),
                 env=ACTOR_ENV,

@@ -37,6 +37,7 @@ class ClientConfig(Options):
     size: str = option("atari", "Size of an observation.", choices=SIZES)
     envs_per_message: int = option(1, "Environments in a message.", at_least=1)
     streams: int = option(1, "Streams of this process.", at_least=1)
+    transport: str = option("auto", "How an actor's steps travel.", choices=("grpc", "shared_memory", "auto"))
     output: str = option("", "File to which the round trips are written.")
 
 
@@ -69,6 +70,7 @@ def _act(config: ClientConfig, trips: RoundTrips) -> None:
         num_env_groups=config.streams,
         seed=0,
         connect_timeout_secs=30.0,
+        transport=config.transport,
     )
     suite = null_suite(trips, config.envs_per_message)
     actor = Actor(actor_config, "null", suite, NullConfig(size=config.size))

@@ -37,6 +37,12 @@ class ActorConfig(Options):
         "Seconds after which an actor that cannot reach a learner, or gets no task, gives up with an error.",
         above=0,
     )
+    transport: str = option(
+        "auto",
+        "How steps and actions travel. shared_memory: through memory that the actor shares with a learner on "
+        "its machine (Linux, same user). grpc: as messages. auto: shared memory if possible.",
+        choices=("auto", "grpc", "shared_memory"),
+    )
 
     @property
     def fixed_task(self) -> int | None:

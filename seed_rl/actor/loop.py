@@ -13,9 +13,11 @@ import time
 from typing import NamedTuple
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.statistics import Episode, EpisodeStatistics
+from seed_rl.actor.group import Group
+from seed_rl.actor.transport import open_link, play_on_board, play_with_messages
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.environments.batched import make_batched
+from seed_rl.wire.board_link import BoardLink
 from seed_rl.wire.client import (
     HELLO_SECS,
     Connection,
@@ -26,8 +28,6 @@ from seed_rl.wire.client import (
     TaskTakenError,
     make_hello,
 )
-from seed_rl.wire.frames import StepMessage
-from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security, is_local
 
@@ -58,44 +58,6 @@ class Patience(NamedTuple):
 
 class EnvironmentRefusedError(ValueError):
     """The suite refuses to make the environments; the message is the suite's."""
-
-
-class _Group:
-    """Environments that share a stream, and the step that the learner has not answered yet.
-
-    Attributes:
-      environment: the environments.
-      first_env: the id of the first of them.
-      answered: whether the learner has answered a step since the stream was opened.
-    """
-
-    def __init__(self, environment: BatchedEnvironment, first_env: int, seeds: list[int]):
-        """Takes ownership of the environments, and resets them."""
-        self.environment, self.first_env = environment, first_env
-        self.answered = False
-        self._statistics = EpisodeStatistics(environment.num_envs)
-        self._pending = StepMessage(environment.spec, environment.num_envs)
-        environment.write_to(self._pending.output)
-        environment.reset(seeds)
-
-    async def play(self, stream: Stream) -> None:
-        """Sends the pending step, and then plays until training has ended.
-
-        Episodes that ended with the pending step are not sent again: they were sent when it was new.
-        """
-        await stream.send(self._pending.to_bytes())
-        while (actions := await stream.receive()) is not None:
-            self.answered = True
-            output, infos = self.environment.step(actions)
-            episodes = self._statistics.update(output, infos)
-            await stream.send(self._pending.to_bytes([self._message(episode) for episode in episodes]))
-
-    def _message(self, episode: Episode) -> pb.Episode:
-        return pb.Episode(
-            env=self.first_env + episode.env,
-            episode_return=episode.episode_return,
-            agent_steps=episode.agent_steps,
-        )
 
 
 def environment_seed(seed: int, env_id: int) -> int:
@@ -134,7 +96,8 @@ class Actor:
         self._group_size = config.env_batch_size // config.num_env_groups
         self._security = security
         self._task = _NO_TASK
-        self._groups: list[_Group] = []
+        self._groups: list[Group] = []
+        self._link: BoardLink | None = None  # To the board of the learner, if it is on this machine.
         self._host: Connection | None = None  # To the learner host of the task, if it is another one.
         if config.fixed_task is not None:
             self._take(config.fixed_task)
@@ -155,6 +118,7 @@ class Actor:
         try:
             await self._play_on(connection)
         finally:
+            self._close_link()
             await connection.close()
             await self._close_host()
 
@@ -203,7 +167,14 @@ class Actor:
         environment = EnvironmentDescription(
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )
-        await connection.check(environment, timeout_secs)
+        description = await connection.check(environment, timeout_secs)
+        self._close_link()
+        self._link = open_link(
+            self._config.transport,
+            description.board,
+            environment.spec,
+            [self._group_size] * len(self._groups),
+        )
         hellos = [
             make_hello(
                 environment,
@@ -211,8 +182,9 @@ class Actor:
                 task=self._task,
                 first_env=group.first_env,
                 num_envs=self._group_size,
+                board=self._link.place(number) if self._link else None,
             )
-            for group in self._groups
+            for number, group in enumerate(self._groups)
         ]
         return await connection.open_all(environment, hellos, self._patience.hello_secs)
 
@@ -251,7 +223,7 @@ class Actor:
                 )
             except (ValueError, ImportError) as error:
                 raise EnvironmentRefusedError(str(error)) from error
-            self._groups.append(_Group(environment, first_env, seeds))
+            self._groups.append(Group(environment, first_env, seeds))
 
     def _given_up(self, error: Exception) -> Exception:
         """The error that `run` raises when it has waited long enough."""
@@ -264,18 +236,19 @@ class Actor:
 
     async def _play(self, streams: list[Stream]) -> None:
         """Plays all groups until one of them finds that training has ended, or fails; closes the streams."""
-        tasks = [
-            asyncio.create_task(group.play(stream))
-            for group, stream in zip(self._groups, streams, strict=True)
-        ]
         try:
-            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            await ended.pop()
+            if self._link:
+                await play_on_board(self._groups, streams, self._link)
+            else:
+                await play_with_messages(self._groups, streams)
         finally:
-            for stream, task in zip(streams, tasks, strict=True):
-                task.cancel()
+            for stream in streams:
                 stream.close()
-            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _close_link(self) -> None:
+        if self._link:
+            self._link.close()
+            self._link = None
 
     def close(self) -> None:
         """Closes the environments."""

@@ -152,7 +152,7 @@ class InferenceCore:
         batch = self._rows()
         batch.fill([request.records for request in requests], env_ids)
         if not self._steps.are_valid(batch.rows["record"]):
-            return self._process_others(requests, [self._problem(request) for request in requests])
+            return self._process_others(requests, self._problems(batch.rows["record"], requests))
         return self._act(batch.rows, env_ids, requests)
 
     def _process_others(
@@ -164,12 +164,20 @@ class InferenceCore:
         remaining = iter(others)
         return [next(remaining) if answer is None else answer for answer in answers], unrolls
 
-    def _problem(self, request: Request) -> BadStep | None:
-        try:
-            self._steps.check(request.records, request.lease.num_envs)
-        except ValueError as error:
-            return BadStep(str(error))
-        return None
+    def _problems(self, records: np.ndarray, requests: list[Request]) -> list[BadStep | None]:
+        """What is wrong with each request's records, of which these `[B]` are the batch's copies.
+
+        A process that shares memory may change its own records at any time, so those prove nothing.
+        """
+        end, problems = 0, list[BadStep | None]()
+        for request in requests:
+            begin, end = end, end + request.lease.num_envs
+            try:
+                self._steps.check(records[begin:end].tobytes(), request.lease.num_envs)
+                problems.append(None)
+            except ValueError as error:
+                problems.append(BadStep(str(error)))
+        return problems
 
     def _rows(self) -> Rows:
         """This thread's memory for a batch: TensorFlow reads it while other threads fill theirs."""

@@ -13,6 +13,7 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
@@ -60,7 +61,8 @@ class Serving:
         self._cores = cores
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self._batchers: list[Batcher[Request]] = [
-            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3) for _ in cores
+            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3, make_bell())
+            for _ in cores
         ]
         self._server = InferenceServer(
             config.server_address,

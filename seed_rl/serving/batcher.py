@@ -11,7 +11,8 @@ import enum
 import math
 import threading
 import time
-from typing import Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic, Protocol, TypeVar
 
 RequestT = TypeVar("RequestT")
 
@@ -22,16 +23,33 @@ class _State(enum.Enum):
     WAITING = enum.auto()  # Its request is pending or in a batch.
 
 
-class Batcher(Generic[RequestT]):
-    """A thread-safe batcher; requests are opaque."""
+class Bell(Protocol):
+    """Where a consumer waits, besides the batcher itself, for requests that no other thread submits."""
 
-    def __init__(self, max_batch_size: int, timeout_secs: float):
+    def wait(self, timeout_secs: float | None) -> None:
+        """Waits for requests and submits them; returns early, when there are some or after `wake`."""
+
+    def wake(self) -> None:
+        """Ends a `wait` in another thread."""
+
+
+class Batcher(Generic[RequestT]):
+    """A thread-safe batcher; requests are opaque.
+
+    Attributes:
+      bell: of this batcher; None if it has none.
+    """
+
+    def __init__(self, max_batch_size: int, timeout_secs: float, bell: Bell | None = None):
         """Prepares a batcher.
 
         Args:
           max_batch_size: most environments in a batch.
           timeout_secs: longest time that a request waits for others.
+          bell: where one of the consumers waits, so that its requests need no thread of their own.
         """
+        self.bell = bell
+        self._at_bell: int | None = None  # The thread that waits there.
         self._max_batch_size = max_batch_size
         self._timeout_secs = timeout_secs
         self._states: dict[int, _State] = {}
@@ -60,6 +78,7 @@ class Batcher(Generic[RequestT]):
                 self._pending = collections.deque(kept)
                 self._pending_size = sum(size for _, _, size, _ in kept)
             self._changed.notify_all()
+            self._wake()
 
     def is_connected(self, client: int) -> bool:
         """Whether a client is still connected."""
@@ -83,11 +102,12 @@ class Batcher(Generic[RequestT]):
         with self._changed:
             if self._states.get(client, _State.WAITING) is _State.WAITING:
                 raise RuntimeError(f"Client {client} is not connected or is already waiting for an answer.")
-            self._set_state(client, _State.WAITING)
-            self._pending.append((client, request, size, time.monotonic()))
-            self._pending_size += size
-            if len(self._pending) == 1 or self._ready():
-                self._changed.notify()
+            self._add([(client, request, size)])
+
+    def submit_all(self, requests: Iterable[tuple[int, RequestT, int]]) -> None:
+        """Submits requests, each as in `submit`; leaves out those of clients that have disconnected."""
+        with self._changed:
+            self._add([entry for entry in requests if entry[0] in self._states])
 
     def next_batch(self, timeout_secs: float | None = None) -> list[tuple[int, RequestT]] | None:
         """Waits for a batch: (client, request) pairs in order of arrival; None once closed.
@@ -109,7 +129,7 @@ class Batcher(Generic[RequestT]):
                         self._stall()
                         return self._take()
                     wait = min(wait, due)
-                self._changed.wait(None if wait == math.inf else wait)
+                self._wait(None if wait == math.inf else wait)
             return None
 
     def finish(self, clients: list[int]) -> None:
@@ -124,6 +144,35 @@ class Batcher(Generic[RequestT]):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+            self._wake()
+
+    def _add(self, requests: list[tuple[int, RequestT, int]]) -> None:
+        now, was_empty = time.monotonic(), not self._pending
+        for client, request, size in requests:
+            self._set_state(client, _State.WAITING)
+            self._pending.append((client, request, size, now))
+            self._pending_size += size
+        if self._pending and (was_empty or self._ready()):
+            self._changed.notify()
+            self._wake()
+
+    def _wait(self, timeout_secs: float | None) -> None:
+        """Waits for a change; the first consumer does so at the bell."""
+        if self.bell is None or self._at_bell is not None:
+            self._changed.wait(timeout_secs)
+            return
+        self._at_bell = threading.get_ident()
+        self._changed.release()
+        try:
+            self.bell.wait(timeout_secs)
+        finally:
+            self._changed.acquire()
+            self._at_bell = None
+
+    def _wake(self) -> None:
+        """Wakes the consumer at the bell, unless it is this thread."""
+        if self.bell is not None and self._at_bell not in (None, threading.get_ident()):
+            self.bell.wake()
 
     def _ready(self) -> bool:
         return self._away == 0 or self._pending_size >= self._max_batch_size
@@ -136,8 +185,8 @@ class Batcher(Generic[RequestT]):
             batch.append((client, request))
             room -= size
         self._pending_size -= self._max_batch_size - room
-        if self._pending:
-            self._changed.notify()  # There may be another batch, for another consumer.
+        if self._pending or self.bell is not None:
+            self._changed.notify()  # There may be another batch for another consumer, which goes to the bell.
         return batch
 
     def _stall(self) -> None:

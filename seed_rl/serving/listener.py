@@ -173,8 +173,15 @@ def _connection_options(limits: Limits) -> list[tuple[str, int]]:
         # A connection with an open stream is not idle.
         ("grpc.max_connection_idle_ms", int(1e3 * limits.idle_secs)),
     ]
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY:
-        most = soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS
-        options.append(("grpc.max_allowed_incoming_connections", max(1, min(most, _MOST_CONNECTIONS))))
+    free = free_descriptors()
+    if free is not None:  # The other half is for the board.
+        options.append(("grpc.max_allowed_incoming_connections", max(1, min(free // 2, _MOST_CONNECTIONS))))
     return options
+
+
+def free_descriptors() -> int | None:
+    """How many file descriptors connections may use; None if there is no limit."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return None
+    return soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS

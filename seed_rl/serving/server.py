@@ -2,13 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
+from seed_rl.messages import warn
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.board import Board
+from seed_rl.serving.board_door import BoardDoor
 from seed_rl.serving.leases import LeaseDesk
 from seed_rl.serving.listener import AddressError, Listener
+from seed_rl.serving.refusal import RefusedError
 from seed_rl.serving.request import Answer, Request
 from seed_rl.serving.service import InferenceService
 from seed_rl.serving.silence import Limits
 from seed_rl.serving.slots import Lease
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire.board import is_supported, part_layout
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -75,11 +81,31 @@ class InferenceServer:
             desk = LeaseDesk(hosts, service, num_envs, security.between_learners())
             service.lease = desk.lease
             self._listener.add(desk.handlers())
+        self._board = Board(environment.spec, self._refuse, on_episodes)
+        self._door: BoardDoor | None = None
+        if is_supported() and all(batcher.bell for batcher in batchers):
+            self._listener.run(self._open_board(address, environment.spec, num_envs, limits))
         self._listener.add(service.handlers())
+
+    async def _open_board(self, address: str, spec: EnvironmentSpec, num_envs: int, limits: Limits) -> None:
+        """Offers actors on this machine shared memory; without it, they send messages."""
+        try:
+            self._door = BoardDoor(address, self._board, num_envs, part_layout(spec, 1).size, limits)
+        except OSError as error:
+            warn(
+                f"Actors on this machine cannot share memory with the learner ({error}); they send messages."
+            )
+            return
+        self._service.open_board(self._board, self._door.description)
 
     def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
         """Sends answers to the actors that wait for them; may be called from any thread."""
-        self._listener.call_soon(self._service.deliver, answers)
+        if others := self._board.deliver(answers):
+            self._listener.call_soon(self._service.deliver, others)
+
+    def _refuse(self, lease: Lease, refusal: RefusedError) -> None:
+        if self._listener.is_open:
+            self._listener.call_soon(self._service.refuse, lease, refusal)
 
     def stop(self, reason: str = "") -> None:
         """Ends every stream, and stops listening if it began to; a second call does nothing.
@@ -96,3 +122,5 @@ class InferenceServer:
     async def _end(self, reason: str) -> None:
         self._service.end(reason)
         await self._service.wait_until_left(_GRACE_SECS)
+        if self._door:
+            self._door.close()

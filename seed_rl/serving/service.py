@@ -10,22 +10,22 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 import grpc
-import numpy as np
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.episodes import episode_problem
-from seed_rl.serving.refusal import RefusedError, answer_call, parsed
+from seed_rl.serving.board import Board
+from seed_rl.serving.hello import check_hello
+from seed_rl.serving.refusal import RefusedError, answer_call
 from seed_rl.serving.request import Answer, BadStep, Request
 from seed_rl.serving.silence import Hellos, Limits, SilenceError
 from seed_rl.serving.slots import Lease, SlotRefusedError, Slots
+from seed_rl.serving.steps import read_step, require_reset
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from seed_rl.wire.frames import Frame, actions_frame, step_frame
+from seed_rl.wire.frames import actions_frame, step_frame
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import (
     PROTOCOL_VERSION,
     SERVICE,
     EnvironmentDescription,
-    differences,
     max_message_bytes,
 )
 
@@ -78,6 +78,7 @@ class InferenceService:
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
         # The answer that each stream waits for, or waited for last, by lease key; None: training has ended.
         self._answers: dict[int, asyncio.Future[Answer | None]] = {}
+        self._board: Board | None = None
         self._description = pb.Description(
             protocol_version=PROTOCOL_VERSION,
             num_envs=num_envs,
@@ -128,13 +129,16 @@ class InferenceService:
         lease: Lease | None = None
         client: _Client | None = None
         try:
-            lease = await self._introduce(await self._hellos.first(context.read()))
-            await context.send_initial_metadata(())  # The hello is accepted.
+            hello = check_hello(await self._hellos.first(context.read()), self._description)
+            lease = await self._claim(hello)
             place = (lease.first_env - self._served.start) * len(self._batchers) // len(self._served)
             batcher = self._batchers[place]
             client = _Client(batcher, batcher.connect())
-            self._on_lease(lease)
-            await self._converse(context, lease, client)
+            if hello.HasField("board"):
+                await self._watch(context, lease, client, hello.board)
+            else:
+                await self._accept(context, lease)
+                await self._converse(context, lease, client)
         except (RefusedError, SilenceError) as refusal:
             await context.abort(refusal.code, str(refusal))
         except asyncio.CancelledError:
@@ -152,6 +156,17 @@ class InferenceService:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
 
+    def open_board(self, board: Board, description: pb.Board) -> None:
+        """Offers actors a board; must run on the event loop."""
+        self._board = board
+        self._description.board.CopyFrom(description)
+
+    def refuse(self, lease: Lease, refusal: RefusedError) -> None:
+        """Ends a stream on the board; must run on the event loop."""
+        waiting = self._answers.get(lease.key)
+        if waiting is not None and not waiting.done():
+            waiting.set_exception(refusal)
+
     def end(self, reason: str) -> None:
         """Ends all streams; must run on the event loop.
 
@@ -168,6 +183,48 @@ class InferenceService:
         if self._streams:
             await asyncio.wait(self._streams.values(), timeout=timeout_secs)
 
+    async def _accept(self, context: Any, lease: Lease) -> None:
+        """Tells an actor that its hello is accepted."""
+        await context.send_initial_metadata(())
+        self._on_lease(lease)
+
+    async def _watch(self, context: Any, lease: Lease, client: _Client, part: pb.BoardPart) -> None:
+        """Waits for the end of a stream whose steps go through the board."""
+        if self._board is None:
+            raise RefusedError(grpc.StatusCode.FAILED_PRECONDITION, "The learner has no board.")
+        ending = self._answers[lease.key] = asyncio.get_running_loop().create_future()
+        if self._ended is not None:
+            ending.set_result(None)
+        self._board.attach(lease, client.batcher, client.number, part)
+        reading: asyncio.Future[Any] | None = None
+        try:
+            await self._accept(context, lease)
+            reading = asyncio.ensure_future(context.read())
+            await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                self._check_answer(await ending)
+                self._check_end()
+            elif await reading is not grpc.aio.EOF:
+                raise RefusedError(
+                    grpc.StatusCode.INVALID_ARGUMENT, "After the hello, steps of this stream go to the board."
+                )
+        finally:
+            ending.cancel()
+            if reading is not None:
+                reading.cancel()
+            self._board.detach(lease)
+
+    @staticmethod
+    def _check_answer(answer: Answer | None) -> None:
+        """Ends a stream whose step must not reach the learner."""
+        if isinstance(answer, BadStep):
+            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+
+    def _check_end(self) -> None:
+        """Ends a stream because the learner stops, unless training is complete."""
+        if self._ended:
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, self._ended)
+
     async def _converse(self, context: Any, lease: Lease, client: _Client) -> None:
         is_first = True
         loop = asyncio.get_running_loop()
@@ -177,77 +234,22 @@ class InferenceService:
             message = await context.read()
             if message is grpc.aio.EOF:
                 return
-            records, episodes = self._read(message, steps, lease)
-            if is_first and lease.is_restart:
-                self._require_reset(records)
+            records, episodes = read_step(message, steps, self._codec, lease)
+            if is_first:
+                require_reset(records, self._codec.record, lease)
             if self._ended is None:
                 waiting = self._answers[lease.key] = loop.create_future()
                 request = Request(lease, records, time.monotonic())
                 client.batcher.submit(client.number, request, lease.num_envs)
                 answer = await waiting
-                if isinstance(answer, BadStep):
-                    raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+                self._check_answer(answer)
                 if episodes:
                     self._on_episodes(episodes)
                 if answer is not None:
                     await context.write(actions_prefix + answer)
                     is_first = False
                     continue
-            if self._ended:
-                raise RefusedError(grpc.StatusCode.UNAVAILABLE, self._ended)
-            return
-
-    def _read(
-        self, message: bytes, steps: Frame, lease: Lease
-    ) -> tuple[bytes | memoryview, list[pb.Episode]]:
-        """The records of a step, and the episodes that ended with it."""
-        plain = steps.payload(message)
-        if plain is not None:
-            return plain, []
-        step = parsed(message, "step", "After the hello every message must be a step.").step
-        records = step.records
-        try:
-            self._codec.check_size(records, lease.num_envs)
-        except ValueError as error:
-            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, str(error)) from None
-        episodes = list(step.episodes)
-        if problem := episode_problem(episodes, lease):
-            raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, problem)
-        return records, episodes
-
-    def _require_reset(self, records: bytes | memoryview) -> None:
-        """Refuses a new process in mid-episode; one that outlived an earlier learner may be in one."""
-        if not np.frombuffer(records, self._codec.record)["done"].all():
-            raise RefusedError(
-                grpc.StatusCode.INVALID_ARGUMENT, "The first step of a new actor must be a reset: set done."
-            )
-
-    async def _introduce(self, message: Any) -> Lease:
-        """Checks a hello and leases the environments that it asks for."""
-        first = b"" if message is grpc.aio.EOF else message
-        hello = parsed(first, "hello", "The first message of a stream must be a hello.").hello
-        precondition = grpc.StatusCode.FAILED_PRECONDITION
-        if hello.protocol_version != PROTOCOL_VERSION:
-            raise RefusedError(
-                precondition,
-                f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
-                f"{hello.protocol_version}: install the same seed_rl on both.",
-            )
-        found = differences(self._description, hello)
-        if found:
-            raise RefusedError(
-                precondition,
-                f"The actor's environment does not match the learner's ({'; '.join(found)}; 'here' is the "
-                "learner): start both with the same flags.",
-            )
-        largest = self._description.max_environments_per_message
-        if hello.num_envs > largest:
-            raise RefusedError(
-                precondition,
-                f"A group of {hello.num_envs} environments exceeds the learner's --inference_batch_size="
-                f"{largest}; raise that, or --num_env_groups of the actor.",
-            )
-        return await self._claim(hello)
+            return self._check_end()
 
     async def _claim(self, hello: pb.Hello) -> Lease:
         """Leases environments. Ends older streams of the same actor; another actor gets a moment to leave."""

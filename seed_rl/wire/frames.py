@@ -48,7 +48,8 @@ class StepMessage:
     """An ActRequest with one step of N environments that is written in place.
 
     Attributes:
-      output: EnvOutput `[N, ...]`; its arrays are the message's own bytes.
+      records: its records, uint8.
+      output: EnvOutput `[N, ...]`; its arrays are the same bytes.
     """
 
     def __init__(self, spec: EnvironmentSpec, num_envs: int):
@@ -57,14 +58,14 @@ class StepMessage:
         num_bytes = num_envs * codec.record_bytes
         prefix = np.frombuffer(step_frame(num_bytes).prefix, np.uint8)
         self._data = np.concatenate([prefix, np.zeros(num_bytes, np.uint8)])
-        self._records = self._data[len(prefix) :]
-        self.output = codec.decode(self._records)
+        self.records = self._data[len(prefix) :]
+        self.output = codec.decode(self.records)
 
     def to_bytes(self, episodes: Sequence[pb.Episode] = ()) -> bytes:
         """The message as it is now, with the episodes that ended with this step."""
         if not episodes:
             return self._data.tobytes()
         request = pb.ActRequest()  # Filled in place: a Step given to the constructor would be copied.
-        request.step.records = self._records.tobytes()
+        request.step.records = self.records.tobytes()
         request.step.episodes.extend(episodes)
         return request.SerializeToString()

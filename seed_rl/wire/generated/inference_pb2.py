@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"\x11\n\x0f\x44\x65scribeRequest\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"\xdf\x02\n\x0b\x44\x65scription\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\t\x12\x34\n\x08settings\x18\x03 \x03(\x0b\x32\".seed_rl.Description.SettingsEntry\x12\'\n\x0bobservation\x18\x04 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x05 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x10\n\x08num_envs\x18\x06 \x01(\x05\x12\x1a\n\x12num_action_repeats\x18\x07 \x01(\x05\x12$\n\x1cmax_environments_per_message\x18\x08 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\">\n\x0cLeaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\x06\x12\x10\n\x08num_envs\x18\x02 \x01(\x05\x12\x0c\n\x04task\x18\x03 \x01(\x05\"@\n\tTaskLease\x12\x0c\n\x04task\x18\x01 \x01(\x05\x12\x14\n\x0cmust_restart\x18\x02 \x01(\x08\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"T\n\nActRequest\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x0e.seed_rl.HelloH\x00\x12\x1d\n\x04step\x18\x02 \x01(\x0b\x32\r.seed_rl.StepH\x00\x42\x06\n\x04kind\"\xa7\x02\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x0e\n\x06run_id\x18\x02 \x01(\x06\x12\x11\n\tfirst_env\x18\x03 \x01(\x05\x12\x10\n\x08num_envs\x18\x04 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x05 \x01(\t\x12.\n\x08settings\x18\x06 \x03(\x0b\x32\x1c.seed_rl.Hello.SettingsEntry\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x0c\n\x04task\x18\t \x01(\x05\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Step\x12\x0f\n\x07records\x18\x01 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32\x10.seed_rl.Episode\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"\x1e\n\x0b\x41\x63tResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x01(\x0c\x32\xb5\x01\n\tInference\x12:\n\x08\x44\x65scribe\x12\x18.seed_rl.DescribeRequest\x1a\x14.seed_rl.Description\x12\x36\n\tLeaseTask\x12\x15.seed_rl.LeaseRequest\x1a\x12.seed_rl.TaskLease\x12\x34\n\x03\x41\x63t\x12\x13.seed_rl.ActRequest\x1a\x14.seed_rl.ActResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"\x11\n\x0f\x44\x65scribeRequest\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"\xfe\x02\n\x0b\x44\x65scription\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\t\x12\x34\n\x08settings\x18\x03 \x03(\x0b\x32\".seed_rl.Description.SettingsEntry\x12\'\n\x0bobservation\x18\x04 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x05 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x10\n\x08num_envs\x18\x06 \x01(\x05\x12\x1a\n\x12num_action_repeats\x18\x07 \x01(\x05\x12$\n\x1cmax_environments_per_message\x18\x08 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\x12\x1d\n\x05\x62oard\x18\n \x01(\x0b\x32\x0e.seed_rl.Board\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"(\n\x05\x42oard\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\"?\n\tBoardPart\x12\x12\n\nconnection\x18\x01 \x01(\x04\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\">\n\x0cLeaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\x06\x12\x10\n\x08num_envs\x18\x02 \x01(\x05\x12\x0c\n\x04task\x18\x03 \x01(\x05\"@\n\tTaskLease\x12\x0c\n\x04task\x18\x01 \x01(\x05\x12\x14\n\x0cmust_restart\x18\x02 \x01(\x08\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"T\n\nActRequest\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x0e.seed_rl.HelloH\x00\x12\x1d\n\x04step\x18\x02 \x01(\x0b\x32\r.seed_rl.StepH\x00\x42\x06\n\x04kind\"\xca\x02\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x0e\n\x06run_id\x18\x02 \x01(\x06\x12\x11\n\tfirst_env\x18\x03 \x01(\x05\x12\x10\n\x08num_envs\x18\x04 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x05 \x01(\t\x12.\n\x08settings\x18\x06 \x03(\x0b\x32\x1c.seed_rl.Hello.SettingsEntry\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x0c\n\x04task\x18\t \x01(\x05\x12!\n\x05\x62oard\x18\n \x01(\x0b\x32\x12.seed_rl.BoardPart\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Step\x12\x0f\n\x07records\x18\x01 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32\x10.seed_rl.Episode\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"\x1e\n\x0b\x41\x63tResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x01(\x0c\x32\xb5\x01\n\tInference\x12:\n\x08\x44\x65scribe\x12\x18.seed_rl.DescribeRequest\x1a\x14.seed_rl.Description\x12\x36\n\tLeaseTask\x12\x15.seed_rl.LeaseRequest\x1a\x12.seed_rl.TaskLease\x12\x34\n\x03\x41\x63t\x12\x13.seed_rl.ActRequest\x1a\x14.seed_rl.ActResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,25 +40,29 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ARRAYSPEC']._serialized_start=47
   _globals['_ARRAYSPEC']._serialized_end=150
   _globals['_DESCRIPTION']._serialized_start=153
-  _globals['_DESCRIPTION']._serialized_end=504
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_start=457
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_end=504
-  _globals['_LEASEREQUEST']._serialized_start=506
-  _globals['_LEASEREQUEST']._serialized_end=568
-  _globals['_TASKLEASE']._serialized_start=570
-  _globals['_TASKLEASE']._serialized_end=634
-  _globals['_ACTREQUEST']._serialized_start=636
-  _globals['_ACTREQUEST']._serialized_end=720
-  _globals['_HELLO']._serialized_start=723
-  _globals['_HELLO']._serialized_end=1018
-  _globals['_HELLO_SETTINGSENTRY']._serialized_start=457
-  _globals['_HELLO_SETTINGSENTRY']._serialized_end=504
-  _globals['_STEP']._serialized_start=1020
-  _globals['_STEP']._serialized_end=1079
-  _globals['_EPISODE']._serialized_start=1081
-  _globals['_EPISODE']._serialized_end=1148
-  _globals['_ACTRESPONSE']._serialized_start=1150
-  _globals['_ACTRESPONSE']._serialized_end=1180
-  _globals['_INFERENCE']._serialized_start=1183
-  _globals['_INFERENCE']._serialized_end=1364
+  _globals['_DESCRIPTION']._serialized_end=535
+  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_start=488
+  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_end=535
+  _globals['_BOARD']._serialized_start=537
+  _globals['_BOARD']._serialized_end=577
+  _globals['_BOARDPART']._serialized_start=579
+  _globals['_BOARDPART']._serialized_end=642
+  _globals['_LEASEREQUEST']._serialized_start=644
+  _globals['_LEASEREQUEST']._serialized_end=706
+  _globals['_TASKLEASE']._serialized_start=708
+  _globals['_TASKLEASE']._serialized_end=772
+  _globals['_ACTREQUEST']._serialized_start=774
+  _globals['_ACTREQUEST']._serialized_end=858
+  _globals['_HELLO']._serialized_start=861
+  _globals['_HELLO']._serialized_end=1191
+  _globals['_HELLO_SETTINGSENTRY']._serialized_start=488
+  _globals['_HELLO_SETTINGSENTRY']._serialized_end=535
+  _globals['_STEP']._serialized_start=1193
+  _globals['_STEP']._serialized_end=1252
+  _globals['_EPISODE']._serialized_start=1254
+  _globals['_EPISODE']._serialized_end=1321
+  _globals['_ACTRESPONSE']._serialized_start=1323
+  _globals['_ACTRESPONSE']._serialized_end=1353
+  _globals['_INFERENCE']._serialized_start=1356
+  _globals['_INFERENCE']._serialized_end=1537
 # @@protoc_insertion_point(module_scope)

@@ -27,7 +27,7 @@ class ArraySpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., minimum: _Optional[_Iterable[float]] = ..., maximum: _Optional[_Iterable[float]] = ..., bits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Description(_message.Message):
-    __slots__ = ("protocol_version", "environment", "settings", "observation", "action", "num_envs", "num_action_repeats", "max_environments_per_message", "max_message_bytes")
+    __slots__ = ("protocol_version", "environment", "settings", "observation", "action", "num_envs", "num_action_repeats", "max_environments_per_message", "max_message_bytes", "board")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,7 @@ class Description(_message.Message):
     NUM_ACTION_REPEATS_FIELD_NUMBER: _ClassVar[int]
     MAX_ENVIRONMENTS_PER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    BOARD_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     environment: str
     settings: _containers.ScalarMap[str, str]
@@ -53,7 +54,26 @@ class Description(_message.Message):
     num_action_repeats: int
     max_environments_per_message: int
     max_message_bytes: int
-    def __init__(self, protocol_version: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., num_envs: _Optional[int] = ..., num_action_repeats: _Optional[int] = ..., max_environments_per_message: _Optional[int] = ..., max_message_bytes: _Optional[int] = ...) -> None: ...
+    board: Board
+    def __init__(self, protocol_version: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., num_envs: _Optional[int] = ..., num_action_repeats: _Optional[int] = ..., max_environments_per_message: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., board: _Optional[_Union[Board, _Mapping]] = ...) -> None: ...
+
+class Board(_message.Message):
+    __slots__ = ("address", "secret")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    SECRET_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    secret: bytes
+    def __init__(self, address: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+
+class BoardPart(_message.Message):
+    __slots__ = ("connection", "stream", "offset")
+    CONNECTION_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    connection: int
+    stream: int
+    offset: int
+    def __init__(self, connection: _Optional[int] = ..., stream: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class LeaseRequest(_message.Message):
     __slots__ = ("run_id", "num_envs", "task")
@@ -84,7 +104,7 @@ class ActRequest(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "run_id", "first_env", "num_envs", "environment", "settings", "observation", "action", "task")
+    __slots__ = ("protocol_version", "run_id", "first_env", "num_envs", "environment", "settings", "observation", "action", "task", "board")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +121,7 @@ class Hello(_message.Message):
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     TASK_FIELD_NUMBER: _ClassVar[int]
+    BOARD_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     run_id: int
     first_env: int
@@ -110,7 +131,8 @@ class Hello(_message.Message):
     observation: _containers.RepeatedCompositeFieldContainer[ArraySpec]
     action: ArraySpec
     task: int
-    def __init__(self, protocol_version: _Optional[int] = ..., run_id: _Optional[int] = ..., first_env: _Optional[int] = ..., num_envs: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., task: _Optional[int] = ...) -> None: ...
+    board: BoardPart
+    def __init__(self, protocol_version: _Optional[int] = ..., run_id: _Optional[int] = ..., first_env: _Optional[int] = ..., num_envs: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., task: _Optional[int] = ..., board: _Optional[_Union[BoardPart, _Mapping]] = ...) -> None: ...
 
 class Step(_message.Message):
     __slots__ = ("records", "episodes")
