@@ -13,13 +13,17 @@ from seed_rl.experience.base import Experience
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
+from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.doorbell import make_bell
+from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
-from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.gateways import gateway_addresses, private_address
+from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
 
 
 class NullPolicy(Policy):
@@ -63,6 +67,7 @@ class NullServing:
         envs_per_message: int,
         inference_batch_size: int,
         replay: bool,
+        num_gateways: int = 0,
     ):
         """Starts serving.
 
@@ -73,6 +78,7 @@ class NullServing:
           envs_per_message: environments in a message.
           inference_batch_size: most environments in an inference call.
           replay: whether unrolls go to replay.
+          num_gateways: processes that serve the clients in this one's place.
         """
         spec = null_spec(size)
         environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
@@ -83,9 +89,21 @@ class NullServing:
         )
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_bell())
         self.streams = 0
-        self._server = InferenceServer(
-            address, environment, num_envs, [self._batcher], envs_per_message, on_lease=self._count_stream
+        gateways = gateway_addresses(address, num_gateways)
+        behind = private_address(address)
+        self._listener = Listener(
+            address, max_message_bytes(StepCodec(spec).record_bytes, envs_per_message), also=behind
         )
+        self._server = InferenceServer(
+            address,
+            environment,
+            num_envs,
+            [self._batcher],
+            envs_per_message,
+            on_lease=self._count_stream,
+            listener=self._listener,
+        )
+        self._gateways = Gateways(gateway_commands(gateways, behind, {}))
         self._thread = threading.Thread(
             target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
         )
@@ -94,6 +112,11 @@ class NullServing:
     def _count_stream(self, lease: Lease) -> None:
         del lease
         self.streams += 1
+
+    @property
+    def gateway_pids(self) -> list[int]:
+        """Process ids of the gateways."""
+        return self._gateways.pids
 
     def inference_figures(self) -> dict[str, float]:
         """The figures of the inference core since the last call."""
@@ -104,6 +127,8 @@ class NullServing:
         self._batcher.close()
         self._thread.join()
         self._server.stop()
+        self._gateways.stop()
+        self._listener.stop()
 
 
 def _replay(unroll: UnrollConfig) -> Experience:

@@ -39,6 +39,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.options import Options, option
+from seed_rl.wire.gateways import gateway_addresses
 
 GOAL = 0.70
 
@@ -63,6 +64,9 @@ class ServingConfig(Options):
     envs_per_message: str = option("1,8,32", "Environments in a message, separated by commas.")
     transport: str = option(
         "shared_memory", "How steps travel; see the flag of actors.", choices=("grpc", "shared_memory")
+    )
+    num_gateways: int = option(
+        0, "Processes that serve the clients in the server's place; with --transport=grpc.", at_least=0
     )
     experience: str = option(
         "fifo",
@@ -121,7 +125,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
             module_child(
                 "benchmarks.serving_client",
                 f"--kind={kind}",
-                f"--server_address={address}",
+                f"--server_address={_address_for(config, kind, address, task)}",
                 f"--task={task}",
                 f"--size={case.size}",
                 f"--envs_per_message={case.envs}",
@@ -144,6 +148,7 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                 wait_until(lambda: _has_answered(server), clients, _START_TIMEOUT_SECS, "first answer")
                 time.sleep(config.warm_up_secs)
                 pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
+                pids |= {f"gateway {pid}": pid for pid in getattr(server, "gateway_pids", ())}
                 figures, window = _observe(config, server, {"server": os.getpid(), **pids})
                 for client in clients:
                     client.terminate()
@@ -151,7 +156,15 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
         finally:
             server.stop()
         trips = np.concatenate([np.load(output) for output in outputs], axis=1)
-    return {**figures, **_round_trips(trips, window, case.envs)}
+    trip_figures = _round_trips(trips, window, case.envs)
+    rate = trip_figures["messages_per_second"]
+    return {**figures, **trip_figures, "server_us_per_message": 1e6 * figures["server_cores"] / rate}
+
+
+def _address_for(config: ServingConfig, kind: str, address: str, task: int) -> str:
+    """Where a client connects."""
+    gateways = gateway_addresses(address, config.num_gateways if kind == "serving" else 0)
+    return gateways[task % len(gateways)] if gateways else address
 
 
 def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Any:
@@ -167,6 +180,7 @@ def _start_server(config: ServingConfig, case: Case, kind: str, address: str) ->
         case.envs,
         min(config.batch_messages * case.envs, num_envs),
         replay=config.experience == "replay",
+        num_gateways=config.num_gateways,
     )
 
 
@@ -185,8 +199,13 @@ def _observe(
     time.sleep(config.seconds)
     window = (start, time.monotonic())
     cores = cpu.take()
-    clients = [use for name, use in cores.items() if name != "server"]
-    figures = {"server_cores": cores["server"], "client_cores": statistics.fmean(clients)}
+    clients = [use for name, use in cores.items() if name.startswith("client")]
+    gateways = [use for name, use in cores.items() if name.startswith("gateway")]
+    figures = {
+        "server_cores": cores["server"],
+        "client_cores": statistics.fmean(clients),
+        "gateway_cores": sum(gateways),
+    }
     return {**figures, **inference()}, window
 
 
@@ -220,9 +239,11 @@ def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
 
 def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
     names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
-    names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "client_cores")
+    names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "server_us_per_message")
+    names += ("gateway_cores", "client_cores")
     columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
-    columns += ("in server p50", "p99", "cores server", "each client", "serving relative to it")
+    columns += ("in server p50", "p99", "cores server", "us a message")
+    columns += ("gateways", "each client", "serving relative to it")
     rows = []
     for case, result in results.items():
         for kind in KINDS:

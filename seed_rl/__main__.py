@@ -8,6 +8,7 @@ COMMANDS = {
     "sweep": "search over hyperparameters, by random trials on this machine",
     "learner_main": "the learner alone, for actors on other machines",
     "actor_main": "one actor process, for a learner that runs elsewhere",
+    "gateway_main": "serve actors elsewhere for a learner, as its --num_gateways does",
     "vertex_main": "one container of a Vertex AI job, as gcp.submit starts it",
 }
 

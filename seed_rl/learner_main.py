@@ -31,6 +31,7 @@ from seed_rl.hosts.join import peers_of
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
 from seed_rl.messages import complain, warn
@@ -38,7 +39,9 @@ from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.serving.listener import AddressError, Listener
 from seed_rl.signals import StopRequest, exit_code, stop_requests
+from seed_rl.wire.board import is_supported
 from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.gateways import gateway_addresses, private_address
 from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
 from seed_rl.wire.hosts import LearnerHosts, find_hosts
 from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
@@ -78,16 +81,15 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
     is_first = hosts is None or hosts.is_first
     if is_first:
-        with usage_errors():
-            record.check(config.logdir, recorded)
-            until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
-            record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
+        _claim_directory(config.logdir, recorded, stop, until_the_end)
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**settings, "environment": recorded["environment"]}
-    met = None
-    if hosts:
+    met, listener = None, None
+    if hosts or config.num_gateways:
+        listener = _listen(config, environment, security_config, security, until_the_end)
+    if hosts and listener:
         identity = _shared_by_hosts(line, config, hosts)
-        met = _meet(hosts, config, environment, identity, security, stop, until_the_end)
+        met = _meet(hosts, config, listener, identity, security, stop, until_the_end)
         if not met[1]:
             return stop.exit_code
     try:
@@ -99,7 +101,7 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
                 make = functools.partial(
                     algorithms.make, line.agent, agent_config, environment.spec, config.num_envs
                 )
-                learner = make_learner(config, environment, make, everything, security, met)
+                learner = make_learner(config, environment, make, everything, security, met, listener)
         if warning:
             warn(warning)
         if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
@@ -115,6 +117,16 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
         return 1
     # Another learner host may have been asked to stop.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
+
+
+def _claim_directory(
+    logdir: str, recorded: dict[str, Any], stop: StopRequest, until_the_end: contextlib.ExitStack
+) -> None:
+    """Holds the run directory, which must be new or that of the same run."""
+    with usage_errors():
+        record.check(logdir, recorded)
+        until_the_end.enter_context(lock.held(logdir, stop.is_set))
+        record.check(logdir, recorded)  # Another learner may have used it in the meantime.
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
@@ -165,31 +177,52 @@ def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str
     return warning
 
 
+def _listen(
+    config: LearnerConfig,
+    environment: EnvironmentDescription,
+    security_config: SecurityConfig,
+    security: Security,
+    until_the_end: contextlib.ExitStack,
+) -> Listener:
+    """Listens on the learner's address before it can serve actors, and starts its gateways."""
+    spec, gateways = StepCodec(environment.spec), None
+    with usage_errors():
+        addresses = gateway_addresses(config.server_address, config.num_gateways)
+        if addresses:
+            if not is_supported():
+                raise UsageError(f"--num_gateways={config.num_gateways} needs Linux; leave it out.")
+            gateways = private_address(config.server_address)
+        listener = Listener(
+            config.server_address,
+            max_message_bytes(spec.record_bytes, config.inference_batch_size),
+            security,
+            expected=(INFERENCE_SERVICE, LEARNERS_SERVICE),
+            also=gateways,
+        )
+    until_the_end.callback(listener.stop)
+    if gateways:
+        commands = gateway_commands(addresses, gateways, security_config.to_dict())
+        until_the_end.callback(Gateways(commands).stop)
+    return listener
+
+
 def _meet(
     hosts: LearnerHosts,
     config: LearnerConfig,
-    environment: EnvironmentDescription,
+    listener: Listener,
     identity: dict[str, Any],
     security: Security,
     stop: StopRequest,
     until_the_end: contextlib.ExitStack,
-) -> tuple[Peers, list[str], Listener]:
+) -> tuple[Peers, list[str]]:
     """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""
     # TensorFlow reports each lost connection in many lines; ours names the host.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    spec, num_envs = StepCodec(environment.spec), config.inference_batch_size
     with usage_errors():
-        listener = Listener(
-            config.server_address,
-            max_message_bytes(spec.record_bytes, num_envs),
-            security,
-            expected=(INFERENCE_SERVICE, LEARNERS_SERVICE),
-        )
-        until_the_end.callback(listener.stop)
         peers = peers_of(hosts, listener, config.host_timeout_secs, identity, security)
         until_the_end.callback(peers.leave)
         until_the_end.push(_leave_with_reason(peers))
-        return peers, peers.meet(stop.is_set), listener
+        return peers, peers.meet(stop.is_set)
 
 
 def _leave_with_reason(peers: Peers) -> Callable[..., None]:

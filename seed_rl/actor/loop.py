@@ -28,6 +28,7 @@ from seed_rl.wire.client import (
     TaskTakenError,
     make_hello,
 )
+from seed_rl.wire.gateways import resolved
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security, is_local
 
@@ -98,7 +99,7 @@ class Actor:
         self._task = _NO_TASK
         self._groups: list[Group] = []
         self._link: BoardLink | None = None  # To the board of the learner, if it is on this machine.
-        self._host: Connection | None = None  # To the learner host of the task, if it is another one.
+        self._host: Connection | None = None  # To the task's learner host or gateway, if it is another.
         if config.fixed_task is not None:
             self._take(config.fixed_task)
 
@@ -163,7 +164,7 @@ class Actor:
                 _log.info("The learner has given this actor task %d.", lease.task)
                 self._take(lease.task)
             if lease.address:
-                connection = await self._connect_to_host(lease.address)
+                connection = await self._connect_to_host(resolved(lease.address, connection.address))
         environment = EnvironmentDescription(
             self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
         )

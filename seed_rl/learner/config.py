@@ -34,6 +34,14 @@ class LearnerConfig(TrainerConfig):
         above=0,
         is_plumbing=True,
     )
+    num_gateways: int = option(
+        0,
+        "Processes that serve actors on other machines in place of the learner, and pass on their steps "
+        "through shared memory. They listen on the ports that follow that of --server_address; actors with "
+        "--task=auto are sent there. 0: the learner serves all actors itself. Needs Linux.",
+        at_least=0,
+        is_plumbing=True,
+    )
     num_inference_threads: int = option(
         1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1, is_plumbing=True
     )

@@ -18,6 +18,7 @@ from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import Unroll
+from seed_rl.wire.gateways import gateway_addresses
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -76,6 +77,7 @@ class Serving:
             cores[0].num_eval_envs,
             hosts=hosts,
             listener=listener,
+            gateways=gateway_addresses(config.server_address, config.num_gateways),
         )
         self._intake = intake
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", intake.run)] if intake else []

@@ -40,7 +40,8 @@ def make_learner(
     make_algorithm: Callable[[], Algorithm],
     settings: Mapping[str, Any],
     security: Security,
-    met: "tuple[Peers, list[str], Listener] | None" = None,
+    met: "tuple[Peers, list[str]] | None" = None,
+    listener: Listener | None = None,
 ) -> Learner:
     """Makes the algorithm on its devices and the learner; restores the last checkpoint.
 
@@ -50,22 +51,23 @@ def make_learner(
       make_algorithm: makes the algorithm, and once more for each inference device's copy of its policy.
       settings: settings of the run, nested dicts, for the logs.
       security: TLS and token that actors need.
-      met: the other learner hosts, the addresses of all hosts for TensorFlow, and what listens on this
-        host's address; None: there is one host.
+      met: the other learner hosts, and the addresses of all hosts for TensorFlow; None: there is one host.
+      listener: what listens on this host's address already, if anything.
 
     Raises:
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
       HostLostError: another learner host is lost or has failed.
     """
     if met is None:
-        team = Team()
+        team = Team(listener)
         tpu = Tpu() if config.accelerator == "tpu" else None
         place = placement.place(config.training_devices, config.inference_devices)
         strategy = tpu.strategy(place.training) if tpu else None
         replicas = Replicas(() if place.is_default else place.training, config.jit, strategy)
         places_of_copies = () if place.is_shared else place.inference
     else:
-        peers, addresses, listener = met
+        peers, addresses = met
+        assert listener is not None
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
         with peers.connecting():
             collective = Collective(addresses, peers.hosts.index, num_gpus)

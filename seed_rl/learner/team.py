@@ -25,9 +25,12 @@ class Team:
     """
 
     hosts: LearnerHosts | None = None
-    listener: Listener | None = None
     index = 0
     count = 1
+
+    def __init__(self, listener: Listener | None = None):
+        """A learner on whose address `listener` listens already."""
+        self.listener = listener
 
     @property
     def is_first(self) -> bool:
@@ -81,7 +84,8 @@ class HostTeam(Team):
           collective: the reductions over all hosts.
           listener: what listens on this host's address.
         """
-        self.hosts, self.listener = peers.hosts, listener
+        super().__init__(listener)
+        self.hosts = peers.hosts
         self.index, self.count = peers.hosts.index, peers.hosts.count
         self._peers, self._collective = peers, collective
         self._of_others: dict[int, dict[str, float]] = {}

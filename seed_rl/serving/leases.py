@@ -9,6 +9,7 @@ import grpc
 from seed_rl.serving.refusal import RefusedError, answer_call
 from seed_rl.serving.service import InferenceService
 from seed_rl.serving.slots import SlotRefusedError
+from seed_rl.wire.gateways import resolved
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 from seed_rl.wire.protocol import channel_options
@@ -83,7 +84,8 @@ class LeaseDesk:
             return await self._lease_here(request)
         data = await self._call(index, "Lease", request.SerializeToString())
         lease = pb.TaskLease.FromString(data)
-        lease.address = self._hosts.addresses[index]
+        host = self._hosts.addresses[index]
+        lease.address = resolved(lease.address, host) or host
         return lease
 
     async def _call(self, index: int, method: str, data: bytes) -> bytes:

@@ -45,6 +45,7 @@ class Listener:
         security: Security = Security(),  # noqa: B008 (immutable)
         limits: Limits = Limits(),  # noqa: B008 (immutable)
         expected: Sequence[str] = (),
+        also: str | None = None,
     ):
         """Starts listening.
 
@@ -55,6 +56,7 @@ class Listener:
           limits: of what silent peers may use.
           expected: names of services that are added later. Calls that come too early end with UNAVAILABLE
             as soon as a service is added.
+          also: a second address, which only this user's processes can reach, so it needs no TLS.
 
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
@@ -79,6 +81,8 @@ class Listener:
                 self.port = server.add_insecure_port(place)
             else:
                 self.port = server.add_secure_port(place, credentials)
+            if also is not None:
+                server.add_insecure_port(also)
             await server.start()
             return server
 

@@ -42,6 +42,7 @@ class InferenceServer:
         limits: Limits = Limits(),  # noqa: B008 (immutable)
         hosts: LearnerHosts | None = None,
         listener: Listener | None = None,
+        gateways: Sequence[str] = (),
     ):
         """Starts serving.
 
@@ -58,6 +59,7 @@ class InferenceServer:
           limits: of what silent peers may use.
           hosts: all learner hosts, if there are several; this one serves its share of the environments.
           listener: what listens on the address already; None: it is made here.
+          gateways: addresses of the gateways, to which actors are sent that may have any task.
 
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
@@ -74,6 +76,7 @@ class InferenceServer:
             hosts.served(num_envs) if hosts else None,
         )
         self._service = service
+        service.gateways = gateways
         self._owns_listener = listener is None
         self._listener = listener or Listener(address, service.max_message_bytes, security, limits)
         self.port = self._listener.port
@@ -81,22 +84,22 @@ class InferenceServer:
             desk = LeaseDesk(hosts, service, num_envs, security.between_learners())
             service.lease = desk.lease
             self._listener.add(desk.handlers())
-        self._board = Board(environment.spec, self._refuse, on_episodes)
-        self._door: BoardDoor | None = None
+        self._board, self._door = Board(environment.spec, self._refuse, on_episodes), None
         if is_supported() and all(batcher.bell for batcher in batchers):
-            self._listener.run(self._open_board(address, environment.spec, num_envs, limits))
+            self._door = self._listener.run(self._open_board(address, environment.spec, num_envs, limits))
         self._listener.add(service.handlers())
 
-    async def _open_board(self, address: str, spec: EnvironmentSpec, num_envs: int, limits: Limits) -> None:
+    async def _open_board(
+        self, address: str, spec: EnvironmentSpec, num_envs: int, limits: Limits
+    ) -> BoardDoor | None:
         """Offers actors on this machine shared memory; without it, they send messages."""
         try:
-            self._door = BoardDoor(address, self._board, num_envs, part_layout(spec, 1).size, limits)
+            door = BoardDoor(address, self._board, num_envs, part_layout(spec, 1).size, limits)
         except OSError as error:
-            warn(
-                f"Actors on this machine cannot share memory with the learner ({error}); they send messages."
-            )
-            return
-        self._service.open_board(self._board, self._door.description)
+            warn(f"There is no memory to share with actors on this machine ({error}); they send messages.")
+            return None
+        self._service.open_board(self._board, door.description)
+        return door
 
     def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
         """Sends answers to the actors that wait for them; may be called from any thread."""

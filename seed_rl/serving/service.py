@@ -21,6 +21,7 @@ from seed_rl.serving.slots import Lease, SlotRefusedError, Slots
 from seed_rl.serving.steps import read_step, require_reset
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import actions_frame, step_frame
+from seed_rl.wire.gateways import as_leased
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import (
     PROTOCOL_VERSION,
@@ -73,6 +74,7 @@ class InferenceService:
         self.slots = Slots(num_envs, num_eval_envs, served)
         # Answers LeaseTask; raises SlotRefusedError or RefusedError.
         self.lease: Callable[[pb.LeaseRequest], Awaitable[pb.TaskLease]] = self._lease_here
+        self.gateways: Sequence[str] = ()  # Where actors are sent that may have any task.
         self._streams: dict[int, asyncio.Task[Any]] = {}  # By lease key.
         self._slot_freed = asyncio.Event()  # Set, and replaced, whenever a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
@@ -122,7 +124,8 @@ class InferenceService:
         task, must_restart = self.slots.lease_task(
             request.run_id, request.num_envs, request.task, time.monotonic()
         )
-        return pb.TaskLease(task=task, must_restart=must_restart)
+        address = as_leased(self.gateways[task % len(self.gateways)]) if self.gateways else ""
+        return pb.TaskLease(task=task, must_restart=must_restart, address=address)
 
     async def _act(self, request_iterator: Any, context: Any) -> None:
         """Serves one environment group."""

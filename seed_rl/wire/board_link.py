@@ -28,6 +28,11 @@ _CONNECT_SECS = 5.0
 _MOST_BYTES_READ = 1 << 16
 
 
+def ring_of(stream: int, has_episodes: bool) -> int:
+    """What a process sends when the step of a stream is written."""
+    return stream | EPISODES if has_episodes else stream
+
+
 class NoBoardError(Exception):
     """This process cannot have shared memory; the message is a sentence that says why."""
 
@@ -37,6 +42,7 @@ class BoardLink:
 
     Attributes:
       parts: the part of the memory of each of its streams, which are numbered from 0.
+      is_over: whether the learner has ended the connection.
     """
 
     def __init__(self, board: pb.Board | None, spec: EnvironmentSpec, num_envs: Sequence[int]):
@@ -56,7 +62,7 @@ class BoardLink:
             raise NoBoardError("this needs Linux")
         layouts = [part_layout(spec, n) for n in num_envs]
         self._link = socket.socket(socket.AF_UNIX)
-        self._rest = b""
+        self._rest, self.is_over = b"", False
         try:
             memory = self._connect(board, sum(layout.size for layout in layouts))
         except BaseException as error:
@@ -101,8 +107,12 @@ class BoardLink:
 
         Never fails: `rings` reports the end of the connection.
         """
+        self.ring_all([ring_of(stream, has_episodes)])
+
+    def ring_all(self, rings: Sequence[int]) -> None:
+        """Does the same for several streams; each is a `ring_of`."""
         with contextlib.suppress(OSError):
-            self._link.send(RING.pack(stream | EPISODES if has_episodes else stream))
+            self._link.send(struct.pack(f"<{len(rings)}I", *rings))
 
     def wait(self, timeout_secs: float) -> Sequence[int]:
         """Waits for `rings`; nothing if there are none within `timeout_secs`."""
@@ -120,6 +130,7 @@ class BoardLink:
         except OSError:
             data = b""
         if not data:
+            self.is_over = True
             return (LOOK,)
         data = self._rest + data
         whole = len(data) // RING.size

@@ -72,6 +72,16 @@ def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
     )
 
 
+def sizes_of(description: pb.Description) -> EnvironmentSpec:
+    """A spec whose records and actions have the sizes of the learner's; without names and bounds."""
+    leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(description.observation)}
+    return EnvironmentSpec(leaves, _spec(description.action))
+
+
+def _spec(message: pb.ArraySpec) -> ArraySpec:
+    return ArraySpec(tuple(message.shape), message.dtype)
+
+
 def differences(mine: Any, theirs: Any) -> list[str]:
     """The differences between two messages that both describe environments (Description or Hello).
 

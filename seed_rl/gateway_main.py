@@ -1,0 +1,95 @@
+r"""A gateway: serves actors on other machines for a learner on this one, whose --num_gateways starts it.
+
+It speaks gRPC with the actors in a process of its own, and passes their steps to the learner through shared
+memory. Needs no TensorFlow.
+
+Examples:
+  python -m seed_rl.gateway_main --server_address=unix:/tmp/gateway.sock --learner_address=unix:/tmp/seed_rl.sock
+  python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
+    --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
+
+Exit codes: 2 when a flag is wrong or the learner shares no memory, 130 after Ctrl-C, 143 after SIGTERM, 1
+otherwise.
+"""
+
+import dataclasses
+import logging
+import os
+import threading
+
+import grpc
+
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.options import option
+from seed_rl.serving.gateway import Gateway
+from seed_rl.serving.listener import AddressError, Listener
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
+from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
+
+_START_SECS = 300.0
+_GRACE_SECS = 3.0
+
+
+@dataclasses.dataclass(frozen=True)
+class GatewayConfig(SecurityConfig):
+    """Settings of a gateway; TLS and token are those of its learner."""
+
+    server_address: str = option(
+        "unix:/tmp/seed_rl_gateway.sock", "Where actors connect: HOST:PORT, or unix:PATH."
+    )
+    learner_address: str = option(
+        "unix:/tmp/seed_rl.sock", "Where the learner listens, on this machine and without TLS."
+    )
+
+
+def main(argv: list[str]) -> None:
+    """Serves actors until a signal comes."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    raise_descriptor_limit()
+    config, _ = parse_options(argv, __doc__ or "", GatewayConfig)
+    with usage_errors():
+        security = load_security(config, os.environ)
+        check_listening(config.server_address, config, security)
+    description = _describe(config.learner_address, security)
+    if not description.board.address:
+        raise UsageError(f"The learner at {config.learner_address} shares no memory, which gateways need.")
+    try:
+        listener = Listener(config.server_address, description.max_message_bytes, security)
+    except AddressError as error:
+        raise UsageError(str(error)) from None
+    gateway = listener.run(_make(config.learner_address, security, description))
+    listener.add(gateway.handlers())
+    try:
+        threading.Event().wait()
+    finally:
+        listener.run(gateway.wait_until_left(_GRACE_SECS))
+        listener.stop()
+
+
+def _describe(address: str, security: Security) -> pb.Description:
+    """What the learner expects of actors, as soon as it serves any."""
+    options = {"timeout": _START_SECS, "wait_for_ready": True, "metadata": security.metadata()}
+    with grpc.insecure_channel(address) as channel:
+        describe = InferenceStub(channel).Describe
+        while True:
+            try:
+                return describe(pb.DescribeRequest(), **options)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE:
+                    raise UsageError(
+                        f"The learner at {address} does not answer a gateway: {error.details()}"
+                    ) from None
+
+
+async def _make(address: str, security: Security, description: pb.Description) -> Gateway:
+    """Makes the gateway on the listener's event loop."""
+    channel = grpc.aio.insecure_channel(address, channel_options(-1), grpc.Compression.NoCompression)
+    return Gateway(channel, security.metadata(), description)
+
+
+if __name__ == "__main__":
+    run_main(main)

@@ -1,0 +1,74 @@
+"""Keeps a learner's gateways running. No TensorFlow."""
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from seed_rl.launch.child import ACTOR_ENV, Child
+from seed_rl.launch.exits import describe_exit
+from seed_rl.launch.supervisor import Restarts, Timing, restart
+from seed_rl.launch.watch import Ended, Process, Watch
+from seed_rl.messages import warn
+
+# How long gateways may take to pass on the end of training to their actors.
+_GRACE_SECS = 5.0
+
+
+def gateway_commands(
+    addresses: Sequence[str], learner_address: str, security: Mapping[str, Any]
+) -> list[list[str]]:
+    """The command of each gateway.
+
+    Args:
+      addresses: where they listen.
+      learner_address: where they reach the learner.
+      security: the learner's settings of its connections.
+    """
+    flags = [f"--{name}={value}" for name, value in security.items() if value is not None]
+    main = [sys.executable, "-m", "seed_rl.gateway_main", f"--learner_address={learner_address}", *flags]
+    return [[*main, f"--server_address={address}"] for address in addresses]
+
+
+class Gateways:
+    """Starts gateways, and starts each again that ends, from a thread of its own.
+
+    The system ends a gateway with the thread that started it, so that thread must live as long as they do.
+    """
+
+    def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = Timing()):  # noqa: B008 (immutable)
+        """Starts them."""
+        self._children = [Child(f"gateway {i}", command, env=ACTOR_ENV) for i, command in enumerate(commands)]
+        self._timing = timing
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="gateways", daemon=True)
+        self._thread.start()
+
+    @property
+    def pids(self) -> list[int]:
+        """Process ids of those that have started."""
+        return [child.pid for child in self._children if child.pid is not None]
+
+    def stop(self) -> None:
+        """Ends them; a second call does nothing."""
+        self._stopping.set()
+        self._thread.join()
+
+    def _keep(self) -> None:
+        watch = Watch(poll_secs=self._timing.poll)
+        restarts: dict[Process, Restarts] = {child: Restarts(self._timing) for child in self._children}
+        for child in self._children:
+            restart(watch, child, restarts[child], warn)
+        for event in watch:
+            if self._stopping.is_set():
+                break
+            if isinstance(event, Ended):
+                delay = restarts[event.child].order(event.child.seconds)
+                warn(
+                    f"{event.child.name} {describe_exit(event.code)}; its actors reconnect. It starts again "
+                    f"in {delay:g} s."
+                )
+            for gateway, scheduled in restarts.items():
+                if scheduled.take():
+                    restart(watch, gateway, scheduled, warn)
+        watch.end(self._children, _GRACE_SECS)

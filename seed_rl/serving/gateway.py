@@ -1,0 +1,183 @@
+"""A gateway: serves actors on other machines in a process of its own, and passes their steps to the board.
+
+To the learner, each stream looks like an actor process on its machine. Hello and status are passed on, so the
+learner's rules for streams are all in one place. No TensorFlow.
+"""
+
+import asyncio
+import contextlib
+from typing import Any
+
+import grpc
+
+from seed_rl.serving.refusal import RefusedError, parsed
+from seed_rl.serving.seats import Seat, Seats
+from seed_rl.serving.silence import Hellos, Limits, SilenceError
+from seed_rl.serving.slots import Lease
+from seed_rl.serving.steps import read_step
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.frames import actions_frame, step_frame
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
+from seed_rl.wire.protocol import SERVICE, sizes_of
+
+_LEASE_SECS = 30.0
+
+# How long the learner may take to forget a stream.
+_FAREWELL_SECS = 10.0
+
+
+class Gateway:
+    """The service of a gateway. Belongs to one event loop."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        metadata: list[tuple[str, str]],
+        description: pb.Description,
+        limits: Limits = Limits(),  # noqa: B008 (immutable)
+    ):
+        """Prepares the service.
+
+        Args:
+          channel: to the learner.
+          metadata: of each call to it.
+          description: the learner's, which has a board.
+          limits: of what silent peers may use.
+        """
+        self._metadata, self._description = metadata, description
+        self._lease = InferenceStub(channel).LeaseTask
+        self._call = channel.stream_stream(f"/{SERVICE}/Act")
+        self._hellos = Hellos(limits.hello_secs, description.num_envs + limits.spare_streams)
+        spec = sizes_of(description)
+        self._codec = StepCodec(spec)
+        self._seats = Seats(description, spec)
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._leaving: set[asyncio.Task[Any]] = set()
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """The handlers for a gRPC server. Act's messages are bytes here, see `seed_rl.wire.frames`."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                "Describe": grpc.unary_unary_rpc_method_handler(
+                    self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
+                ),
+                "LeaseTask": grpc.unary_unary_rpc_method_handler(
+                    self._lease_task, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
+                ),
+                "Act": grpc.stream_stream_rpc_method_handler(self._act),
+            },
+        )
+
+    async def wait_until_left(self, timeout_secs: float) -> None:
+        """Waits for every stream to end on its own, so that its actor gets the reason."""
+        if self._streams:
+            await asyncio.wait(self._streams, timeout=timeout_secs)
+
+    async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
+        return self._description
+
+    async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
+        try:
+            return await self._lease(request, timeout=_LEASE_SECS, metadata=self._metadata)
+        except grpc.RpcError as error:
+            await context.abort(error.code(), error.details() or "")
+            raise
+
+    async def _act(self, request_iterator: Any, context: Any) -> None:
+        """Serves one environment group."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._streams.add(task)
+        try:
+            first = await self._hellos.first(context.read())
+            message = b"" if first is grpc.aio.EOF else first
+            hello = parsed(message, "hello", "The first message of a stream must be a hello.").hello
+            code, details = await self._pass_on(context, hello)
+        except (RefusedError, SilenceError) as refusal:
+            code, details = refusal.code, str(refusal)
+        finally:
+            self._streams.discard(task)
+        if code != grpc.StatusCode.OK:
+            await context.abort(code, details)
+
+    async def _pass_on(self, context: Any, hello: pb.Hello) -> tuple[grpc.StatusCode, str]:
+        """Serves a stream that has said hello; returns the status that the learner ends it with."""
+        seat: Seat | None = None
+        largest = self._description.max_environments_per_message
+        # A group that the learner is going to refuse needs no memory. One on this machine has its own.
+        if not hello.HasField("board") and 0 < hello.num_envs <= largest:
+            seat = self._seats.take(hello.num_envs)
+            hello.board.CopyFrom(seat.place)
+        call = self._call(metadata=self._metadata)
+        try:
+            await self._serve(context, call, hello, seat)
+        finally:
+            # In a task of its own, because this one may have been cancelled.
+            leaving = asyncio.ensure_future(self._leave(call, seat))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
+        return await leaving
+
+    async def _leave(self, call: Any, seat: Seat | None) -> tuple[grpc.StatusCode, str]:
+        """Ends the call to the learner; returns its status."""
+        try:
+            with _status_says_why():
+                await call.done_writing()
+            status = await asyncio.wait_for(_status(call), _FAREWELL_SECS)
+        except TimeoutError:
+            call.cancel()
+            return grpc.StatusCode.UNAVAILABLE, "The learner does not answer; connect again."
+        if seat is not None:
+            self._seats.give_back(seat)
+        return status
+
+    async def _serve(self, context: Any, call: Any, hello: pb.Hello, seat: Seat | None) -> None:
+        """Says hello to the learner, and serves the stream until either end has ended."""
+        with _status_says_why():
+            await call.write(pb.ActRequest(hello=hello).SerializeToString())
+            await call.initial_metadata()
+        if call.done():
+            return
+        await context.send_initial_metadata(())
+        if seat is None:
+            await _either_ends(context, call)
+        else:
+            await self._converse(context, call, hello, seat)
+
+    async def _converse(self, context: Any, call: Any, hello: pb.Hello, seat: Seat) -> None:
+        """Passes on steps and actions."""
+        part = seat.part
+        lease = Lease(0, hello.run_id, hello.first_env, hello.num_envs, is_restart=False)
+        steps, prefix = step_frame(len(part.records)), actions_frame(len(part.actions)).prefix
+        call.add_done_callback(seat.wake)
+        while (message := await context.read()) is not grpc.aio.EOF and not call.done():
+            records, episodes = read_step(message, steps, self._codec, lease)
+            part.records[:] = records
+            if episodes:
+                part.write_episodes(episodes, lease.first_env)
+            await seat.ring(bool(episodes))
+            if call.done():
+                return
+            await context.write(prefix + bytes(part.actions))
+
+
+async def _either_ends(context: Any, call: Any) -> None:
+    """Waits for the end of a stream whose steps do not come this way."""
+    ends = [asyncio.ensure_future(context.read()), asyncio.ensure_future(call.code())]
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for end in ends:
+            end.cancel()
+
+
+def _status_says_why() -> contextlib.AbstractContextManager[None]:
+    """Around uses of a call that the learner may have ended."""
+    return contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError)
+
+
+async def _status(call: Any) -> tuple[grpc.StatusCode, str]:
+    """How the learner has ended a stream."""
+    return await call.code(), await call.details() or ""
