@@ -4,7 +4,7 @@ It speaks gRPC with the actors in a process of its own, and passes their steps t
 memory. Needs no TensorFlow.
 
 Examples:
-  python -m seed_rl.gateway_main --server_address=unix:/tmp/gateway.sock --learner_address=unix:/tmp/seed_rl.sock
+  python -m seed_rl.gateway_main --server_address=127.0.0.1:8687 --learner_address=unix:/tmp/seed_rl.sock
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
