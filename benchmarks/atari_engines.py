@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.atari_parts import microseconds
 from benchmarks.gameplay import ATARI_57
 from benchmarks.harness import check_names, medians, print_result, print_table
 from benchmarks.other_engines import OTHERS, Engine, Ours
@@ -64,7 +65,7 @@ def main(argv: list[str]) -> int:
             games = list(ATARI_57) if config.games == "all" else config.games.split(",")
             result["equality"] = {name: _equality(name, games, config.agent_steps) for name in engines}
         if config.seconds:
-            result |= {"goal": GOAL, "speed": _speeds(config, engines)}
+            result |= {"goal": GOAL, "speed": _speeds(config, engines), "microseconds": _parts(config)}
     except (ImportError, ValueError) as error:  # An engine or a game that is not there.
         raise UsageError(str(error)) from error
     print_result(result)
@@ -123,6 +124,18 @@ def _speeds(config: AtariEnginesConfig, engines: list[str]) -> dict[str, Any]:
     columns = ["game", "environments", "ours", *engines, *(f"{name} / ours" for name in engines)]
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print_table(f"Agent steps/s with {cores} core(s), medians of {config.rounds} rounds", columns, rows)
+    return found
+
+
+def _parts(config: AtariEnginesConfig) -> dict[str, dict[str, float]]:
+    """Measures the parts of our agent step in every game."""
+    found = {game: microseconds(game, 10 * config.rounds) for game in config.speed_games.split(",")}
+    columns = ["game", *(name.replace("_", " ") for name in next(iter(found.values())))]
+    print_table(
+        "Microseconds of an agent step of ours",
+        columns,
+        [[game, *parts.values()] for game, parts in found.items()],
+    )
     return found
 
 

@@ -223,6 +223,9 @@ def test_atari_engines_compares_an_engine_with_ours(capsys):
     assert breakout.pop("ends") > 0
     assert breakout == {"frame": None, "reward": None, "end": None, "frames": 0, "largest": 0}
     assert found["speed"]["Pong 2"]["ratios"]["vector"] > 0
+    parts = found["microseconds"]["Pong"]
+    assert parts.keys() == {"agent_step", "emulator", "grayscale", "maximum", "resize"}
+    assert parts["agent_step"] > parts["maximum"] > 0
 
 
 def test_atari_engines_notices_a_single_no_op(monkeypatch):
