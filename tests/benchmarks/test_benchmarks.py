@@ -8,7 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bandwidth, cores, end_to_end, memory, overhead, recall, replay, serving
+from benchmarks import (
+    atari_engines,
+    bandwidth,
+    cores,
+    end_to_end,
+    memory,
+    other_engines,
+    overhead,
+    recall,
+    replay,
+    serving,
+)
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 
@@ -197,9 +208,48 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
         assert 4 <= sizes["down"] < 5
 
 
+def test_atari_engines_compares_an_engine_with_ours(capsys):
+    pytest.importorskip("ale_py")
+    flags = (
+        "--engines=vector",
+        "--games=Breakout",
+        "--agent_steps=200",
+        "--speed_games=Pong",
+        "--num_envs=2",
+    )
+    assert atari_engines.main(["atari_engines", *flags, "--seconds=0.02", "--rounds=1"]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])
+    breakout = found["equality"]["vector"]["Breakout"]
+    assert breakout.pop("ends") > 0
+    assert breakout == {"frame": None, "reward": None, "end": None, "frames": 0, "largest": 0}
+    assert found["speed"]["Pong 2"]["ratios"]["vector"] > 0
+    parts = found["microseconds"]["Pong"]
+    assert parts.keys() == {"agent_step", "emulator", "grayscale", "maximum", "resize"}
+    assert parts["agent_step"] > parts["maximum"] > 0
+
+
+def test_atari_engines_notices_a_single_no_op(monkeypatch):
+    pytest.importorskip("ale_py")
+    make, no_ops = other_engines.OTHERS["vector"]
+    monkeypatch.setitem(other_engines.OTHERS, "vector", (make, no_ops + 1))
+    found = atari_engines.compare("vector", "Breakout", 300)
+    assert found["frames"] > 0
+    assert found["largest"] > 0
+    assert None not in (found["frame"], found["reward"], found["end"])
+
+
+def test_atari_engines_says_that_envpool_is_missing(monkeypatch):
+    pytest.importorskip("ale_py")
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    with pytest.raises(UsageError, match=r"^EnvPool is not installed; run `pip install envpool`, or leave"):
+        atari_engines.main(["atari_engines", "--engines=envpool", "--games=Pong"])
+
+
 @pytest.mark.parametrize(
     ("module", "flag", "sentence"),
     [
+        (atari_engines, "--engines=xitari", "choose from: envpool, vector"),
+        (atari_engines, "--num_envs=1,many", "write numbers from 1 on, separated by commas"),
         (memory, "--run=nowhere", "name a run directory"),
         (serving, "--sizes=huge", "choose from: atari, vector"),
         (replay, "--games=Pong,Chess", "Chess is not in Atari-57"),

@@ -3,8 +3,8 @@
 Each observation is a single frame: stacking happens on the learner. The emulator is driven directly, so that
 only the frames that contribute to an observation are converted to grayscale.
 
-ale-py's own vector environment is no replacement: it resizes by area instead of bilinearly, starts with 0 to
-29 no-ops, and is only as fast on one thread. tests/environments/test_atari_vector.py compares the frames.
+EnvPool and ale-py's own vector environment can give the same frames, but are not faster on one core.
+`python -m benchmarks.atari_engines` compares them, and docs/environments.md has the figures.
 """
 
 import dataclasses
