@@ -9,16 +9,20 @@ import tensorflow as tf
 from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import Experience
+from seed_rl.experience.base import Batch, Experience
 from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
-from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
+from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest
 from seed_rl.wire.protocol import EnvironmentDescription
+
+# Unrolls in a training batch.
+_BATCH_SIZE = 32
 
 
 class NullPolicy(Policy):
@@ -76,9 +80,10 @@ class NullServing:
         spec = null_spec(size)
         environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
-        insert = _replay(unroll).insert if replay else _discard
+        experience = _replay(unroll) if replay else _Discarding(_BATCH_SIZE)
+        store = experience.store(num_envs, unroll)
         self._core = InferenceCore(
-            NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: contextlib.nullcontext(0)
+            NullPolicy(spec.action), spec, num_envs, 0, store, lambda: contextlib.nullcontext(0)
         )
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02)
         self.streams = 0
@@ -111,5 +116,9 @@ def _replay(unroll: UnrollConfig) -> Experience:
     return config.make(64, unroll, lambda unrolls: np.ones(len(unrolls)), seed=0)
 
 
-def _discard(unrolls: list[Unroll]) -> None:
-    del unrolls
+class _Discarding(Fifo):
+    """A queue that drops every batch."""
+
+    def add(self, completed: int, batches: list[Batch]) -> None:
+        """Drops the batches, whose memory can then be used again."""
+        del completed, batches
