@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import bandwidth, cores, end_to_end, memory, overhead, recall, replay, serving
+from benchmarks import bandwidth, cores, end_to_end, memory, overhead, recall, replay, serving, store
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 
@@ -218,3 +218,11 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
 def test_bad_input_is_one_sentence(module, flag, sentence):
     with pytest.raises(UsageError, match=sentence):
         module.main(["benchmark", flag])
+
+
+def test_both_ways_into_batches_are_measured(capsys):
+    args = ("--seconds=0.02", "--rounds=1", "--cases=vector", "--disorder=0.5")
+    assert store.main(["store", *args]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["microseconds_per_agent_step"]["vector"]
+    assert found["ratio"] == pytest.approx(found["slabs"] / found["rings"], rel=0.01)
+    assert min(found.values()) > 0
