@@ -9,8 +9,9 @@ import tensorflow as tf
 from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import Experience
+from seed_rl.experience.base import Batch, Experience
 from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.launch.gateways import Gateways, gateway_commands
@@ -20,10 +21,13 @@ from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
-from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
+from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.gateways import gateway_addresses, private_address
 from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
+
+# Unrolls in a training batch.
+_BATCH_SIZE = 32
 
 
 class NullPolicy(Policy):
@@ -83,9 +87,10 @@ class NullServing:
         spec = null_spec(size)
         environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
-        insert = _replay(unroll).insert if replay else _discard
+        experience = _replay(unroll) if replay else _Discarding(_BATCH_SIZE)
+        store = experience.store(num_envs, unroll)
         self._core = InferenceCore(
-            NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: contextlib.nullcontext(0)
+            NullPolicy(spec.action), spec, num_envs, 0, store, lambda: contextlib.nullcontext(0)
         )
         self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_bell())
         self.streams = 0
@@ -137,5 +142,9 @@ def _replay(unroll: UnrollConfig) -> Experience:
     return config.make(64, unroll, lambda unrolls: np.ones(len(unrolls)), seed=0)
 
 
-def _discard(unrolls: list[Unroll]) -> None:
-    del unrolls
+class _Discarding(Fifo):
+    """A queue that drops every batch."""
+
+    def add(self, completed: int, batches: list[Batch]) -> None:
+        """Drops the batches, whose memory can then be used again."""
+        del completed, batches

@@ -1,4 +1,4 @@
-"""The interface between inference and training: experience goes in as unrolls and comes out as batches."""
+"""The interface between inference and training: experience goes in step by step and comes out as batches."""
 
 import abc
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.experience.step_store import StepStore
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import Sample, Unroll
 
@@ -29,7 +30,8 @@ class Batch(NamedTuple):
 class Experience(abc.ABC):
     """A thread-safe store of unrolls.
 
-    One or more threads insert, a prefetch thread samples, and the training thread updates priorities.
+    Inference threads write steps into `store`, a prefetch thread samples, and the training thread updates
+    priorities.
 
     Attributes:
       inserts_slowly: whether `insert` does more than store an unroll, so that inference should leave it to
@@ -40,13 +42,28 @@ class Experience(abc.ABC):
     inserts_slowly: bool = False
     is_saved: bool = False
 
-    @abc.abstractmethod
+    def store(
+        self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None] | None = None
+    ) -> StepStore:
+        """Creates what inference writes steps into; to be called once. By default, it inserts unrolls.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+          insert: takes finished unrolls, if not `self.insert`; an `Intake`'s, for example.
+        """
+        from seed_rl.experience.unroll_store import UnrollStore  # Actors read the settings without optree.
+
+        return UnrollStore(num_envs, unroll, insert or self.insert)
+
     def insert(self, unrolls: list[Unroll]) -> None:
         """Adds finished unrolls; blocks while training has to catch up (back-pressure).
 
         Raises:
           ClosedError: the experience was closed in the meantime.
+          TypeError: this kind of experience takes no unrolls, but steps: its `store` does not insert.
         """
+        raise TypeError(f"{type(self).__name__} takes no unrolls; write steps into its store.")
 
     @abc.abstractmethod
     def sample(self) -> Batch:

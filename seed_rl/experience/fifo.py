@@ -1,25 +1,27 @@
-"""A bounded first-in-first-out queue of unrolls: each is trained on once, or a few times (V-trace)."""
+"""A bounded first-in-first-out queue of batches: each is trained on once, or a few times (V-trace)."""
 
 import collections
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-import optree
-
 from seed_rl.experience.base import Batch, ClosedError, Experience
-from seed_rl.types import Sample, Unroll
+from seed_rl.experience.slab_store import SlabStore
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.types import Unroll
 
 
 class _Entry(NamedTuple):
-    unroll: Unroll
+    batch: Batch
     passes_left: int
 
 
 class Fifo(Experience):
-    """The queue. `insert` blocks while it is full, which puts back-pressure on inference and actors.
+    """The queue. Inference, and with it the actors, wait while it is full (back-pressure).
 
-    With more than one pass, an unroll that was trained on goes back to the end of the queue.
+    Inference writes into the batches themselves (`store`), so nothing is inserted. With more than one pass, a
+    batch that was trained on goes back to the end of the queue. Its memory is used again when it has left the
+    queue and nobody holds its arrays any more.
     """
 
     def __init__(self, batch_size: int, capacity: int | None = None, passes: int = 1):
@@ -27,8 +29,9 @@ class Fifo(Experience):
 
         Args:
           batch_size: B, unrolls in a batch.
-          capacity: most unrolls that may wait for their first pass; None for one batch.
-          passes: how many times each unroll is trained on.
+          capacity: most complete unrolls that may wait for their first pass, whether their batch is full or
+            not; None for one batch.
+          passes: how many times each batch is trained on.
 
         Raises:
           ValueError: the capacity is less than a batch, so no batch could ever be filled.
@@ -42,56 +45,63 @@ class Fifo(Experience):
                 "fill; raise it."
             )
         self._entries: collections.deque[_Entry] = collections.deque()
-        self._new = 0  # Entries that wait for their first pass.
+        self._new = 0  # Unrolls that wait for their first pass.
         self._closed = False
         self._changed = threading.Condition()
 
-    def insert(self, unrolls: list[Unroll]) -> None:
-        """Appends unrolls one at a time, as soon as there is room."""
-        with self._changed:
-            for unroll in unrolls:
-                self._changed.wait_for(lambda: self._closed or self._new < self._capacity)
-                if self._closed:
-                    raise ClosedError
-                self._entries.append(_Entry(unroll, self._passes))
-                self._new += 1
-                if len(self._entries) >= self._batch_size:
-                    self._changed.notify_all()
+    def store(
+        self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None] | None = None
+    ) -> SlabStore:
+        """The store whose batches this queue hands out; see `Experience.store`."""
+        del insert
+        queued = -(-self._capacity // self._batch_size) * self._passes
+        return SlabStore(num_envs, unroll, self._batch_size, self, queued)
 
-    def sample(self) -> Batch:
-        """Takes the first `batch_size` unrolls from the queue."""
+    def add(self, completed: int, batches: list[Batch]) -> None:
+        """Counts completed unrolls and appends batches, each of unrolls counted now or before."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._entries) >= self._batch_size)
+            self._new += completed
+            self._entries.extend(_Entry(batch, self._passes) for batch in batches)
+            if batches:
+                self._changed.notify_all()
+
+    def wait_for_room(self) -> None:
+        """Waits until no more unrolls than the capacity wait for their first pass.
+
+        Raises:
+          ClosedError: the queue was closed in the meantime.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._new <= self._capacity)
             if self._closed:
                 raise ClosedError
-            taken = [self._entries.popleft() for _ in range(self._batch_size)]
-            self._new -= sum(entry.passes_left == self._passes for entry in taken)
-            again = (_Entry(unroll, left - 1) for unroll, left in taken if left > 1)
-            self._entries.extend(again)
+
+    def sample(self) -> Batch:
+        """Takes the first batch from the queue."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or bool(self._entries))
+            if self._closed:
+                raise ClosedError
+            batch, left = self._entries.popleft()
+            if left == self._passes:
+                self._new -= self._batch_size
+            if left > 1:
+                self._entries.append(_Entry(batch, left - 1))
             self._changed.notify_all()
-        return stack([entry.unroll for entry in taken])
+        return batch
 
     def batch_ready(self) -> bool:
-        """Whether the queue contains a whole batch."""
+        """Whether there is a batch."""
         with self._changed:
-            return len(self._entries) >= self._batch_size
+            return bool(self._entries)
 
     def figures(self) -> dict[str, float]:
-        """The number of unrolls that wait for their first pass."""
-        return {"queue_depth": float(self._new)}
+        """The number of unrolls that wait for their first pass; those beyond the capacity are not counted."""
+        with self._changed:
+            return {"queue_depth": float(min(self._new, self._capacity))}
 
     def close(self) -> None:
         """Ends every wait."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-def stack(unrolls: list[Unroll]) -> Batch:
-    """Stacks unrolls `[S, ...]` into a time-major batch `[S, B, ...]` with weights of one."""
-    steps = [(u.prev_action, u.env, u.agent) for u in unrolls]
-    prev_action, env, agent = optree.tree_map(lambda *x: np.stack(x, axis=1), *steps)
-    state = optree.tree_map(lambda *x: np.stack(x), *(u.initial_state for u in unrolls))
-    weight = np.ones(len(unrolls), np.float32)
-    versions = np.array([u.policy_version for u in unrolls], np.int64)
-    return Batch(Sample(prev_action, env, agent, state, weight), versions, None)

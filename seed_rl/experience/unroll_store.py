@@ -1,54 +1,48 @@
-"""Collects the steps of every environment into unrolls."""
+"""Collects the steps of every environment in rings, and hands out unrolls one by one."""
 
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import optree
 
+from seed_rl.experience.step_store import StepStore
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
 
 
-class UnrollStore:
+class UnrollStore(StepStore):
     """A ring buffer of `S = burn_in + T + 1` steps per environment.
 
-    A new unroll begins every period (see `UnrollConfig`). The recurrent state handed out with an unroll is
-    the one just before its FIRST step, whatever the burn-in.
-
-    Not thread-safe: a caller with several threads locks each call, and lets no other thread reset or append
-    to the same environments between `starting` and `append` (see `inference.turns`). An unroll is complete
-    when it is handed out, so it may be used even if its environment has been reset in the meantime. Its
-    `stream` distinguishes it from unrolls before and after a reset, in whatever order they arrive.
+    An unroll is complete when it is handed out, so it may be used even if its environment has been reset in
+    the meantime. Its `stream` distinguishes it from unrolls before and after a reset, in whatever order they
+    arrive.
     """
 
-    def __init__(self, num_envs: int, unroll: UnrollConfig):
+    def __init__(self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None]):
         """Prepares an empty store.
 
         Args:
           num_envs: number of environments; their ids are 0 to num_envs - 1.
           unroll: how their steps are cut.
+          insert: takes the unrolls that are handed over; may block.
         """
-        self._period, self._stored = unroll.every, unroll.stored_steps
+        super().__init__(num_envs, unroll)
+        self._insert = insert
         # Unrolls in progress at the same time, each with the state and policy version of its first step.
         self._heads = -(-self._stored // self._period) + 1
-        offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
-        self._first_count = np.zeros(num_envs, np.int64) - offsets
-        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
         self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
         self._versions = np.zeros((num_envs, self._heads), np.int64)
         self._rings: list[np.ndarray] = []  # One per leaf of a step, then one per leaf of a state.
         self._states: list[np.ndarray] = []
         self._structure: Any = None
+        self._allocating = threading.Lock()
 
     def reset(self, env_ids: np.ndarray, stream: int) -> None:
-        """Drops the unfinished unrolls of environments whose steps are interrupted."""
+        """Drops unfinished unrolls; see `StepStore.reset`."""
+        super().reset(env_ids, stream)
         self._stream[env_ids] = stream
-        self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
-
-    def starting(self, env_ids: np.ndarray) -> np.ndarray:
-        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll."""
-        count = self._count[env_ids]
-        return ((count >= 0) & (count % self._period == 0)).nonzero()[0]
 
     def append(
         self,
@@ -60,27 +54,16 @@ class UnrollStore:
         states: Nest,
         policy_version: int,
     ) -> list[Unroll]:
-        """Adds one step `[B, ...]`, each row from a different environment.
-
-        Args:
-          env_ids: int `[B]`, each at most once.
-          prev_action: `[B, ...]`.
-          env: `[B, ...]`.
-          agent: `[B, ...]`.
-          starting: what `starting(env_ids)` returned for this step, `[K]`.
-          states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
-          policy_version: number of updates that the policy had received.
-
-        Returns:
-          The unrolls that this step completed.
-        """
+        """Adds one step, and returns the unrolls that it completed; see `StepStore.append`."""
         env_ids = env_ids.astype(np.intp, copy=False)  # Once here; NumPy would do it for each array.
         leaves, structure = optree.tree_flatten((prev_action, env, agent))
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:
-            self._structure = structure, state_structure
-            self._rings = self._allocate(self._stored, leaves)
-            self._states = self._allocate(self._heads, state_leaves)
+            with self._allocating:
+                if self._structure is None:
+                    self._rings = self._allocate(self._stored, leaves)
+                    self._states = self._allocate(self._heads, state_leaves)
+                    self._structure = structure, state_structure
         if len(starting):
             self._begin(env_ids[starting], state_leaves, policy_version)
         count = self._count[env_ids]
@@ -94,6 +77,11 @@ class UnrollStore:
         first = count + 1 - self._stored
         complete = (first >= 0) & (first % self._period == 0)
         return self._unrolls(env_ids[complete], first[complete]) if complete.any() else []
+
+    def hand_over(self, completed: list[Unroll]) -> None:
+        """Inserts unrolls; see `StepStore.hand_over`."""
+        if completed:
+            self._insert(completed)
 
     def _allocate(self, length: int, leaves: list[Any]) -> list[np.ndarray]:
         return [np.zeros((len(self._count), length, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]

@@ -4,20 +4,20 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import optree
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.experience.unroll_store import UnrollStore
+from seed_rl.experience.step_store import StepStore
 from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Request
 from seed_rl.serving.slots import Lease
-from seed_rl.types import EnvironmentSpec, Unroll
+from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
@@ -65,24 +65,22 @@ class InferenceCore:
         self,
         policy: Policy,
         spec: EnvironmentSpec,
-        unroll: UnrollConfig,
         num_envs: int,
         num_eval_envs: int,
-        insert: Callable[[list[Unroll]], None],
+        store: StepStore,
         weights: Callable[[], contextlib.AbstractContextManager[int]],
         device: str = "",
         figures: BatchFigures | None = None,
         compiled_batch_size: int | None = None,
     ):
-        """Prepares tables and stores.
+        """Prepares tables.
 
         Args:
           policy: chooses the actions.
           spec: of the environments.
-          unroll: how steps are cut into unrolls.
           num_envs: environments of the run.
           num_eval_envs: how many of them, the last ones, only evaluate: they produce no experience.
-          insert: takes finished unrolls; may block (back-pressure).
+          store: takes the steps of the others; those of several cores may go into the same one.
           weights: holds the policy's weights as they are for a batch; gives their version, the number of
             updates that they have seen.
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
@@ -100,8 +98,7 @@ class InferenceCore:
         self._turns = Turns(num_envs)
         self._actors = np.zeros(num_envs, np.uint64)  # Processes whose episodes the table's rows belong to.
         self._num_training_envs = num_envs - num_eval_envs
-        self._store = UnrollStore(self._num_training_envs, unroll)
-        self._insert, self._weights = insert, weights
+        self._store, self._weights = store, weights
         self._lock = threading.Lock()
 
     def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
@@ -112,27 +109,30 @@ class InferenceCore:
           FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
         while (batch := batcher.next_batch()) is not None:
-            if unrolls := self.answer(batch, batcher, deliver):
-                self._insert(unrolls)
+            self.hand_over(self.answer(batch, batcher, deliver))
+
+    def hand_over(self, completed: list[Any]) -> None:
+        """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
+        self._store.hand_over(completed)
 
     def answer(
         self,
         batch: list[tuple[int, Request]],
         batcher: Batcher[Request],
         deliver: Deliver,
-    ) -> list[Unroll]:
-        """Answers one batch of (client, request) pairs; returns the unrolls that it completed."""
+    ) -> list[Any]:
+        """Answers one batch of (client, request) pairs; returns what `hand_over` takes."""
         requests = [request for _, request in batch]
-        answers, unrolls = self.process(requests)
+        answers, completed = self.process(requests)
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
         now = time.monotonic()
         num_envs = sum(request.lease.num_envs for request in requests)
         self.figures.add([now - request.arrived for request in requests], num_envs)
-        return unrolls
+        return completed
 
-    def process(self, requests: list[Request]) -> tuple[list[Answer], list[Unroll]]:
-        """Acts on a batch; returns the answer to each request, and the unrolls that the batch completed.
+    def process(self, requests: list[Request]) -> tuple[list[Answer], list[Any]]:
+        """Acts on a batch; returns the answer to each request, and what `hand_over` takes.
 
         Raises:
           FloatingPointError: the policy has diverged.
@@ -147,7 +147,7 @@ class InferenceCore:
 
     def _process_in_turn(
         self, requests: list[Request], env_ids: np.ndarray
-    ) -> tuple[list[Answer], list[Unroll]]:
+    ) -> tuple[list[Answer], list[Any]]:
         """Does the same for streams whose turn it is, while no other thread acts for their environments."""
         batch = self._rows()
         batch.fill([request.records for request in requests], env_ids)
@@ -157,12 +157,12 @@ class InferenceCore:
 
     def _process_others(
         self, requests: list[Request], answers: Sequence[Answer | None]
-    ) -> tuple[list[Answer], list[Unroll]]:
+    ) -> tuple[list[Answer], list[Any]]:
         """Acts on the requests that have no answer yet."""
         good = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
-        others, unrolls = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
+        others, completed = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
         remaining = iter(others)
-        return [next(remaining) if answer is None else answer for answer in answers], unrolls
+        return [next(remaining) if answer is None else answer for answer in answers], completed
 
     def _problems(self, records: np.ndarray, requests: list[Request]) -> list[BadStep | None]:
         """What is wrong with each request's records, of which these `[B]` are the batch's copies.
@@ -187,12 +187,11 @@ class InferenceCore:
 
     def _act(
         self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
-    ) -> tuple[list[Answer], list[Unroll]]:
+    ) -> tuple[list[Answer], list[Any]]:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
-        with self._lock:
-            starting = self._store.starting(training_ids)
+        starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
         with self._weights() as version:
             prev_action, output, states, is_good = self._table.act(rows)
@@ -206,10 +205,10 @@ class InferenceCore:
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
+        completed = self._store.append(training_ids, *step, starting, states, version)
         with self._lock:
-            unrolls = self._store.append(training_ids, *step, starting, states, version)
             self.agent_steps += len(training)
-        return answers, unrolls
+        return answers, completed
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
         """Refuses the streams that make the network overflow: puts error messages into `answers`.
@@ -264,8 +263,7 @@ class InferenceCore:
     def _drop_unrolls(self, lease: Lease) -> None:
         """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""
         training = lease.env_ids[lease.env_ids < self._num_training_envs]
-        with self._lock:
-            self._store.reset(training, lease.key)
+        self._store.reset(training, lease.key)
 
 
 def _env_ids(requests: list[Request]) -> np.ndarray:

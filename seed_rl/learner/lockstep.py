@@ -2,20 +2,20 @@
 
 import collections
 from collections.abc import Callable
+from typing import Any
 
 from seed_rl.experience.base import Experience
 from seed_rl.experience.source import DeviceBatch, Distribute, to_device, to_tensors
 from seed_rl.learner.serving import Serving
 from seed_rl.serving.request import Request
-from seed_rl.types import Unroll
 
 
 class Lockstep:
     """Takes the place of `experience.source.Source` in a synchronous run.
 
-    All environments act in one batch, in the order of their ids. Then their unrolls are inserted one by one,
-    and every batch that this allows is trained on before anything else happens. So nothing depends on the
-    order of arrival, and nothing is faster than the slowest actor.
+    All environments act in one batch, in the order of their ids. Then their unrolls are handed over one by
+    one, and every batch that this allows is trained on before anything else happens. So nothing depends on
+    the order of arrival, and nothing is faster than the slowest actor.
     """
 
     def __init__(
@@ -32,12 +32,12 @@ class Lockstep:
         self._serving, self._experience, self._num_envs = serving, experience, num_envs
         self._distribute = distribute
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
-        self._unrolls: collections.deque[Unroll] = collections.deque()
+        self._completed: collections.deque[Any] = collections.deque()  # To be handed over.
 
     def next(self, timeout_secs: float) -> DeviceBatch | None:
         """The next batch; None if the environments have to act first, which they then do in this call."""
-        while self._unrolls and not self._experience.batch_ready():
-            self._experience.insert([self._unrolls.popleft()])
+        while self._completed and not self._experience.batch_ready():
+            self._serving.hand_over([self._completed.popleft()])
         if self._experience.batch_ready():
             return to_device(self._experience.sample(), self._distribute)
         for client, request in self._serving.requests(timeout_secs):
@@ -46,7 +46,7 @@ class Lockstep:
         if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
-            self._unrolls.extend(self._serving.answer(batch))
+            self._completed.extend(self._serving.answer(batch))
         return None
 
     def _wait_for_others(self, client: int, request: Request) -> None:

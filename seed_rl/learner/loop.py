@@ -88,6 +88,11 @@ class Learner:
         self._saver.restore_experience(self._experience)
         in_a_thread = self._experience.inserts_slowly and not config.synchronous
         self._intake = Intake(self._experience) if in_a_thread else None
+        self._store = self._experience.store(
+            config.num_envs - algorithm.num_eval_envs,
+            algorithm.unroll,
+            self._intake.insert if self._intake else None,
+        )
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
@@ -111,10 +116,9 @@ class Learner:
         return InferenceCore(
             policy,
             self._environment.spec,
-            self._algorithm.unroll,
             self._config.num_envs,
             self._algorithm.num_eval_envs,
-            (self._intake or self._experience).insert,
+            self._store,
             weights,
             device,
             self._batch_figures,

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.experience.intake import Intake
@@ -17,7 +18,6 @@ from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
-from seed_rl.types import Unroll
 from seed_rl.wire.gateways import gateway_addresses
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -121,9 +121,13 @@ class Serving:
         """For a synchronous run: whether the client of a request is still connected."""
         return self._batchers[0].is_connected(client)
 
-    def answer(self, batch: list[tuple[int, Request]]) -> list[Unroll]:
-        """For a synchronous run: answers requests, and returns the unrolls that they completed."""
+    def answer(self, batch: list[tuple[int, Request]]) -> list[Any]:
+        """For a synchronous run: answers requests, and returns what `hand_over` takes, of each unroll."""
         return self._cores[0].answer(batch, self._batchers[0], self._server.deliver)
+
+    def hand_over(self, completed: list[Any]) -> None:
+        """For a synchronous run: see `InferenceCore.hand_over`."""
+        self._cores[0].hand_over(completed)
 
     def _serve(self, core: InferenceCore, batcher: Batcher[Request]) -> None:
         core.serve(batcher, self._server.deliver)

@@ -19,6 +19,7 @@ from benchmarks import (
     recall,
     replay,
     serving,
+    store,
 )
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
@@ -268,3 +269,11 @@ def test_atari_engines_says_that_envpool_is_missing(monkeypatch):
 def test_bad_input_is_one_sentence(module, flag, sentence):
     with pytest.raises(UsageError, match=sentence):
         module.main(["benchmark", flag])
+
+
+def test_both_ways_into_batches_are_measured(capsys):
+    args = ("--seconds=0.02", "--rounds=1", "--cases=vector", "--disorder=0.5")
+    assert store.main(["store", *args]) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["microseconds_per_agent_step"]["vector"]
+    assert found["ratio"] == pytest.approx(found["slabs"] / found["rings"], rel=0.01)
+    assert min(found.values()) > 0

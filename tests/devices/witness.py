@@ -22,6 +22,7 @@ from seed_rl.devices.placement import split_cpu
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Request
@@ -159,8 +160,8 @@ def serve(seconds, kind):
     with concurrent.futures.ThreadPoolExecutor(len(copies) * THREADS) as pool:
         serving, num_envs = [], len(copies) * GROUPS * GROUP
         for i, (copy, batcher) in enumerate(zip(copies, batchers, strict=True)):
-            arguments = (unrolls[i].extend, copy.acting, copy.device)
-            core = InferenceCore(copy.policy, SPEC, UNROLL, num_envs, 0, *arguments)
+            store = UnrollStore(num_envs, UNROLL, unrolls[i].extend)
+            core = InferenceCore(copy.policy, SPEC, num_envs, 0, store, copy.acting, copy.device)
             actors = Actors(batcher, i * GROUPS * GROUP)
             serving += [pool.submit(core.serve, batcher, actors.deliver) for _ in range(THREADS)]
         try:

@@ -1,23 +1,19 @@
 import numpy as np
 import pytest
 
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import Batch, ClosedError
 from seed_rl.experience.config import FifoConfig
-from seed_rl.experience.fifo import Fifo, stack
+from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.types import AgentOutput, EnvOutput, Unroll
+from tests.experience.slow_store import append
 from tests.threads import Thread
 from tests.waiting import wait_until
 
-S = 3
-UNROLL = UnrollConfig(S - 1)
+UNROLL = UnrollConfig(2)
 
 
-def unroll(number):
-    steps = np.full(S, number, np.float32)
-    env = EnvOutput(steps, steps > 0, steps < 0, {"image": np.full((S, 4, 2), number, np.uint8)})
-    state = (np.full(5, number, np.float32),)
-    return Unroll(steps.astype(np.int32), env, AgentOutput(steps, {"q": steps}), state, number)
+def batch(*numbers):
+    return Batch(None, np.array(numbers), None)
 
 
 def no_priorities(unrolls):
@@ -28,67 +24,64 @@ def numbers(batch):
     return batch.policy_version.tolist()
 
 
-def test_stack_is_time_major():
-    sample, versions, handle = stack([unroll(n) for n in (7, 8)])
-    assert sample.prev_action.shape == (S, 2)
-    assert sample.env.observation["image"].shape == (S, 2, 4, 2)
-    assert sample.agent.info["q"].tolist() == [[7, 8]] * S
-    assert sample.initial_state[0].tolist() == [[7] * 5, [8] * 5]
-    assert sample.weight.dtype == np.float32
-    assert sample.weight.tolist() == [1, 1]
-    assert (versions.dtype, versions.tolist(), handle) == (np.int64, [7, 8], None)
-
-
 def test_first_in_first_out_each_once():
     fifo = Fifo(2, capacity=6)
-    fifo.insert([unroll(n) for n in range(5)])
+    fifo.add(5, [batch(0, 1), batch(2, 3)])
     assert fifo.figures() == {"queue_depth": 5.0}
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
-    fifo.insert([unroll(5)])
+    assert not fifo.batch_ready()
+    fifo.add(1, [batch(4, 5)])
+    assert fifo.batch_ready()
     assert numbers(fifo.sample()) == [4, 5]
     assert fifo.figures() == {"queue_depth": 0.0}
 
 
 def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
     fifo = Fifo(2, capacity=4, passes=2)
-    fifo.insert([unroll(n) for n in range(4)])
+    fifo.add(4, [batch(0, 1), batch(2, 3)])
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
     assert fifo.figures() == {"queue_depth": 0.0}
-    fifo.insert([unroll(n) for n in range(4, 8)])  # Would block if the first four took up room.
+    fifo.add(4, [batch(4, 5), batch(6, 7)])
+    fifo.wait_for_room()  # Would block if the first four took up room.
     batches = [numbers(fifo.sample()) for _ in range(6)]
-    assert sorted(n for batch in batches for n in batch) == sorted([*range(4), *[*range(4, 8)] * 2])
+    assert batches == [[0, 1], [2, 3], [4, 5], [6, 7], [4, 5], [6, 7]]
+    assert not fifo.batch_ready()
 
 
-def test_insert_waits_for_room():
+def test_inference_waits_for_room():
     fifo = Fifo(2, capacity=3)
-    thread = Thread(fifo.insert, [unroll(n) for n in range(6)])
-    assert numbers(fifo.sample()) == [0, 1]
-    # 2 are out and 3 fill the queue: one waits.
-    wait_until(lambda: fifo.figures() == {"queue_depth": 3.0} and thread.is_waiting(), "a full queue")
-    assert numbers(fifo.sample()) == [2, 3]
+    fifo.add(3, [batch(0, 1)])
+    fifo.wait_for_room()
+    fifo.add(3, [batch(2, 3), batch(4, 5)])
+    thread = Thread(fifo.wait_for_room)
+    wait_until(thread.is_waiting, "a full queue")
+    assert fifo.figures() == {"queue_depth": 3.0}
+    fifo.sample()
+    wait_until(thread.is_waiting, "a queue that is still full")
+    fifo.sample()
     assert thread.finished()
     assert fifo.figures() == {"queue_depth": 2.0}
 
 
-def test_sample_waits_for_a_full_batch():
+def test_sample_waits_for_a_batch():
     fifo, got = Fifo(2), []
     thread = Thread(lambda: got.append(numbers(fifo.sample())))
-    fifo.insert([unroll(0)])
+    fifo.add(1, [])
     wait_until(thread.is_waiting, "a sample that waits")
     assert got == []
-    fifo.insert([unroll(1)])
+    fifo.add(1, [batch(0, 1)])
     assert thread.finished()
     assert got == [[0, 1]]
 
 
 def test_close_wakes_everybody_now_and_later():
     empty, full = Fifo(2), Fifo(2)
-    full.insert([unroll(0), unroll(1)])
+    full.add(3, [batch(0, 1)])
     threads = [
         Thread(empty.sample),
         Thread(empty.sample),
-        Thread(full.insert, [unroll(2)]),
-        Thread(full.insert, [unroll(3)]),
+        Thread(full.wait_for_room),
+        Thread(full.wait_for_room),
     ]
     empty.close()
     full.close()
@@ -98,7 +91,7 @@ def test_close_wakes_everybody_now_and_later():
     with pytest.raises(ClosedError):
         full.sample()
     with pytest.raises(ClosedError):
-        empty.insert([unroll(0)])
+        empty.wait_for_room()
 
 
 def test_capacity_below_a_batch_is_refused():
@@ -106,9 +99,20 @@ def test_capacity_below_a_batch_is_refused():
         FifoConfig(queue_capacity=3).make(4, UNROLL, no_priorities, seed=0)
 
 
+def test_unrolls_are_not_inserted():
+    with pytest.raises(TypeError, match="Fifo takes no unrolls; write steps into its store"):
+        Fifo(2).insert([])
+
+
 def test_capacity_is_one_batch_unless_given():
     fifo = FifoConfig().make(2, UNROLL, no_priorities, seed=0)
-    thread = Thread(fifo.insert, [unroll(n) for n in range(3)])
+    store = fifo.store(3, UnrollConfig(2, stagger=False))
+
+    def play():
+        for step in range(3):
+            store.hand_over(append(store, range(3), [step] * 3))
+
+    thread = Thread(play)
     wait_until(lambda: fifo.figures() == {"queue_depth": 2.0} and thread.is_waiting(), "a full queue")
     fifo.sample()
     assert thread.finished()

@@ -5,23 +5,16 @@ import pytest
 
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.types import AgentOutput, EnvOutput
-
-
-def append(store, env_ids, steps, version=0):
-    """One step of these environments; every array holds the step's number, the state holds minus it."""
-    env_ids, steps = np.array(env_ids), np.array(steps, np.float32)
-    false = np.zeros(len(steps), bool)
-    env = EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})
-    starting = store.starting(env_ids)
-    assert starting.dtype == np.intp
-    state = (-steps[starting],)
-    return store.append(env_ids, steps, env, AgentOutput(steps, {"q": steps}), starting, state, version)
+from tests.experience.slow_store import CUTS, SlowStore, append, steps_of
 
 
 def make(num_envs, length, **settings):
     """A store whose environments all begin at once, unless `stagger` is set."""
-    return UnrollStore(num_envs, UnrollConfig(length, **{"stagger": False, **settings}))
+    return create(num_envs, UnrollConfig(length, **{"stagger": False, **settings}))
+
+
+def create(num_envs, config):
+    return UnrollStore(num_envs, config, lambda unrolls: None)
 
 
 @pytest.mark.parametrize(("length", "burn_in"), [(1, 0), (3, 0), (3, 1), (2, 5)])
@@ -88,65 +81,16 @@ def test_nothing_of_before_a_reset_is_left_in_an_unroll():
         assert all((u.env.reward >= 100).all() for u in unrolls)
 
 
-class SlowStore:
-    """What the store should do, with lists: every step is kept with the state and version that it met."""
-
-    def __init__(self, num_envs, config):
-        self._config = config
-        self._skip = [config.every * i // num_envs if config.stagger else 0 for i in range(num_envs)]
-        self._steps = [[] for _ in range(num_envs)]
-        self._streams = [0] * num_envs
-
-    def reset(self, env_id, stream):
-        self._streams[env_id] = stream
-        self._steps[env_id] = []
-
-    def append(self, env_id, step, version):
-        """One step; returns whether it begins an unroll, and the unrolls that it completes."""
-        if self._skip[env_id] > 0:
-            self._skip[env_id] -= 1
-            return False, []
-        steps, config = self._steps[env_id], self._config
-        steps.append((step, version))
-        begins = (len(steps) - 1) % config.every == 0
-        first = len(steps) - config.burn_in - config.length - 1
-        if first < 0 or first % config.every:
-            return begins, []
-        unroll, version = [number for number, _ in steps[first:]], steps[first][1]
-        return begins, [(env_id, self._streams[env_id], first, unroll, version)]
-
-
 def described(unroll):
-    """As `SlowStore` has it. The state, the answer and the image must all be of the same steps."""
-    steps = unroll.env.reward
-    np.testing.assert_array_equal(unroll.prev_action, steps)
-    np.testing.assert_array_equal(unroll.agent.action, steps)
-    np.testing.assert_array_equal(unroll.agent.info["q"], steps)
-    np.testing.assert_array_equal(unroll.env.observation["image"], np.stack([steps, steps + 0.5], axis=1))
-    assert unroll.initial_state[0] == -steps[0]
-    return unroll.env_id, unroll.stream, unroll.first_step, steps.tolist(), unroll.policy_version
-
-
-CUTS = [
-    UnrollConfig(3, period=1, stagger=False),  # Transitions of three steps.
-    UnrollConfig(1, period=1, stagger=False),
-    UnrollConfig(3, burn_in=2, period=1, stagger=False),
-    UnrollConfig(5, period=2, stagger=False),
-    UnrollConfig(5, period=2),
-    UnrollConfig(4, burn_in=3, period=2),
-    UnrollConfig(4, burn_in=3, period=3),
-    UnrollConfig(2, burn_in=1, period=4),  # As long as its period.
-    UnrollConfig(3, period=7),  # Steps between unrolls are in none of them.
-    UnrollConfig(3, burn_in=1, period=11),
-    UnrollConfig(6, burn_in=4),
-]
+    """As `SlowStore` has it."""
+    return unroll.env_id, unroll.stream, unroll.first_step, steps_of(unroll), unroll.policy_version
 
 
 @pytest.mark.parametrize("config", CUTS, ids=str)
 def test_against_lists_in_plain_python(config):
     """Environments step at different speeds, in any order, and are reset at any moment."""
     num_envs, rng = 5, np.random.default_rng(0)
-    store, slow = UnrollStore(num_envs, config), SlowStore(num_envs, config)
+    store, slow = create(num_envs, config), SlowStore(num_envs, config)
     next_step, found_count = np.zeros(num_envs, int), 0
     for version in range(200):
         if rng.random() < 0.03:
@@ -188,3 +132,11 @@ def test_stagger_is_spread_over_the_period():
         for unroll in append(store, range(4), [step] * 4):
             firsts.setdefault(unroll.env_id, []).append(int(unroll.env.reward[0]))
     assert firsts == {0: [0, 8], 1: [2, 10], 2: [4, 12], 3: [6]}
+
+
+def test_unrolls_are_inserted_when_they_are_handed_over():
+    inserted = []
+    store = UnrollStore(1, UnrollConfig(1), inserted.append)
+    for step in range(3):
+        store.hand_over(append(store, [0], [step]))
+    assert [[steps_of(unroll) for unroll in unrolls] for unrolls in inserted] == [[[0, 1]], [[1, 2]]]

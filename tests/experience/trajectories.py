@@ -14,7 +14,8 @@ class Streams:
 
     def __init__(self, num_envs, length, burn_in):
         self.length, self.stored = length, burn_in + length + 1
-        self._store = UnrollStore(num_envs, UnrollConfig(length, burn_in, stagger=False))
+        config = UnrollConfig(length, burn_in, stagger=False)
+        self._store = UnrollStore(num_envs, config, lambda unrolls: None)  # Nothing is handed over.
         self._step = np.zeros(num_envs, np.int64)
         self._ids = np.arange(num_envs, dtype=np.int32)
 

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import BatchFigures, InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
@@ -51,10 +52,9 @@ class World:
         self.core = InferenceCore(
             Witness(),
             SPEC,
-            UnrollConfig(length, burn_in),
             self.num_envs,
             num_eval_envs,
-            lambda unrolls: None,
+            UnrollStore(self.num_envs - num_eval_envs, UnrollConfig(length, burn_in), self.insert),
             lambda: contextlib.nullcontext(self.version),
         )
         ends = np.cumsum(groups)
@@ -65,6 +65,10 @@ class World:
         self._leases = [self.lease(group, next(self._actors)) for group in range(len(groups))]
         self.next_step = np.zeros(self.num_envs, np.int32)
         self.unrolls = [[] for _ in range(self.num_envs)]
+
+    def insert(self, unrolls):
+        for unroll in unrolls:
+            self.unrolls[unroll.env.observation["env"][0]].append(unroll)
 
     def rejoin(self, group, is_new_actor):
         """A new stream of the group; a new actor begins a new count of steps, at the next thousand."""
@@ -83,8 +87,7 @@ class World:
             np.testing.assert_array_equal(actions, action(ids, self.next_step[ids]))
             self.next_step[ids] += 1
         self.version += 1
-        for unroll in unrolls:
-            self.unrolls[unroll.env.observation["env"][0]].append(unroll)
+        self.core.hand_over(unrolls)
 
     def lease(self, group, actor_id):
         ids = self._groups[group]

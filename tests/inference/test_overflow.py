@@ -14,13 +14,13 @@ from seed_rl.algorithms.r2d2.algorithm import make as make_r2d2
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.vtrace.algorithm import make as make_vtrace
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.experience.fifo import stack
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.request import BadStep, Request
 from seed_rl.serving.slots import Lease
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
 
 LENGTH, GROUP, NUM_GROUPS = 3, 2, 3
@@ -58,10 +58,9 @@ class Groups:
         self.core = InferenceCore(
             algorithm.policy,
             SPEC,
-            algorithm.unroll,
             GROUP * NUM_GROUPS,
             algorithm.num_eval_envs,
-            lambda unrolls: None,
+            UnrollStore(GROUP * NUM_GROUPS - algorithm.num_eval_envs, algorithm.unroll, lambda unrolls: None),
             lambda: contextlib.nullcontext(0),
         )
         self._keys, self._random = itertools.count(), np.random.default_rng(0)
@@ -166,7 +165,7 @@ def test_what_is_answered_can_be_trained_on(settings):
             if isinstance(answers[1], BadStep):
                 refused.append(scale)
                 groups.rejoin(1)
-        sample = optree.tree_map(tf.constant, stack(unrolls).sample)
+        sample = optree.tree_map(tf.constant, stack(unrolls))
         output = trainer.update(sample, 0.0)
         assert np.isfinite(output.metrics["gradient_norm"].numpy())
         assert all(np.isfinite(variable.numpy()).all() for variable in algorithm.objectives[LOSS].variables)
@@ -174,6 +173,14 @@ def test_what_is_answered_can_be_trained_on(settings):
         assert np.isfinite(answer.info["baseline"].numpy()).all()
     assert {1e16, 1e38} <= set(refused)
     assert 1.0 not in refused
+
+
+def stack(unrolls):
+    """A batch of these unrolls."""
+    steps = [(unroll.prev_action, unroll.env, unroll.agent) for unroll in unrolls]
+    prev_action, env, agent = optree.tree_map(lambda *x: np.stack(x, 1), *steps)
+    state = optree.tree_map(lambda *x: np.stack(x), *(unroll.initial_state for unroll in unrolls))
+    return Sample(prev_action, env, agent, state, np.ones(len(unrolls), np.float32))
 
 
 def example(policy):

@@ -208,7 +208,6 @@ class Served:
 
     def __init__(self, groups):
         self.world, self._sizes = World(groups, LENGTH, 0), groups
-        self.world.core._insert = self._insert
         self._batcher, self._errors = Batcher(2, 0.001), []
         self._answers = {}  # Futures by lease key.
         self._servers = [threading.Thread(target=self._serve, daemon=True) for _ in range(2)]
@@ -255,10 +254,6 @@ class Served:
     def _deliver(self, pairs):
         for request, answer in pairs:
             self._answers[request.lease.key].set_result(answer)
-
-    def _insert(self, unrolls):
-        for unroll in unrolls:
-            self.world.unrolls[unroll.env_id].append(unroll)
 
 
 def test_two_threads_serve_under_load():

@@ -13,6 +13,7 @@ import tensorflow as tf
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
@@ -84,10 +85,8 @@ class Witness(Policy):
 def unrolls(house):
     """What a server on the house's address has made of the actors so far."""
     found, errors = [], []
-    batcher = Batcher(NUM_ENVS, 0.01)
-    core = InferenceCore(
-        Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: contextlib.nullcontext(0)
-    )
+    batcher, store = Batcher(NUM_ENVS, 0.01), UnrollStore(NUM_ENVS, UnrollConfig(LENGTH), found.extend)
+    core = InferenceCore(Witness(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
     identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
     server = InferenceServer(house.address, identity, NUM_ENVS, [batcher], NUM_ENVS)
 

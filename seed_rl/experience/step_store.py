@@ -1,0 +1,83 @@
+"""What inference writes into: the steps of every environment, cut into unrolls."""
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.types import AgentOutput, EnvOutput, Nest
+
+
+class StepStore(abc.ABC):
+    """Counts the steps of every environment, and so knows where its unrolls begin (see `UnrollConfig`).
+
+    The recurrent state that belongs to an unroll is the one just before its FIRST step, whatever the burn-in.
+
+    Thread-safe as long as each environment has one thread at a time from `starting` to `append`, and for
+    `reset` (see `inference.turns`).
+    """
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig):
+        """Starts before the first step of every environment.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+        """
+        self._period, self._stored = unroll.every, unroll.stored_steps
+        offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
+        self._first_count = np.zeros(num_envs, np.int64) - offsets
+        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
+
+    def starting(self, env_ids: np.ndarray) -> np.ndarray:
+        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll."""
+        count = self._count[env_ids]
+        return ((count >= 0) & (count % self._period == 0)).nonzero()[0]
+
+    def reset(self, env_ids: np.ndarray, stream: int) -> None:
+        """Drops the unfinished unrolls of environments whose steps are interrupted.
+
+        Args:
+          env_ids: of the environments.
+          stream: number of the stream that their next steps belong to.
+        """
+        del stream
+        self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
+
+    @abc.abstractmethod
+    def append(
+        self,
+        env_ids: np.ndarray,
+        prev_action: np.ndarray,
+        env: EnvOutput,
+        agent: AgentOutput,
+        starting: np.ndarray,
+        states: Nest,
+        policy_version: int,
+    ) -> list[Any]:
+        """Adds one step `[B, ...]`, each row from a different environment.
+
+        Args:
+          env_ids: int `[B]`, each at most once.
+          prev_action: `[B, ...]`.
+          env: `[B, ...]`.
+          agent: `[B, ...]`.
+          starting: what `starting(env_ids)` returned for this step, `[K]`.
+          states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
+          policy_version: number of updates that the policy had received.
+
+        Returns:
+          For each unroll that this step completed, what `hand_over` takes.
+        """
+
+    @abc.abstractmethod
+    def hand_over(self, completed: list[Any]) -> None:
+        """Leaves unrolls to training; blocks while training has to catch up (back-pressure).
+
+        Args:
+          completed: what `append` returned.
+
+        Raises:
+          ClosedError: the experience was closed in the meantime.
+        """
