@@ -56,7 +56,8 @@ class UnrollStore(StepStore):
     ) -> list[Unroll]:
         """Adds one step, and returns the unrolls that it completed; see `StepStore.append`."""
         env_ids = env_ids.astype(np.intp, copy=False)  # Once here; NumPy would do it for each array.
-        leaves, structure = optree.tree_flatten((prev_action, env, agent))
+        step: Any = (prev_action, env, agent)
+        leaves, structure = optree.tree_flatten(step)
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:
             with self._allocating:
@@ -108,5 +109,6 @@ class UnrollStore(StepStore):
         unrolls = []
         for index, (step, numbers) in enumerate(zip(steps, origins, strict=True)):
             state = optree.tree_unflatten(state_structure, [leaf[index] for leaf in states])
-            unrolls.append(Unroll(*optree.tree_unflatten(structure, step), state, *numbers))
+            prev_action, env, agent = optree.tree_unflatten(structure, step)
+            unrolls.append(Unroll(prev_action, env, agent, state, *numbers))
         return unrolls
