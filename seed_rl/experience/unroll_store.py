@@ -109,6 +109,7 @@ class UnrollStore(StepStore):
         unrolls = []
         for index, (step, numbers) in enumerate(zip(steps, origins, strict=True)):
             state = optree.tree_unflatten(state_structure, [leaf[index] for leaf in states])
-            prev_action, env, agent = optree.tree_unflatten(structure, step)
+            nest: Any = optree.tree_unflatten(structure, step)
+            prev_action, env, agent = nest
             unrolls.append(Unroll(prev_action, env, agent, state, *numbers))
         return unrolls
