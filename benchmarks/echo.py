@@ -67,6 +67,14 @@ class EchoServer:
         finally:
             self.streams -= 1
 
+    def inference_figures(self) -> dict[str, float]:
+        """None: there is no inference."""
+        return {}
+
+    def has_answered(self) -> bool:
+        """Always: the first answer takes as long as the others."""
+        return True
+
     def stop(self) -> None:
         """Ends every stream cleanly; a second call does nothing."""
         if self._loop.is_closed():
