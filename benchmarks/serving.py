@@ -225,13 +225,15 @@ def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     }
 
 
-def goal(transport: str, envs: int) -> float:
-    """The goal for messages of so many environments, relative to the echo's messages/s."""
-    return next(ratio for least, ratio in GOALS[transport] if envs >= least)
+def goal(config: ServingConfig, envs: int) -> float | None:
+    """The goal for messages of so many environments, relative to the echo's messages/s, if there is one."""
+    if _is_lonely(config):
+        return None
+    return next(ratio for least, ratio in GOALS[config.transport] if envs >= least)
 
 
 def _is_lonely(config: ServingConfig) -> bool:
-    """Whether a goal for the latency applies."""
+    """Whether the latency is measured, instead of the throughput."""
     return config.transport == "shared_memory" and config.actors * config.streams == 1
 
 
@@ -245,7 +247,7 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
         for kind in KINDS:
             ratio = {"echo": result["ratio"], "sync_echo": result["ratio_to_sync_echo"]}.get(kind, "")
             figures = [result[kind].get(name, "") for name in names]
-            aim = goal(config.transport, case.envs) if kind == "echo" else ""
+            aim = (goal(config, case.envs) or "") if kind == "echo" else ""
             rows.append([case.size, case.envs, kind, *figures, ratio, aim])
     title = (
         f"Serving ({config.transport}, model {config.model}, {config.experience}): {config.actors} client "
@@ -261,7 +263,7 @@ def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
             "transport": config.transport,
             "model": config.model,
             "experience": config.experience,
-            "goals": {case.name: goal(config.transport, case.envs) for case in results},
+            "goals": {case.name: goal(config, case.envs) for case in results},
             "latency_goal_ms": LATENCY_GOALS_MS[config.model] if _is_lonely(config) else None,
             "latencies_p50_ms": latencies,
             "ratios": ratios,
