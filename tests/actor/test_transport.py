@@ -160,7 +160,7 @@ def test_every_step_and_every_episode_arrives_once(start, address, transport):
         returns = [episode_return for of, episode_return in learner.episodes if of == env]
         assert returns == list(range(1, len(returns) + 1))
         ended = (len(steps) - 1) // EPISODE_LENGTH
-        assert ended - 1 <= len(returns) <= ended  # That of the last step may have had no answer.
+        assert abs(len(returns) - ended) <= 1  # The last step may have had no answer, or not have been taken.
 
 
 @needs_board
@@ -186,7 +186,7 @@ def test_from_the_board_to_messages_and_back_nothing_is_lost_or_played_twice(sta
         returns = [value for learner in learners for of, value in learner.episodes if of == env]
         assert returns == sorted(set(returns))
         ended = last // EPISODE_LENGTH
-        assert ended - len(learners) <= len(returns) <= ended
+        assert ended - len(learners) <= len(returns) <= ended + 1
 
 
 @pytest.mark.parametrize("has_board", [True, False])

@@ -24,8 +24,11 @@ class HandWrittenActor:
         self._channel = grpc.insecure_channel(address, options)
         self.description = InferenceStub(self._channel).Describe(pb.DescribeRequest(), timeout=_DEADLINE_SECS)
         self._run_id = secrets.randbits(64)
+        self._on_board = []  # What is said on streams whose steps go through the board.
 
     def close(self):
+        for said in self._on_board:
+            said.put(None)
         self._channel.close()
 
     def hello(self, first_env, num_envs, **changes):
@@ -83,11 +86,14 @@ class HandWrittenActor:
         hello = self.hello(first_env, board.nums_envs[number])
         place = hello.hello.board
         place.connection, place.stream, place.offset = board.number, number, board.offsets[number]
+        said = queue.SimpleQueue()
+        said.put(hello)
+        self._on_board.append(said)
         call = self._channel.stream_stream(
             "/seed_rl.Inference/Act",
             request_serializer=pb.ActRequest.SerializeToString,
             response_deserializer=pb.ActResponse.FromString,
-        )(iter(board.said(hello).get, None), timeout=_DEADLINE_SECS)
+        )(iter(said.get, None), timeout=_DEADLINE_SECS)
         call.initial_metadata()
         return call
 
@@ -105,7 +111,7 @@ class _Board:
         observation = sum(_num_bytes(array) for array in description.observation)
         self._record_bytes = 4 + 1 + 1 + observation
         self._action_bytes = _num_bytes(description.action)
-        self.nums_envs, self.offsets, self._open, size = nums_envs, [], [], 0
+        self.nums_envs, self.offsets, size = nums_envs, [], 0
         for num_envs in nums_envs:
             self.offsets.append(size)
             _, actions = self._layout(num_envs)
@@ -123,12 +129,6 @@ class _Board:
         (descriptor,) = struct.unpack("i", data)
         self._memory = mmap.mmap(descriptor, size)
         os.close(descriptor)
-
-    def said(self, hello):
-        """A queue with the only message of a stream, which stays open."""
-        self._open.append(queue.SimpleQueue())
-        self._open[-1].put(hello)
-        return self._open[-1]
 
     def step(self, stream, step, episodes=None):
         """Writes the records of a Step and rings.
@@ -157,10 +157,8 @@ class _Board:
         return self._memory[begin : begin + num_envs * self._action_bytes]
 
     def close(self):
-        """Ends the connection and the streams."""
+        """Ends the connection, and so its streams."""
         self._socket.close()
-        for said in self._open:
-            said.put(None)
 
     def _layout(self, num_envs):
         """Where the episodes and the actions of a part begin, counted from its own begin."""
