@@ -109,7 +109,9 @@ class InferenceCore:
           FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
         while (batch := batcher.next_batch()) is not None:
-            self.hand_over(self.answer(batch, batcher, deliver))
+            completed = self.answer(batch, batcher, deliver)
+            del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
+            self.hand_over(completed)
 
     def hand_over(self, completed: list[Any]) -> None:
         """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
