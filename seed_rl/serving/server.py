@@ -96,7 +96,7 @@ class InferenceServer:
         try:
             door = BoardDoor(address, self._board, num_envs, part_layout(spec, 1).size, limits)
         except OSError as error:
-            warn(f"There is no memory to share with actors on this machine ({error}); they send messages.")
+            warn(f"Actors on this machine cannot share memory with the learner ({error}).")
             return None
         self._service.open_board(self._board, door.description)
         return door
