@@ -5,6 +5,7 @@ cut into a prefix of `burn_in + 1` steps, a head, and a tail of `burn_in + 1` st
 the next unroll.
 """
 
+import collections
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,21 @@ import optree
 
 from seed_rl.experience.buffer_pool import BufferPool
 from seed_rl.experience.compression import Compressor
+from seed_rl.experience.work_sharing import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
 Blob: TypeAlias = bytes | memoryview
+
+# Unrolls that a thread unpacks at a time: few, so that all threads finish at about the same time.
+_CHUNK = 4
+
+
+class Own(NamedTuple):
+    """The blobs of an unroll that are its own, whether or not it continues another one."""
+
+    head: Blob
+    tail: Blob
+    state: Blob
 
 
 class Packed(NamedTuple):
@@ -50,13 +63,13 @@ def _leaf(array: np.ndarray) -> _Leaf:
 class Layout:
     """Packs unrolls that all have the structure of an example, and unpacks them into batches. Thread-safe."""
 
-    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor):
-        """Uses the structure, shapes and dtypes of `example`.
+    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor, helpers: Helpers):
+        """Uses the structure, shapes and dtypes of `example`, and `helpers` to unpack batches.
 
         Raises:
           ValueError: an unroll shares more steps with the one before it than it adds.
         """
-        self._compressor = compressor
+        self._compressor, self._helpers = compressor, helpers
         self._local, self._pool = threading.local(), BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
@@ -80,38 +93,47 @@ class Layout:
             "states": [[list(leaf.shape), leaf.dtype.str] for leaf in self._state_leaves],
         }
 
-    def pack(self, unroll: Unroll, prefix: Blob | None) -> Packed:
-        """Compresses an unroll.
-
-        Args:
-          unroll: steps `[S, ...]`.
-          prefix: the tail of the unroll that this one continues; None if there is none.
-        """
+    def pack(self, unroll: Unroll) -> Own:
+        """Compresses an unroll, steps `[S, ...]`, except for its prefix."""
         steps = optree.tree_leaves(self._steps(unroll))
-        return Packed(
-            self._pack_steps(steps, self._prefix) if prefix is None else prefix,
+        return Own(
             self._pack_steps(steps, self._head),
             self._pack_steps(steps, self._tail),
             self._join(optree.tree_leaves(unroll.initial_state), self._state_leaves, 1),
-            unroll.policy_version,
         )
 
+    def pack_prefix(self, unroll: Unroll) -> bytes:
+        """Compresses the prefix of an unroll that continues none in replay."""
+        return self._pack_steps(optree.tree_leaves(self._steps(unroll)), self._prefix)
+
     def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> Sample:
-        """A time-major batch `[S, B, ...]` with the importance weights `[B]`."""
+        """A time-major batch `[S, B, ...]` with the importance weights `[B]`; helpers share the work."""
         size = len(packed)
         steps = [self._pool.array((self.num_steps, size, *x.shape), x.dtype) for x in self._leaves]
         states = [self._pool.array((size, *x.shape), x.dtype) for x in self._state_leaves]
-        for index, unroll in enumerate(packed):
-            blobs = (unroll.prefix, unroll.head, unroll.tail)
-            for part, blob in zip((self._prefix, self._head, self._tail), blobs, strict=True):
-                parts = self._split(blob, self._leaves, part.stop - part.start)
-                for array, values in zip(steps, parts, strict=True):
-                    array[part, index] = values
-            for array, values in zip(states, self._split(unroll.state, self._state_leaves, 1), strict=True):
-                array[index] = values[0]
+
+        def unpack(indices: range) -> None:
+            for index in indices:
+                self._unpack(packed[index], index, steps, states)
+
+        chunks = [range(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK)]
+        with self._helpers.sharing(unpack, chunks) as done:
+            collections.deque(done, maxlen=0)
         prev_action, env, agent = optree.tree_unflatten(self._structure, steps)
         state = optree.tree_unflatten(self._state_structure, states)
         return Sample(prev_action, env, agent, state, weight)
+
+    def _unpack(
+        self, packed: Packed, index: int, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]
+    ) -> None:
+        """Decompresses an unroll into place `index` of the arrays of a batch."""
+        blobs = (packed.prefix, packed.head, packed.tail)
+        for part, blob in zip((self._prefix, self._head, self._tail), blobs, strict=True):
+            parts = self._split(blob, self._leaves, part.stop - part.start)
+            for array, values in zip(steps, parts, strict=True):
+                array[part, index] = values
+        for array, values in zip(states, self._split(packed.state, self._state_leaves, 1), strict=True):
+            array[index] = values[0]
 
     def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput]:
         """The parts of the steps that are stored."""
