@@ -89,6 +89,13 @@ class ReplayConfig(Options, ExperienceConfig):
         choices=("zstd", "none"),
         is_plumbing=True,
     )
+    replay_threads: int | None = option(
+        None,
+        "Threads that help the one that compresses new unrolls and the one that decompresses batches; 0: "
+        "only these two. None: the machine's cores less one, at most 4.",
+        at_least=0,
+        is_plumbing=True,
+    )
     checkpoint_replay: bool = option(
         False,
         "Whether checkpoints include the unrolls in replay; without them, a resumed run fills it again.",

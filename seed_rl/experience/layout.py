@@ -5,6 +5,7 @@ cut into a prefix of `burn_in + 1` steps, a head, and a tail of `burn_in + 1` st
 the next unroll.
 """
 
+import collections
 import itertools
 import threading
 from collections.abc import Iterator, Sequence
@@ -15,9 +16,24 @@ import optree
 
 from seed_rl.experience.buffer_pool import BufferPool
 from seed_rl.experience.compression import Compressor
+from seed_rl.experience.work_sharing import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
 Blob: TypeAlias = bytes | memoryview
+
+# The pieces of an unroll, in the order in which `Packed` has them.
+_PREFIX, _HEAD, _TAIL, _STATE = range(4)
+
+# Unrolls that a thread unpacks at a time: few, so that all threads finish at about the same time.
+_CHUNK = 4
+
+
+class Own(NamedTuple):
+    """The blobs of an unroll that are its own, whether or not it continues another one."""
+
+    head: Blob
+    tail: Blob
+    state: Blob
 
 
 class Packed(NamedTuple):
@@ -47,17 +63,44 @@ def _leaf(array: np.ndarray) -> _Leaf:
     return _Leaf(array.shape, array.dtype, array.nbytes)
 
 
+class _Piece(NamedTuple):
+    """What is compressed together: `count` steps of all leaves, one leaf after the other."""
+
+    leaves: Sequence[_Leaf]
+    count: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.count * sum(leaf.nbytes for leaf in self.leaves)
+
+    def views(self, raw: np.ndarray) -> Iterator[np.ndarray]:
+        """The leaves `[count, ...]` in memory `raw`."""
+        start = 0
+        for leaf in self.leaves:
+            yield np.ndarray((self.count, *leaf.shape), leaf.dtype, raw, start)
+            start += self.count * leaf.nbytes
+
+
+class _Scratch(threading.local):
+    """A thread's memory for one piece at a time, and the leaves in it: fresh memory is slow to touch."""
+
+    def __init__(self, pieces: Sequence[_Piece]):
+        memory = np.empty(max(piece.nbytes for piece in pieces), np.uint8)
+        self.raw = [memory[: piece.nbytes] for piece in pieces]
+        self.leaves = [list(piece.views(raw)) for piece, raw in zip(pieces, self.raw, strict=True)]
+
+
 class Layout:
     """Packs unrolls that all have the structure of an example, and unpacks them into batches. Thread-safe."""
 
-    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor):
-        """Uses the structure, shapes and dtypes of `example`.
+    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor, helpers: Helpers):
+        """Uses the structure, shapes and dtypes of `example`, and `helpers` to unpack batches.
 
         Raises:
           ValueError: an unroll shares more steps with the one before it than it adds.
         """
-        self._compressor = compressor
-        self._local, self._pool = threading.local(), BufferPool()
+        self._compressor, self._helpers = compressor, helpers
+        self._pool = BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
         self._leaves = [_leaf(x[0]) for x in steps]
@@ -70,80 +113,72 @@ class Layout:
                 "must be less than the unroll length."
             )
         bounds = (0, *cuts(self.num_steps - shared, burn_in))
-        self._prefix, self._head, self._tail = (slice(*ends) for ends in itertools.pairwise(bounds))
+        self._parts = [slice(*ends) for ends in itertools.pairwise(bounds)]
+        pieces = [_Piece(self._leaves, part.stop - part.start) for part in self._parts]
+        self._scratch = _Scratch([*pieces, _Piece(self._state_leaves, 1)])
 
     def describe(self) -> dict[str, Any]:
         """Everything in which layouts can differ, in a form that JSON supports."""
         return {
-            "cuts": [self._prefix.stop, self._head.stop, self._tail.stop],
+            "cuts": [part.stop for part in self._parts],
             "steps": [[list(leaf.shape), leaf.dtype.str] for leaf in self._leaves],
             "states": [[list(leaf.shape), leaf.dtype.str] for leaf in self._state_leaves],
         }
 
-    def pack(self, unroll: Unroll, prefix: Blob | None) -> Packed:
-        """Compresses an unroll.
-
-        Args:
-          unroll: steps `[S, ...]`.
-          prefix: the tail of the unroll that this one continues; None if there is none.
-        """
+    def pack(self, unroll: Unroll) -> Own:
+        """Compresses an unroll, steps `[S, ...]`, except for its prefix."""
         steps = optree.tree_leaves(self._steps(unroll))
-        return Packed(
-            self._pack_steps(steps, self._prefix) if prefix is None else prefix,
-            self._pack_steps(steps, self._head),
-            self._pack_steps(steps, self._tail),
-            self._join(optree.tree_leaves(unroll.initial_state), self._state_leaves, 1),
-            unroll.policy_version,
+        return Own(
+            self._pack_steps(steps, _HEAD),
+            self._pack_steps(steps, _TAIL),
+            self._compress(optree.tree_leaves(unroll.initial_state), _STATE),
         )
 
+    def pack_prefix(self, unroll: Unroll) -> bytes:
+        """Compresses the prefix of an unroll that continues none in replay."""
+        return self._pack_steps(optree.tree_leaves(self._steps(unroll)), _PREFIX)
+
     def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> Sample:
-        """A time-major batch `[S, B, ...]` with the importance weights `[B]`."""
+        """A time-major batch `[S, B, ...]` with the importance weights `[B]`; helpers share the work."""
         size = len(packed)
         steps = [self._pool.array((self.num_steps, size, *x.shape), x.dtype) for x in self._leaves]
         states = [self._pool.array((size, *x.shape), x.dtype) for x in self._state_leaves]
-        for index, unroll in enumerate(packed):
-            blobs = (unroll.prefix, unroll.head, unroll.tail)
-            for part, blob in zip((self._prefix, self._head, self._tail), blobs, strict=True):
-                parts = self._split(blob, self._leaves, part.stop - part.start)
-                for array, values in zip(steps, parts, strict=True):
-                    array[part, index] = values
-            for array, values in zip(states, self._split(unroll.state, self._state_leaves, 1), strict=True):
-                array[index] = values[0]
+
+        def unpack(indices: range) -> None:
+            for index in indices:
+                self._unpack(packed[index], index, steps, states)
+
+        chunks = [range(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK)]
+        with self._helpers.sharing(unpack, chunks) as done:
+            collections.deque(done, maxlen=0)
         prev_action, env, agent = optree.tree_unflatten(self._structure, steps)
         state = optree.tree_unflatten(self._state_structure, states)
         return Sample(prev_action, env, agent, state, weight)
+
+    def _unpack(
+        self, packed: Packed, index: int, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]
+    ) -> None:
+        """Decompresses an unroll into place `index` of the arrays of a batch."""
+        for piece, part in enumerate(self._parts):
+            for array, values in zip(steps, self._decompress(packed[piece], piece), strict=True):
+                array[part, index] = values
+        for array, values in zip(states, self._decompress(packed.state, _STATE), strict=True):
+            array[index] = values[0]
 
     def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput]:
         """The parts of the steps that are stored."""
         return unroll.prev_action, unroll.env, unroll.agent._replace(info={})
 
-    def _pack_steps(self, steps: Sequence[np.ndarray], part: slice) -> bytes:
-        return self._join([array[part] for array in steps], self._leaves, part.stop - part.start)
+    def _pack_steps(self, steps: Sequence[np.ndarray], piece: int) -> bytes:
+        return self._compress([array[self._parts[piece]] for array in steps], piece)
 
-    def _join(self, arrays: Sequence[Any], leaves: Sequence[_Leaf], count: int) -> bytes:
+    def _compress(self, arrays: Sequence[Any], piece: int) -> bytes:
         """The first array's bytes, then the second's, and so on, compressed together."""
-        raw = self._scratch(leaves, count)
-        for view, array in zip(_views(raw, leaves, count), arrays, strict=True):
-            view[...] = array
-        return self._compressor.compress(raw)
+        for leaf, array in zip(self._scratch.leaves[piece], arrays, strict=True):
+            leaf[...] = array
+        return self._compressor.compress(self._scratch.raw[piece])
 
-    def _split(self, blob: Blob, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
-        """The inverse of `_join`; its result is overwritten by the next call in this thread."""
-        raw = self._scratch(leaves, count)
-        self._compressor.decompress(blob, raw)
-        return _views(raw, leaves, count)
-
-    def _scratch(self, leaves: Sequence[_Leaf], count: int) -> np.ndarray:
-        """Memory for `count` steps, the same for every call: fresh memory is slow to touch."""
-        size = count * sum(leaf.nbytes for leaf in leaves)
-        if size > len(getattr(self._local, "scratch", b"")):
-            self._local.scratch = np.empty(size, np.uint8)
-        return self._local.scratch[:size] if size else np.empty(0, np.uint8)
-
-
-def _views(raw: np.ndarray, leaves: Sequence[_Leaf], count: int) -> Iterator[np.ndarray]:
-    """The arrays `[count, ...]` that lie one after the other in `raw`."""
-    start = 0
-    for leaf in leaves:
-        yield np.ndarray((count, *leaf.shape), leaf.dtype, raw, start)
-        start += count * leaf.nbytes
+    def _decompress(self, blob: Blob, piece: int) -> Sequence[np.ndarray]:
+        """The inverse of `_compress`; its result is overwritten by the next call in this thread."""
+        self._compressor.decompress(blob, self._scratch.raw[piece])
+        return self._scratch.leaves[piece]

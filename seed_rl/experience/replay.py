@@ -12,10 +12,11 @@ from seed_rl.experience.arena import Arena
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.layout import Blob, Layout, Packed, cuts
+from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
 from seed_rl.experience.memory_limit import machine_memory, replay_limit
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
+from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll
 
 # Above 0, so that every unroll can be drawn.
@@ -75,6 +76,8 @@ class Replay(Experience):
         self._initial_priorities = initial_priorities
         self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
         self._compressor = make_compressor(config.replay_compression)
+        threads = config.replay_threads
+        self._helpers = Helpers(default_threads() if threads is None else threads, "replay")
         self._layout: Layout | None = None
         self._restored_layout: dict[str, Any] | None = None
         segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
@@ -110,22 +113,12 @@ class Replay(Experience):
           ValueError: the memory limit is reached before the minimum size, or the unrolls differ in layout
             from those restored.
         """
-        priorities = self._initial_priorities(unrolls)
         layout = self._require_layout(unrolls[0])
-        for unroll, priority in zip(unrolls, priorities, strict=True):
-            with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
-                if self._closed:
-                    raise ClosedError
-                before = self._unroll_before(unroll)
-                prefix = None if before is None else self._entry(before).tail
-            packed = layout.pack(unroll, prefix)  # Compresses outside the lock.
-            with self._changed:
-                self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
-                blobs = [blob if blob is prefix else self._arena.put(blob) for blob in packed[:4]]
-                self._add(Packed(*blobs, packed.policy_version), self._scaled(priority), before)
-                self._limiter.inserted(len(self))
-                self._changed.notify_all()
+        # Compresses outside the lock, and while it waits for the ratio.
+        with self._helpers.sharing(layout.pack, unrolls) as packed:
+            priorities = self._initial_priorities(unrolls)
+            for unroll, priority, own in zip(unrolls, priorities, packed, strict=True):
+                self._insert(layout, unroll, own, priority)
 
     def sample(self) -> Batch:
         """Draws a batch in proportion to priority^alpha (Schaul et al., 2016, equation 1).
@@ -171,10 +164,11 @@ class Replay(Experience):
         return figures
 
     def close(self) -> None:
-        """Ends every wait."""
+        """Ends every wait, and the threads that help."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        self._helpers.close()
 
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings ask for it; other threads continue meanwhile."""
@@ -214,6 +208,24 @@ class Replay(Experience):
                 self._add(packed, priority, by_tail.get(id(packed.prefix)))
             self._limiter.restored(len(self))
 
+    def _insert(self, layout: Layout, unroll: Unroll, own: Own, priority: float) -> None:
+        """Adds an unroll when the replay ratio allows it."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
+            if self._closed:
+                raise ClosedError
+            before = self._unroll_before(unroll)
+            shared = None if before is None else self._entry(before).tail
+        prefix = layout.pack_prefix(unroll) if shared is None else shared
+        with self._changed:
+            self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
+            prefix = self._arena.put(prefix) if shared is None else shared
+            head, tail, state = map(self._arena.put, own)
+            packed = Packed(prefix, head, tail, state, unroll.policy_version)
+            self._add(packed, self._scaled(priority), before)
+            self._limiter.inserted(len(self))
+            self._changed.notify_all()
+
     def _entry(self, serial: int) -> Packed:
         entry = self._entries[serial % self._config.replay_buffer_size]
         assert entry is not None
@@ -224,7 +236,7 @@ class Replay(Experience):
 
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
-            layout = Layout(unroll, self._burn_in, self._compressor)
+            layout = Layout(unroll, self._burn_in, self._compressor, self._helpers)
             if self._restored_layout not in (None, layout.describe()):
                 raise ValueError(
                     "The restored replay contains other observations or recurrent states than this run's; "

@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+import threading
 
 import numpy as np
 import optree
@@ -86,11 +87,12 @@ def assert_genuine(sample, stored, versions):
 
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
+@pytest.mark.parametrize("threads", [0, 2])
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 2), (3, 2), (4, 0), (1, 0), (8, 4)])
-def test_what_comes_out_is_what_came_in(length, burn_in, compression):
+def test_what_comes_out_is_what_came_in(length, burn_in, compression, threads):
     """Three environments out of step, a stream that breaks off, and a buffer that runs over all the time."""
     streams, rng = Streams(3, length, burn_in), np.random.default_rng(0)
-    replay = make(length, burn_in, replay_compression=compression)
+    replay = make(length, burn_in, replay_compression=compression, replay_threads=threads)
     seen = set()
     for turn in range(120):
         if turn in (30, 31, 80):
@@ -102,6 +104,71 @@ def test_what_comes_out_is_what_came_in(length, burn_in, compression):
             seen.update(zip(sample.initial_state["core"][:, 0], versions.tolist(), strict=True))
     assert len(seen) > 80
     assert len(replay) == 20
+    replay.close()
+
+
+def test_threads_change_nothing(tmp_path):
+    """Neither what is drawn, nor what is counted and saved, nor the order of anything."""
+    outcomes = []
+    for threads in (0, 1, 4):
+        streams, rng, drawn = Streams(3, 4, 2), np.random.default_rng(0), []
+        replay = make(
+            batch_size=9,
+            priorities=lambda unrolls: np.array([unroll.policy_version % 5 + 1.0 for unroll in unrolls]),
+            replay_threads=threads,
+            checkpoint_replay=True,
+        )
+        for turn in range(40):
+            if turn == 20:
+                streams.restart(1)
+            mixed = streams.unrolls(0, 2) + streams.unrolls(1, 2) + streams.unrolls(2, 1)
+            replay.insert([mixed[index] for index in rng.permutation(len(mixed))])
+            batch = replay.sample()
+            replay.update_priorities(batch.handle, rng.random(9))
+            drawn.append(optree.tree_map(lambda x: x.tobytes(), tuple(batch)))
+        path = tmp_path / f"{threads}.bin"
+        replay.save(str(path))
+        replay.close()
+        outcomes.append((drawn, replay.nbytes, path.read_bytes()))
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+
+
+@pytest.mark.parametrize("threads", [0, 2])
+def test_errors_in_threads_are_those_of_insert_and_sample(threads):
+    replay = make(batch_size=20, replay_threads=threads)
+    good, bad = Streams(1, 4, 2).unrolls(0, 8), Streams(1, 4, 2).unrolls(0, 8)
+    bad[5] = bad[5]._replace(prev_action=bad[5].prev_action[:3])
+    with pytest.raises(ValueError, match="broadcast"):
+        replay.insert(bad)
+    assert len(replay) == 5  # As many as without threads: those before it.
+    filled(replay, good)
+    replay.sample()
+    whole = replay._entries[:]
+    replay._entries = [entry and entry._replace(head=b"spoiled") for entry in whole]
+    with pytest.raises(ValueError, match="cannot be decompressed"):
+        replay.sample()
+    replay._entries = whole
+    replay.sample()
+    replay.close()
+
+
+def test_close_in_the_middle_of_work_ends_the_threads():
+    """One thread inserts and waits for the ratio, another draws, and both have helpers."""
+    before = set(threading.enumerate())
+    replay, streams = make(replay_ratio=1.0, replay_threads=3), Streams(1, 4, 2)
+    unrolls = streams.unrolls(0, 100)
+
+    def forever(function, *args):
+        while True:
+            function(*args)
+
+    threads = [Thread(forever, replay.insert, unrolls), Thread(forever, replay.sample)]
+    wait_until(lambda: len(replay) == 20, "a full replay")
+    replay.close()
+    for thread in threads:
+        assert thread.finished()
+        assert isinstance(thread.error, ClosedError)
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.parametrize("late", [0, 1])

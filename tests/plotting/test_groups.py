@@ -35,6 +35,7 @@ def test_plumbing_is_where_a_run_trains_and_nothing_that_it_learns_with():
         "checkpoint_replay",
         "replay_compression",
         "replay_max_bytes",
+        "replay_threads",
     }
     assert not plumbing("vtrace") & {"learning_rate", "batch_size", "total_environment_frames", "synchronous"}
     assert plumbing("of a package that is gone") == plumbing("vtrace")

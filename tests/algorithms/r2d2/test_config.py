@@ -21,6 +21,7 @@ from seed_rl.flags.definitions import define_options, read_options
         ({"value_function_rescaling_epsilon": 0}, "--value_function_rescaling_epsilon=0 is too low"),
         ({"eval_epsilon": 1.1}, "--eval_epsilon=1.1 is too high"),
         ({"replay_compression": "zip"}, "--replay_compression=zip is not valid; choose one of: zstd, none"),
+        ({"replay_threads": -1}, "--replay_threads=-1 is too low"),
         ({"frame_stack": 3}, "--frame_stack=3 is not valid"),
     ],
 )
