@@ -36,11 +36,13 @@ class EchoServer:
 
     Attributes:
       streams: number of streams that are open now.
+      gateway_pids: none, as of a server that serves its clients itself.
     """
 
     def __init__(self, address: str, response: bytes):
         """Starts listening; `response` is sent in reply to every message."""
         self.streams = 0
+        self.gateway_pids: list[int] = []
         self._response = response
         self._ended = False
         self._loop = asyncio.new_event_loop()
@@ -66,6 +68,14 @@ class EchoServer:
                 await context.write(self._response)
         finally:
             self.streams -= 1
+
+    def inference_figures(self) -> dict[str, float]:
+        """None: there is no inference."""
+        return {}
+
+    def has_answered(self) -> bool:
+        """Always: the first answer takes as long as the others."""
+        return True
 
     def stop(self) -> None:
         """Ends every stream cleanly; a second call does nothing."""

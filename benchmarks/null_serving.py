@@ -1,29 +1,18 @@
 """The real server, batcher and inference core around a policy that does nothing."""
 
 import contextlib
-import threading
 
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.constant_serving import Serving
 from benchmarks.echo import null_spec
-from benchmarks.null_suite import NullConfig
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import Experience
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
-from seed_rl.launch.gateways import Gateways, gateway_commands
-from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import make_bell
-from seed_rl.serving.listener import Listener
-from seed_rl.serving.request import Request
-from seed_rl.serving.server import InferenceServer
-from seed_rl.serving.slots import Lease
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest, Unroll
-from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.gateways import gateway_addresses, private_address
-from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
 
 
 class NullPolicy(Policy):
@@ -49,14 +38,11 @@ class NullPolicy(Policy):
         ), state
 
 
-class NullServing:
-    """The part of a learner between the wire and the experience.
+class NullServing(Serving):
+    """Serves the null policy.
 
     Unrolls are cut as in R2D2 and go to replay, or as in V-trace and are discarded where they would go
     through a queue.
-
-    Attributes:
-      streams: number of streams opened so far.
     """
 
     def __init__(
@@ -69,66 +55,24 @@ class NullServing:
         replay: bool,
         num_gateways: int = 0,
     ):
-        """Starts serving.
-
-        Args:
-          address: where to listen.
-          size: size of the observations, one of `null_suite.SIZES`.
-          num_envs: environments over all clients.
-          envs_per_message: environments in a message.
-          inference_batch_size: most environments in an inference call.
-          replay: whether unrolls go to replay.
-          num_gateways: processes that serve the clients in this one's place.
-        """
+        """Starts serving; see `Serving`. `replay`: whether unrolls go to replay."""
         spec = null_spec(size)
-        environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
         insert = _replay(unroll).insert if replay else _discard
         self._core = InferenceCore(
             NullPolicy(spec.action), spec, unroll, num_envs, 0, insert, lambda: contextlib.nullcontext(0)
         )
-        self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_bell())
-        self.streams = 0
-        gateways = gateway_addresses(address, num_gateways)
-        behind = private_address(address)
-        self._listener = Listener(
-            address, max_message_bytes(StepCodec(spec).record_bytes, envs_per_message), also=behind
+        super().__init__(
+            address, size, num_envs, envs_per_message, inference_batch_size, self._core.serve, num_gateways
         )
-        self._server = InferenceServer(
-            address,
-            environment,
-            num_envs,
-            [self._batcher],
-            envs_per_message,
-            on_lease=self._count_stream,
-            listener=self._listener,
-        )
-        self._gateways = Gateways(gateway_commands(gateways, behind, {}))
-        self._thread = threading.Thread(
-            target=self._core.serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True
-        )
-        self._thread.start()
-
-    def _count_stream(self, lease: Lease) -> None:
-        del lease
-        self.streams += 1
-
-    @property
-    def gateway_pids(self) -> list[int]:
-        """Process ids of the gateways."""
-        return self._gateways.pids
 
     def inference_figures(self) -> dict[str, float]:
         """The figures of the inference core since the last call."""
         return self._core.figures.take()
 
-    def stop(self) -> None:
-        """Ends every stream as at the end of training; a second call does nothing."""
-        self._batcher.close()
-        self._thread.join()
-        self._server.stop()
-        self._gateways.stop()
-        self._listener.stop()
+    def has_answered(self) -> bool:
+        """Whether there are figures."""
+        return bool(self.inference_figures())
 
 
 def _replay(unroll: UnrollConfig) -> Experience:

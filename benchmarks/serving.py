@@ -1,12 +1,18 @@
 """Actors and inference with a null model, compared with a bare gRPC echo of the same bytes.
 
-Real actor processes with null environments talk over a unix socket to the real server, batcher and inference
-core (this process), whose policy always chooses the zero action. Its unrolls are discarded where V-trace
-would put them into a queue (--experience=fifo), or go to replay, compressed, as in R2D2
-(--experience=replay). The echo has the same number of client processes and streams, the same kind of server
-and clients (asyncio), and messages of the same sizes. A second echo uses gRPC's synchronous client, as actors
-did before.
-Goal: at least 0.70 of the echo's messages/s.
+Real actor processes with null environments exchange steps with the real server, batcher and inference core
+(this process), through shared memory or as messages over a unix socket (--transport). The policy always
+chooses the zero action. Its unrolls are discarded where V-trace would put them into a queue
+(--experience=fifo), or go to replay, compressed, as in R2D2 (--experience=replay). With --model=none, a
+thread without TensorFlow answers in its place. The echo has the same number of client processes and streams,
+the same kind of server and clients (asyncio), and messages of the same sizes. A second echo uses gRPC's
+synchronous client, as actors did before.
+
+Goals, relative to the echo's messages/s, for Atari: with shared memory 3 for 1 environment in a message, 2
+for 8, and 1.2 for 32; with messages 0.70.
+
+A lonely actor shows the latency: --actors=1 --streams=1 --batch_messages=1 --envs_per_message=1. Goals for
+the median round trip through shared memory: 0.3 ms, and 0.08 ms with --model=none.
 """
 
 import dataclasses
@@ -21,6 +27,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.constant_serving import ConstantServing
 from benchmarks.echo import EchoServer, message_sizes
 from benchmarks.harness import (
     CpuUse,
@@ -41,7 +48,11 @@ from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.options import Options, option
 from seed_rl.wire.gateways import gateway_addresses
 
-GOAL = 0.70
+# Of the echo's messages/s: (environments in a message, goal), the largest first.
+GOALS = {"shared_memory": ((32, 1.2), (8, 2.0), (1, 3.0)), "grpc": ((1, 0.70),)}
+
+# Of the median round trip of a single stream through shared memory, by model.
+LATENCY_GOALS_MS = {"tensorflow": 0.3, "none": 0.08}
 
 _START_TIMEOUT_SECS = 60.0
 
@@ -72,6 +83,11 @@ class ServingConfig(Options):
         "fifo",
         "Where unrolls go: fifo (T = 20, discarded) or replay (burn-in 40, T = 80).",
         choices=("fifo", "replay"),
+    )
+    model: str = option(
+        "tensorflow",
+        "What answers: a null policy in TensorFlow, or none: a thread that sends zeros.",
+        choices=("tensorflow", "none"),
     )
 
     def validate(self) -> None:
@@ -145,10 +161,10 @@ def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
                     lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
                 )
                 # The first inference call may take longer than the whole warm-up.
-                wait_until(lambda: _has_answered(server), clients, _START_TIMEOUT_SECS, "first answer")
+                wait_until(server.has_answered, clients, _START_TIMEOUT_SECS, "first answer")
                 time.sleep(config.warm_up_secs)
                 pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
-                pids |= {f"gateway {pid}": pid for pid in getattr(server, "gateway_pids", ())}
+                pids |= {f"gateway {pid}": pid for pid in server.gateway_pids}
                 figures, window = _observe(config, server, {"server": os.getpid(), **pids})
                 for client in clients:
                     client.terminate()
@@ -170,30 +186,20 @@ def _address_for(config: ServingConfig, kind: str, address: str, task: int) -> s
 def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Any:
     if kind != "serving":
         return EchoServer(address, bytes(message_sizes(*case)[1]))
+    num_envs = config.actors * config.streams * case.envs
+    what = (address, case.size, num_envs, case.envs, min(config.batch_messages * case.envs, num_envs))
+    if config.model == "none":
+        return ConstantServing(*what, num_gateways=config.num_gateways)
     from benchmarks.null_serving import NullServing  # Imports TensorFlow.
 
-    num_envs = config.actors * config.streams * case.envs
-    return NullServing(
-        address,
-        case.size,
-        num_envs,
-        case.envs,
-        min(config.batch_messages * case.envs, num_envs),
-        replay=config.experience == "replay",
-        num_gateways=config.num_gateways,
-    )
-
-
-def _has_answered(server: Any) -> bool:
-    return not hasattr(server, "inference_figures") or bool(server.inference_figures())
+    return NullServing(*what, replay=config.experience == "replay", num_gateways=config.num_gateways)
 
 
 def _observe(
     config: ServingConfig, server: Any, pids: Mapping[str, int]
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
-    inference = getattr(server, "inference_figures", dict)
-    inference()
+    server.inference_figures()
     cpu = CpuUse(pids)
     start = time.monotonic()
     time.sleep(config.seconds)
@@ -206,7 +212,7 @@ def _observe(
         "client_cores": statistics.fmean(clients),
         "gateway_cores": sum(gateways),
     }
-    return {**figures, **inference()}, window
+    return {**figures, **server.inference_figures()}, window
 
 
 def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> dict[str, float]:
@@ -237,30 +243,49 @@ def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:
     }
 
 
+def goal(config: ServingConfig, envs: int) -> float | None:
+    """The goal for messages of so many environments, relative to the echo's messages/s, if there is one."""
+    if _is_lonely(config):
+        return None
+    return next(ratio for least, ratio in GOALS[config.transport] if envs >= least)
+
+
+def _is_lonely(config: ServingConfig) -> bool:
+    """Whether the latency is measured, instead of the throughput."""
+    return config.transport == "shared_memory" and config.actors * config.streams == 1
+
+
 def _print(config: ServingConfig, results: Mapping[Case, Any]) -> None:
     names = ("messages_per_second", "agent_steps_per_second", "round_trip_p50_ms", "round_trip_p99_ms")
     names += ("inference_latency_p50_ms", "inference_latency_p99_ms", "server_cores", "server_us_per_message")
     names += ("gateway_cores", "client_cores")
     columns = ("observation", "environments", "kind", "messages/s", "agent steps/s", "p50 ms", "p99 ms")
     columns += ("in server p50", "p99", "cores server", "us a message")
-    columns += ("gateways", "each client", "serving relative to it")
+    columns += ("gateways", "each client", "serving relative to it", "goal")
     rows = []
     for case, result in results.items():
         for kind in KINDS:
             ratio = {"echo": result["ratio"], "sync_echo": result["ratio_to_sync_echo"]}.get(kind, "")
             figures = [result[kind].get(name, "") for name in names]
-            rows.append([case.size, case.envs, kind, *figures, ratio])
+            aim = (goal(config, case.envs) or "") if kind == "echo" else ""
+            rows.append([case.size, case.envs, kind, *figures, ratio, aim])
     title = (
-        f"Serving ({config.experience}): {config.actors} client processes x {config.streams} streams, unix "
-        f"socket, medians of {config.rounds} rounds; p50 and p99 of the round trip seen by a client"
+        f"Serving ({config.transport}, model {config.model}, {config.experience}): {config.actors} client "
+        f"processes x {config.streams} streams, medians of {config.rounds} rounds; p50 and p99 of the round "
+        "trip seen by a client"
     )
     print_table(title, columns, rows)
     ratios = {case.name: result["ratio"] for case, result in results.items()}
+    latencies = {case.name: result["serving"]["round_trip_p50_ms"] for case, result in results.items()}
     print_result(
         {
             "benchmark": "serving",
+            "transport": config.transport,
+            "model": config.model,
             "experience": config.experience,
-            "goal": GOAL,
+            "goals": {case.name: goal(config, case.envs) for case in results},
+            "latency_goal_ms": LATENCY_GOALS_MS[config.model] if _is_lonely(config) else None,
+            "latencies_p50_ms": latencies,
             "ratios": ratios,
             "lowest_ratio": min(ratios.values()),
             "ratios_to_sync_echo": {case.name: r["ratio_to_sync_echo"] for case, r in results.items()},

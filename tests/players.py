@@ -17,9 +17,12 @@ class Player(Thread):
         envs: int = 2,
         connect_timeout_secs: float = 60.0,
         patience: Patience = Patience(),  # noqa: B008 (immutable)
+        transport: str = "auto",
     ):
         """Starts it."""
-        self._config = ActorConfig(address, task, envs, envs, connect_timeout_secs=connect_timeout_secs)
+        self._config = ActorConfig(
+            address, task, envs, envs, connect_timeout_secs=connect_timeout_secs, transport=transport
+        )
         self._environment, self._patience = environment, patience
         super().__init__(self._play)
 

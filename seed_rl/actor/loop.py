@@ -132,7 +132,8 @@ class Actor:
                 await self._play(await self._connect(connection))
                 return
             except (LearnerGoneError, TaskTakenError) as error:
-                if any(group.answered for group in self._groups):
+                # All of them: one may have played until the refusal of another one arrived.
+                if self._groups and all(group.answered for group in self._groups):
                     backoff, gone_since = _FIRST_BACKOFF_SECS, None
                 now = time.monotonic()
                 gone_since = gone_since or now

@@ -112,7 +112,9 @@ class InferenceCore:
           FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
         while (batch := batcher.next_batch()) is not None:
-            if unrolls := self.answer(batch, batcher, deliver):
+            unrolls = self.answer(batch, batcher, deliver)
+            del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
+            if unrolls:
                 self._insert(unrolls)
 
     def answer(

@@ -5,16 +5,18 @@ Connections are accepted on the server's event loop. After that, an inference th
 """
 
 import mmap
+import secrets
 import socket
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import grpc
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import Doorbell
+from seed_rl.serving.doorbell import Doorbell, Ringing
 from seed_rl.serving.episodes import episode_problem
 from seed_rl.serving.refusal import RefusedError
 from seed_rl.serving.request import Answer, BadStep, Request
@@ -25,9 +27,20 @@ from seed_rl.wire.board import EPISODES, LOOK, MOST_STREAMS, RING, Part, is_alig
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 
-_MOST_BYTES_READ = 1 << 16
+# Rings of more streams than a process may have; a process that sends more has to wait for the others.
+_MOST_BYTES_READ = 1 << 10
 
 OnRefusal = Callable[[Lease, RefusedError], None]
+
+
+class Watcher(Protocol):
+    """Something that calls a connection's `answer_door` when its process rings or is gone."""
+
+    def watch(self, connection: Ringing) -> None:
+        """Does so from now on."""
+
+    def forget(self, connection: Ringing) -> None:
+        """Does so no longer; the connection is still open."""
 
 
 class BoardStream:
@@ -40,6 +53,7 @@ class BoardStream:
       part: its part of the memory.
       is_first: whether no step has come yet.
       is_waiting: whether a step has no answer yet.
+      is_refused: whether it is about to end because of what its process did.
       episodes: that ended with this step.
     """
 
@@ -55,7 +69,7 @@ class BoardStream:
         """Describes a stream that is client number `client` of a batcher."""
         self.lease, self.batcher, self.client = lease, batcher, client
         self.connection, self.number, self.part = connection, number, part
-        self.is_first, self.is_waiting = True, False
+        self.is_first, self.is_waiting, self.is_refused = True, False, False
         self.episodes: Sequence[pb.Episode] = ()
 
 
@@ -63,23 +77,34 @@ class Connection:
     """An actor process on the board, after it has got its memory.
 
     Attributes:
+      number: which streams must name in their hellos. Nobody else can guess it.
       memory: that it shares with the learner.
       streams: its streams, by its own numbers.
+      used: the numbers of all streams that it has had.
     """
 
-    def __init__(self, board: "Board", link: socket.socket, memory: mmap.mmap):
+    def __init__(self, board: "Board", link: socket.socket, memory: mmap.mmap, watcher: Watcher):
         """Takes ownership of a socket, which does not block."""
         self._board, self._link, self.memory = board, link, memory
+        self.number = secrets.randbits(64)
         self.streams: dict[int, BoardStream] = {}
-        self.bell: Doorbell | None = None
+        self.used: set[int] = set()
         self._rest = b""
+        self._watcher = watcher
+        watcher.watch(self)
 
     def fileno(self) -> int:
         """The socket's descriptor."""
         return self._link.fileno()
 
+    def move_to(self, watcher: Watcher) -> None:
+        """Lets another watcher pass on the rings from now on."""
+        self._watcher.forget(self)
+        self._watcher = watcher
+        watcher.watch(self)
+
     def answer_door(self) -> None:
-        """Passes on the rings that have arrived; called by the thread at the doorbell."""
+        """Passes on the rings that have arrived; called by the watcher."""
         try:
             data = self._link.recv(_MOST_BYTES_READ)
         except BlockingIOError:
@@ -106,8 +131,7 @@ class Connection:
 
     def close(self) -> None:
         """Closes the socket; the memory is freed when nobody reads it any more."""
-        if self.bell is not None:
-            self.bell.forget(self)
+        self._watcher.forget(self)
         self._link.close()
 
 
@@ -130,7 +154,6 @@ class Board:
         self._spec, self._on_refusal, self._on_episodes = spec, on_refusal, on_episodes
         self._record = StepCodec(spec).record
         self._connections: dict[int, Connection] = {}
-        self._next = 1
         self._streams: dict[int, BoardStream] = {}  # By lease key.
         self._lock = threading.Lock()
 
@@ -139,16 +162,15 @@ class Board:
         """How many processes are connected."""
         return len(self._connections)
 
-    def add(self, link: socket.socket, memory: mmap.mmap) -> int:
-        """Adds the connection of a process that has got its memory; returns its number."""
+    def add(self, link: socket.socket, memory: mmap.mmap, watcher: Watcher) -> Connection:
+        """Adds the connection of a process that gets this memory; watched there until it has a stream."""
+        connection = Connection(self, link, memory, watcher)
         with self._lock:
-            number = self._next
-            self._next += 1
-            self._connections[number] = Connection(self, link, memory)
-        return number
+            self._connections[connection.number] = connection
+        return connection
 
     def attach(self, lease: Lease, batcher: Batcher[Request], client: int, place: pb.BoardPart) -> None:
-        """Lets a stream use its part of the memory from now on.
+        """Lets a stream use its part of the memory from now on; must run on the event loop.
 
         Raises:
           RefusedError: its connection has ended, or it cannot have this part.
@@ -162,7 +184,7 @@ class Board:
             raise RefusedError(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"Stream {place.stream} cannot have bytes {place.offset} to {end} of the actor's "
-                f"{len(connection.memory)}; use offsets that are multiples of 64 and numbers below "
+                f"{len(connection.memory)}; use offsets that are multiples of 64, and numbers below "
                 f"{MOST_STREAMS}.",
             )
         part = Part(connection.memory, place.offset, layout)
@@ -170,16 +192,18 @@ class Board:
         with self._lock:
             if place.connection not in self._connections:
                 raise _gone()
-            if place.stream in connection.streams:
+            if place.stream in connection.used:  # Late rings could be those of the other stream.
                 raise RefusedError(
                     grpc.StatusCode.INVALID_ARGUMENT,
-                    f"Another open stream of the actor has number {place.stream}; give each its own.",
+                    f"Another stream of this connection to the board has number {place.stream}, or had it; "
+                    "give each its own.",
                 )
+            is_first = not connection.used
+            connection.used.add(place.stream)
             connection.streams[place.stream] = stream
             self._streams[lease.key] = stream
-            if connection.bell is None and isinstance(batcher.bell, Doorbell):
-                connection.bell = batcher.bell
-                connection.bell.watch(connection)
+            if is_first and isinstance(batcher.bell, Doorbell):
+                connection.move_to(batcher.bell)
 
     def detach(self, lease: Lease) -> None:
         """Forgets a stream, and tells its process; a second call does nothing."""
@@ -191,16 +215,17 @@ class Board:
         stream.connection.ring([LOOK])
 
     def rung(self, connection: Connection, rings: Iterable[int]) -> None:
-        """Submits the steps that a process has rung for; called by the thread at the doorbell."""
+        """Submits the steps that a process has rung for."""
         now = time.monotonic()
         steps: dict[Batcher[Request], list[tuple[int, Request, int]]] = {}
         for ring in rings:
             stream = connection.streams.get(ring & ~EPISODES)
-            if stream is None:
+            if stream is None or stream.is_refused:
                 continue  # It has ended, and its process does not know yet.
             try:
                 records = self._read(stream, bool(ring & EPISODES))
             except RefusedError as refusal:
+                stream.is_refused = True
                 self._on_refusal(stream.lease, refusal)
                 continue
             request = Request(stream.lease, records, now)
@@ -250,10 +275,8 @@ class Board:
     def lose(self, connection: Connection) -> None:
         """Ends a connection and its streams; a second call does nothing."""
         with self._lock:
-            number = next((n for n, c in self._connections.items() if c is connection), None)
-            if number is None:
+            if self._connections.pop(connection.number, None) is None:
                 return
-            del self._connections[number]
             connection.close()
             streams = list(connection.streams.values())
         for stream in streams:

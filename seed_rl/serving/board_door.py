@@ -11,6 +11,7 @@ import struct
 from urllib.parse import unquote
 
 from seed_rl.serving.board import Board
+from seed_rl.serving.doorbell import Ringing
 from seed_rl.serving.listener import free_descriptors
 from seed_rl.serving.silence import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
@@ -20,6 +21,16 @@ from seed_rl.wire.generated import inference_pb2 as pb
 _CREDENTIALS = struct.Struct("3i")  # Of a peer: process, user, group.
 _BACKLOG = 256
 _PAUSE_SECS = 0.5
+
+
+class _Lobby:
+    """Watches the connections of processes that have no stream yet; belongs to the event loop."""
+
+    def watch(self, connection: Ringing) -> None:
+        asyncio.get_running_loop().add_reader(connection.fileno(), connection.answer_door)
+
+    def forget(self, connection: Ringing) -> None:
+        asyncio.get_running_loop().remove_reader(connection.fileno())
 
 
 class BoardDoor:
@@ -48,9 +59,9 @@ class BoardDoor:
         self._board, self._max_bytes = board, num_envs * env_bytes
         self._max_processes = num_envs + limits.spare_streams
         free = free_descriptors()
-        if free is not None:  # Half of them are for gRPC; here a process takes two, for socket and memory.
-            self._max_processes = max(1, min(self._max_processes, free // 4))
-        self._handshake_secs, self._max_silent = limits.handshake_secs, limits.spare_streams
+        if free is not None:  # Half of them are for gRPC. A process takes two; as many again may be silent.
+            self._max_processes = max(1, min(self._max_processes, free // 6))
+        self._handshake_secs = limits.handshake_secs
         self._secret = secrets.token_bytes(16)
         self._welcoming: dict[asyncio.Task[None], None] = {}  # The oldest first.
         self._path: SocketPath | None = None
@@ -63,8 +74,9 @@ class BoardDoor:
                 address = os.path.abspath(unquote(f"{server_address}.board".removeprefix("unix:")))
                 bound = f"{address}~"
             self._listener = at_failure.enter_context(socket.socket(socket.AF_UNIX))
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(bound)
+            if self._path:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(bound)
             self._listener.bind(socket_address(bound))
             if self._path:
                 os.chmod(bound, 0o600)
@@ -95,11 +107,13 @@ class BoardDoor:
             loop.call_later(_PAUSE_SECS, self._resume)
             return
         link.setblocking(False)
-        if len(self._welcoming) >= self._max_silent:
-            next(iter(self._welcoming)).cancel()
         task = asyncio.ensure_future(self._welcome(link))
         self._welcoming[task] = None
-        task.add_done_callback(self._welcoming.pop)
+        task.add_done_callback(lambda task: self._welcoming.pop(task, None))
+        if len(self._welcoming) > self._max_processes:
+            oldest = next(iter(self._welcoming))
+            del self._welcoming[oldest]
+            oldest.cancel()
 
     def _resume(self) -> None:
         if self._listener.fileno() != -1:
@@ -145,9 +159,12 @@ class BoardDoor:
             link.send(ANSWER.pack(1, len(problem), 0) + problem)
             raise
         try:
-            memory = mmap.mmap(descriptor, num_bytes)
-            number = self._board.add(link, memory)
-            socket.send_fds(link, [ANSWER.pack(0, 0, number)], [descriptor])
+            connection = self._board.add(link, mmap.mmap(descriptor, num_bytes), _Lobby())
+            try:
+                socket.send_fds(link, [ANSWER.pack(0, 0, connection.number)], [descriptor])
+            except OSError:
+                self._board.lose(connection)
+                raise
         finally:
             os.close(descriptor)
 

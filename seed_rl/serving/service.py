@@ -79,7 +79,7 @@ class InferenceService:
         self._slot_freed = asyncio.Event()  # Set, and replaced, whenever a stream ends.
         self._ended: str | None = None  # "": training is complete; else why the learner stops.
         # The answer that each stream waits for, or waited for last, by lease key; None: training has ended.
-        self._answers: dict[int, asyncio.Future[Answer | None]] = {}
+        self._answers: dict[int, asyncio.Future[Answer | RefusedError | None]] = {}
         self._board: Board | None = None
         self._description = pb.Description(
             protocol_version=PROTOCOL_VERSION,
@@ -168,7 +168,7 @@ class InferenceService:
         """Ends a stream on the board; must run on the event loop."""
         waiting = self._answers.get(lease.key)
         if waiting is not None and not waiting.done():
-            waiting.set_exception(refusal)
+            waiting.set_result(refusal)
 
     def end(self, reason: str) -> None:
         """Ends all streams; must run on the event loop.
@@ -194,7 +194,7 @@ class InferenceService:
     async def _watch(self, context: Any, lease: Lease, client: _Client, part: pb.BoardPart) -> None:
         """Waits for the end of a stream whose steps go through the board."""
         if self._board is None:
-            raise RefusedError(grpc.StatusCode.FAILED_PRECONDITION, "The learner has no board.")
+            raise RefusedError(grpc.StatusCode.UNAVAILABLE, "The learner has no board; connect again.")
         ending = self._answers[lease.key] = asyncio.get_running_loop().create_future()
         if self._ended is not None:
             ending.set_result(None)
@@ -205,7 +205,7 @@ class InferenceService:
             reading = asyncio.ensure_future(context.read())
             await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
             if ending.done():
-                self._check_answer(await ending)
+                self._checked(await ending)
                 self._check_end()
             elif await reading is not grpc.aio.EOF:
                 raise RefusedError(
@@ -218,10 +218,13 @@ class InferenceService:
             self._board.detach(lease)
 
     @staticmethod
-    def _check_answer(answer: Answer | None) -> None:
-        """Ends a stream whose step must not reach the learner."""
+    def _checked(answer: Answer | RefusedError | None) -> bytes | None:
+        """The actions for a step, or the end of its stream if the step must not reach the learner."""
+        if isinstance(answer, RefusedError):
+            raise answer
         if isinstance(answer, BadStep):
             raise RefusedError(grpc.StatusCode.INVALID_ARGUMENT, answer.sentence)
+        return answer
 
     def _check_end(self) -> None:
         """Ends a stream because the learner stops, unless training is complete."""
@@ -244,8 +247,7 @@ class InferenceService:
                 waiting = self._answers[lease.key] = loop.create_future()
                 request = Request(lease, records, time.monotonic())
                 client.batcher.submit(client.number, request, lease.num_envs)
-                answer = await waiting
-                self._check_answer(answer)
+                answer = self._checked(await waiting)
                 if episodes:
                     self._on_episodes(episodes)
                 if answer is not None:

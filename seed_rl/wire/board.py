@@ -6,7 +6,6 @@ Both ends use this module. protos/inference.proto describes the exchange for act
 import fcntl
 import mmap
 import os
-import socket
 import struct
 import sys
 from collections.abc import Sequence
@@ -29,7 +28,10 @@ ANSWER = struct.Struct("<IIQ")
 RING = struct.Struct("<I")
 EPISODES = 1 << 31
 LOOK = (1 << 32) - 1
-MOST_STREAMS = 1 << 16
+
+# Of a process. A socket's buffer has room for 278 rings, and must never be full: one for each stream's step,
+# and one for each stream's end.
+MOST_STREAMS = 128
 
 _ALIGNMENT = 64
 _EPISODE = np.dtype([("agent_steps", "<i4"), ("episode_return", "<f4")])
@@ -129,18 +131,6 @@ def share_memory(num_bytes: int) -> int:
 def socket_address(address: str) -> str:
     """What a unix socket connects to or listens on; '@' begins names in the abstract namespace."""
     return f"\0{address[1:]}" if address.startswith("@") else address
-
-
-def receive_exactly(connection: socket.socket, num_bytes: int) -> bytes:
-    """Receives so many bytes; fewer if the connection ends.
-
-    Raises:
-      OSError: they did not come in time, or the connection failed.
-    """
-    data = b""
-    while len(data) < num_bytes and (more := connection.recv(num_bytes - len(data))):
-        data += more
-    return data
 
 
 def _round_up(number: int, multiple: int) -> int:

@@ -14,6 +14,7 @@ from seed_rl.wire.board import (
     EPISODES,
     LOOK,
     MAGIC,
+    MOST_STREAMS,
     REQUEST,
     RING,
     Part,
@@ -25,7 +26,7 @@ from seed_rl.wire.generated import inference_pb2 as pb
 
 # The learner answers at once, unless it is frozen.
 _CONNECT_SECS = 5.0
-_MOST_BYTES_READ = 1 << 16
+_MOST_BYTES_READ = 1 << 10
 
 
 def ring_of(stream: int, has_episodes: bool) -> int:
@@ -60,6 +61,8 @@ class BoardLink:
             raise NoBoardError("the learner offers none")
         if not is_supported():
             raise NoBoardError("this needs Linux")
+        if len(num_envs) > MOST_STREAMS:
+            raise NoBoardError(f"an actor of more than {MOST_STREAMS} groups cannot have it")
         layouts = [part_layout(spec, n) for n in num_envs]
         self._link = socket.socket(socket.AF_UNIX)
         self._rest, self.is_over = b"", False
@@ -88,7 +91,8 @@ class BoardLink:
             raise NoBoardError("the learner closed the connection")
         status, length, self._number = ANSWER.unpack(data)
         if status or not descriptors:
-            raise NoBoardError(self._link.recv(length).decode(errors="replace") if length else "refused")
+            sentence = self._link.recv(length).decode(errors="replace") if length else "refused"
+            raise NoBoardError(sentence.removesuffix("."))
         try:
             return mmap.mmap(descriptors[0], num_bytes)
         finally:

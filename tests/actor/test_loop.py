@@ -14,8 +14,10 @@ from seed_rl.actor.loop import Patience
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.silence import Limits
+from seed_rl.wire.board import is_supported
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
@@ -25,6 +27,7 @@ from tests.wire.blocking import BlockingConnection
 
 DEADLINE_SECS = 30.0
 ENVIRONMENT = CatchConfig(rows=4, columns=3)
+TRANSPORTS = ("grpc", "shared_memory") if is_supported() else ("grpc",)
 DESCRIPTION = EnvironmentDescription(
     "catch", ENVIRONMENT.to_dict(), environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
 )
@@ -37,8 +40,19 @@ def wait_until(condition, what):
         time.sleep(0.01)
 
 
-def play(address, patience, connect_timeout_secs=DEADLINE_SECS):
-    return Player(address, ENVIRONMENT, connect_timeout_secs=connect_timeout_secs, patience=patience)
+def play(address, patience, connect_timeout_secs=DEADLINE_SECS, transport="auto"):
+    return Player(
+        address,
+        ENVIRONMENT,
+        connect_timeout_secs=connect_timeout_secs,
+        patience=patience,
+        transport=transport,
+    )
+
+
+@pytest.fixture(params=TRANSPORTS)
+def transport(request):
+    return request.param
 
 
 class Learner:
@@ -47,7 +61,7 @@ class Learner:
     def __init__(self, address, stack, num_envs=2, hosts=None):
         self.address, self._stack = address, stack
         self.leases = []
-        self._batcher = Batcher(4, 0.01)
+        self._batcher = Batcher(4, 0.01, make_bell())
         self.server = InferenceServer(
             address,
             DESCRIPTION,
@@ -83,10 +97,10 @@ def learner(tmp_path):
         yield Learner(f"unix:{tmp_path}/s", stack)
 
 
-def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, caplog):
+def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, caplog, transport):
     caplog.set_level(logging.WARNING)
     old = learner.hold()
-    player = play(learner.address, Patience(taken_secs=DEADLINE_SECS))
+    player = play(learner.address, Patience(taken_secs=DEADLINE_SECS), transport=transport)
     wait_until(lambda: "Task 0 is taken by a live actor" in caplog.text, "a refusal")
     assert player.is_alive()
     old.close()
@@ -98,9 +112,9 @@ def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, c
 @pytest.mark.parametrize(
     ("patience", "connect_timeout_secs"), [(Patience(taken_secs=0.3), DEADLINE_SECS), (Patience(), 0.3)]
 )
-def test_a_fixed_task_that_stays_taken_is_given_up(learner, patience, connect_timeout_secs):
+def test_a_fixed_task_that_stays_taken_is_given_up(learner, patience, connect_timeout_secs, transport):
     learner.hold()
-    player = play(learner.address, patience, connect_timeout_secs)
+    player = play(learner.address, patience, connect_timeout_secs, transport)
     assert player.finished(DEADLINE_SECS)
     assert isinstance(player.error, RefusedError)
     assert "Task 0 is taken by a live actor" in str(player.error)
@@ -172,14 +186,14 @@ def test_no_stream_stays_open_while_an_actor_waits_to_connect_again(tmp_path):
     mute.stop()
 
 
-def test_an_actor_goes_to_the_host_that_serves_its_task(tmp_path):
+def test_an_actor_goes_to_the_host_that_serves_its_task(tmp_path, transport):
     with contextlib.ExitStack() as stack:
         addresses = (f"unix:{tmp_path}/0", f"unix:{tmp_path}/1")
         learners = [
             Learner(address, stack, num_envs=4, hosts=LearnerHosts(addresses, index))
             for index, address in enumerate(addresses)
         ]
-        players = [Player(addresses[0], ENVIRONMENT, task="auto") for _ in range(2)]
+        players = [Player(addresses[0], ENVIRONMENT, task="auto", transport=transport) for _ in range(2)]
         wait_until(lambda: all(len(learner.leases) == 2 for learner in learners), "both to be served")
         assert [sorted(lease.first_env for lease in learner.leases) for learner in learners] == [
             [0, 1],

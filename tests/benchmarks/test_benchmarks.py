@@ -61,6 +61,35 @@ def test_serving_compares_with_an_echo(experience):
         assert figures[kind]["server_cores"] > 0
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("transport", ["grpc", "shared_memory"])
+def test_serving_measures_a_lonely_actor_without_tensorflow(transport):
+    found = result(
+        benchmark(
+            "serving",
+            *("--model=none", f"--transport={transport}", "--seconds=0.5", "--warm_up_secs=0", "--rounds=1"),
+            *("--actors=1", "--streams=1", "--batch_messages=1", "--sizes=vector", "--envs_per_message=1"),
+        )
+    )
+    assert (found["model"], found["transport"]) == ("none", transport)
+    assert (
+        found["latencies_p50_ms"]["vector_1"] == found["figures"]["vector_1"]["serving"]["round_trip_p50_ms"]
+    )
+    assert 0 < found["latencies_p50_ms"]["vector_1"] < 50
+    is_goal = transport == "shared_memory"
+    assert found["latency_goal_ms"] == (0.08 if is_goal else None)
+    assert found["goals"] == {"vector_1": None if is_goal else 0.7}
+
+
+def test_the_goals_of_serving_depend_on_transport_and_message():
+    def goals(**settings):
+        return [serving.goal(serving.ServingConfig(**settings), envs) for envs in (1, 8, 32)]
+
+    assert goals() == [3.0, 2.0, 1.2]
+    assert goals(transport="grpc") == [0.7] * 3
+    assert goals(actors=1, streams=1) == [None] * 3
+
+
 @pytest.mark.parametrize("variant", end_to_end.VARIANTS)
 def test_the_run_and_its_parts_have_the_same_settings(variant):
     """A regression: the launcher added its preset, with two or four passes, to the run alone."""

@@ -282,6 +282,34 @@ def test_bad_steps_are_refused_and_the_others_of_the_batch_answered():
     assert all(isinstance(answer, BadStep) for answer in all_bad)
 
 
+@pytest.mark.parametrize("hides", ["what was copied", "what will be copied"])
+def test_a_process_that_changes_its_records_meanwhile_is_refused_for_what_was_copied(monkeypatch, hides):
+    """It shares its records with inference, and makes bad ones good, or good ones bad, after each copy."""
+    world = World([2, 1, 1], 2, 0)
+    world.step(0, 1, 2)
+    requests = [world.request(group) for group in range(3)]
+    good = requests[0].records
+    bad = np.frombuffer(good, StepCodec(SPEC).record).copy()
+    bad["reward"] = np.nan
+    shared = bytearray(bad.tobytes() if hides == "what was copied" else good)
+    requests[0] = requests[0]._replace(records=memoryview(shared))
+    requests[1] = requests[1]._replace(records=np.zeros(1, StepCodec(SPEC).record).tobytes()[:4] + b"\2" * 10)
+    fill, copies = Rows.fill, []
+
+    def fill_and_change(self, records, env_ids):
+        fill(self, records, env_ids)
+        copies.append(len(env_ids))
+        shared[:] = good if hides == "what was copied" else bad.tobytes()
+
+    monkeypatch.setattr(Rows, "fill", fill_and_change)
+    answers, unrolls = world.core.process(requests)
+    assert "The reward of environment 0 in the message is NaN" in answers[0].sentence
+    assert isinstance(answers[1], BadStep)
+    assert ActionCodec(SPEC.action).decode(answers[2]).tolist() == [action(3, 1)]
+    assert copies == ([4, 1] if hides == "what was copied" else [4, 3, 1])
+    assert unrolls == []
+
+
 def test_actions_out_of_range_are_refused():
     world = World([2, 1], 2, 0)
     world.step(0, 1)

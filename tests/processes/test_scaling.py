@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import random
 import signal
 import sys
 import threading
@@ -15,6 +16,7 @@ from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -80,11 +82,12 @@ class Witness(Policy):
         return AgentOutput(tf.cast(answer(name, step), tf.int32), {}), env.observation
 
 
-@pytest.fixture
-def unrolls(house):
-    """What a server on the house's address has made of the actors so far."""
+@pytest.fixture(params=["messages", "board"])
+def unrolls(house, request):
+    """What a server on the house's address has made of the actors so far; with a board two threads infer."""
     found, errors = [], []
-    batcher = Batcher(NUM_ENVS, 0.01)
+    bell = make_bell() if request.param == "board" else None
+    batcher = Batcher(NUM_ENVS, 0.01, bell)
     core = InferenceCore(
         Witness(), SPEC, UnrollConfig(LENGTH), NUM_ENVS, 0, found.extend, lambda: contextlib.nullcontext(0)
     )
@@ -97,12 +100,14 @@ def unrolls(house):
         except Exception as error:
             errors.append(error)
 
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
+    threads = [threading.Thread(target=serve, daemon=True) for _ in range(2 if bell else 1)]
+    for thread in threads:
+        thread.start()
     yield found
     batcher.close()
-    thread.join(60.0)
-    assert not thread.is_alive()
+    for thread in threads:
+        thread.join(60.0)
+        assert not thread.is_alive()
     server.stop()
     assert errors == []
 
@@ -193,3 +198,39 @@ def test_two_actors_then_six_then_three(house, unrolls):
     for unroll in unrolls:
         check(unroll)
     assert all(actor.running for actor in (*actors[4:], one_too_many))
+
+
+def test_actors_that_freeze_and_die_at_any_moment_harm_nobody(house, unrolls):
+    """Stopped or killed after so many unrolls of the others, and so wherever they happen to be."""
+    (house.path / "counting.py").write_text(COUNTING)
+    steady, *victims = (start_counting(house) for _ in range(3))
+
+    def wait_for(actor, more=1):
+        """Until all environments of an actor have completed so many more unrolls."""
+        seen = len(unrolls)
+
+        def enough():
+            names = [unroll.env.observation[0, 0] for unroll in unrolls[seen:]]
+            counts = collections.Counter(name for name in names if name // 100 == actor.pid)
+            return len(counts) == ENVS_PER_ACTOR and min(counts.values()) >= more
+
+        house.wait_until(enough, lambda: f"{more} unrolls of {actor.pid}: {actor.output}")
+
+    for actor in (steady, *victims):
+        wait_for(actor)
+    rng = random.Random(0)
+    for _ in range(6):
+        frozen, doomed = rng.sample(victims, 2)
+        frozen.signal(signal.SIGSTOP)
+        wait_for(steady, rng.randint(1, 20))
+        doomed.signal(signal.SIGKILL)
+        doomed.end()
+        wait_for(steady, rng.randint(1, 20))
+        frozen.signal(signal.SIGCONT)
+        victims[victims.index(doomed)] = start_counting(house)
+        for actor in victims:
+            wait_for(actor, rng.randint(1, 3))
+    wait_for(steady)
+    assert steady.running
+    for unroll in unrolls:
+        check(unroll)

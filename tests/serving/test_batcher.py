@@ -8,34 +8,11 @@ import time
 import pytest
 
 from seed_rl.serving.batcher import Batcher
+from tests.serving.bell import Bell
 
 DEADLINE_SECS = 20.0
 FOREVER = 1000.0  # A time-out that no test reaches.
 SHORT = 0.05
-
-
-@pytest.fixture
-def later():
-    """Runs a function in a thread; returns a future, whose `result(DEADLINE_SECS)` waits."""
-    threads = []
-
-    def start(function, *args):
-        future = concurrent.futures.Future()
-
-        def run():
-            try:
-                future.set_result(function(*args))
-            except BaseException as error:
-                future.set_exception(error)
-
-        threads.append(threading.Thread(target=run, daemon=True))
-        threads[-1].start()
-        return future
-
-    yield start
-    for thread in threads:
-        thread.join(DEADLINE_SECS)
-        assert not thread.is_alive()
 
 
 def connected(batcher, number):
@@ -201,10 +178,14 @@ def test_two_consumers_share_the_work():
     assert sorted(batches) == [[(client, client)] for client in clients]
 
 
+@pytest.mark.parametrize("has_bell", [False, True])
 @pytest.mark.parametrize("num_consumers", [1, 2])
-def test_nothing_is_lost_or_doubled_under_load(num_consumers):
+def test_nothing_is_lost_or_doubled_under_load(num_consumers, has_bell):
     """Clients of different sizes in threads of their own; every request comes back once, in order."""
-    batcher, num_steps, sizes = Batcher(6, 0.002), 200, [1, 2, 3, 4, 5]
+    bell = Bell() if has_bell else None
+    batcher, num_steps, sizes = Batcher(6, 0.002, bell), 200, [1, 2, 3, 4, 5]
+    if bell:
+        bell.batcher = batcher
     answered = {size: threading.Semaphore(0) for size in sizes}
     seen = {size: [] for size in sizes}
     too_large = []
@@ -222,7 +203,10 @@ def test_nothing_is_lost_or_doubled_under_load(num_consumers):
     def play(size):
         client = batcher.connect()
         for step in range(num_steps):
-            batcher.submit(client, (size, step), size)
+            if bell and (size + step) % 2:
+                bell.ring((client, (size, step), size))
+            else:
+                batcher.submit(client, (size, step), size)
             assert answered[size].acquire(timeout=DEADLINE_SECS)
         batcher.disconnect(client)
 

@@ -1,0 +1,109 @@
+"""The board with real processes: who uses it, and what is left of it when they have ended."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+
+from seed_rl.wire.board import is_supported
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_supported(), reason="needs Linux: no board elsewhere"),
+]
+
+OF_LIVING_LEARNER = {"s", "s.lock", "s.board", "s.board.lock"}
+
+
+def shares_memory(pid):
+    return "memfd:seed_rl_board" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def sockets(house):
+    """The names of the files in the house that belong to its address."""
+    return {path.name for path in house.path.iterdir() if path.name.startswith("s")}
+
+
+def wait_for_updates(house, learner, more=3):
+    count = len(house.metrics())
+    now = house.wait_for_metrics(lambda line: True, learner, after=count)
+    house.wait_for_metrics(lambda line: line["updates"] >= now["updates"] + more, learner, after=count + 1)
+
+
+def test_nothing_is_left_of_the_board(house):
+    """Neither of a learner that was stopped, nor, at the next start, of one that was killed."""
+    before = set(os.listdir("/dev/shm"))
+    learner, actor = house.learner("--num_envs=4"), house.actor(0)
+    wait_for_updates(house, learner)
+    assert shares_memory(learner.pid) and shares_memory(actor.pid)
+    assert sockets(house) == OF_LIVING_LEARNER
+    learner.signal(signal.SIGKILL)
+    learner.end()
+    assert sockets(house) == OF_LIVING_LEARNER
+    assert actor.running
+    house.wait_until(lambda: not shares_memory(actor.pid) or "Not connected" in actor.output, "the actor")
+    learner = house.learner("--num_envs=4")
+    wait_for_updates(house, learner)
+    assert shares_memory(learner.pid) and shares_memory(actor.pid)
+    assert sockets(house) == OF_LIVING_LEARNER
+    actor.signal(signal.SIGKILL)
+    actor.end()
+    house.wait_until(lambda: not shares_memory(learner.pid), "the learner to free the actor's memory")
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 143
+    assert sockets(house) == set()
+    assert set(os.listdir("/dev/shm")) <= before
+
+
+def test_at_a_tcp_address_the_board_leaves_no_file(house):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        house.address = f"127.0.0.1:{probe.getsockname()[1]}"
+    learner, actor = house.learner("--num_envs=4"), house.actor(0, "--transport=shared_memory")
+    wait_for_updates(house, learner)
+    assert shares_memory(actor.pid)
+    assert sockets(house) == set()
+    learner.signal(signal.SIGKILL)
+    learner.end()
+    assert sockets(house) == set()
+
+
+@pytest.mark.parametrize("learner_is_frozen", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_actor_on_the_board_ends_at_a_signal(house, number, learner_is_frozen):
+    learner, actor = house.learner("--num_envs=4"), house.actor(0, "--transport=shared_memory")
+    wait_for_updates(house, learner)
+    if learner_is_frozen:
+        learner.signal(signal.SIGSTOP)
+    actor.signal(number)
+    assert actor.end() == 128 + number
+    assert "did not stop within" not in actor.output and "Traceback" not in actor.output
+
+
+def test_two_inference_devices_and_two_threads_each(house):
+    """Two processes, each for one device, and then a single one for both."""
+    devices = ("--num_logical_devices=4", "--inference_devices=0,1", "--num_inference_threads=2")
+    learner = house.learner(*devices, "--num_envs=8")
+    actors = [house.actor(task, "--num_env_groups=2") for task in range(2)]
+    wait_for_updates(house, learner, more=20)
+    assert all(shares_memory(actor.pid) for actor in actors)
+    for actor in actors:
+        actor.signal(signal.SIGKILL)
+        actor.end()
+    across = house.actor(0, "--env_batch_size=8", "--num_env_groups=4", "--transport=shared_memory")
+    wait_for_updates(house, learner, more=20)
+    assert shares_memory(across.pid)
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 143
+
+
+def test_the_launchers_actors_use_the_board(house):
+    run = house.start(
+        "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
+    )
+    actor = run.child("seed_rl.actor_main")
+    house.wait_until(lambda: shares_memory(actor.pid), lambda: f"an actor on the board: {run.output}")
+    assert run.end() == 0, run.output
+    assert "Steps are sent as messages" not in run.output

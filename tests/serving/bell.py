@@ -1,0 +1,32 @@
+"""A bell of the batcher without any sockets."""
+
+import contextlib
+import queue
+import threading
+
+from tests.serving.harness import DEADLINE_SECS
+
+
+class Bell:
+    """A bell that a test rings: whoever waits there then submits the requests itself."""
+
+    def __init__(self):
+        self.batcher = None
+        self.waiting = []  # Those who have waited here, in order.
+        self.here = threading.Semaphore(0)  # Released whenever somebody begins to wait.
+        self._wakes = queue.SimpleQueue()
+
+    def wait(self, timeout_secs):
+        self.waiting.append(threading.get_ident())
+        self.here.release()
+        with contextlib.suppress(queue.Empty):
+            self.batcher.submit_all(self._wakes.get(timeout=timeout_secs))
+
+    def wake(self):
+        self._wakes.put([])
+
+    def ring(self, *requests):
+        self._wakes.put(requests)
+
+    def wait_until_somebody_waits(self):
+        assert self.here.acquire(timeout=DEADLINE_SECS)
