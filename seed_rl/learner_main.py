@@ -32,6 +32,7 @@ from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.descriptors import raise_descriptor_limit
 from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
 from seed_rl.messages import complain, warn
@@ -201,6 +202,9 @@ def _listen(
         )
     until_the_end.callback(listener.stop)
     if gateways:
+        with usage_errors():
+            for port in hold_addresses(addresses):
+                until_the_end.callback(port.close)
         commands = gateway_commands(addresses, gateways, security_config.to_dict())
         until_the_end.callback(Gateways(commands).stop)
     return listener

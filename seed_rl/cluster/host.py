@@ -16,6 +16,7 @@ from typing import NamedTuple
 import ray
 
 from seed_rl.launch.child import Child
+from seed_rl.launch.ports import hold_port
 
 _MOST_BYTES = 2**20
 
@@ -61,37 +62,40 @@ class Host:
         """Starts nothing yet."""
         self._child: Child | None = None
         self._output: int | None = None  # A file descriptor.
-        self._held: socket.socket | None = None
+        self._held: list[socket.socket] = []
 
-    def take_port(self, ports: Iterable[int]) -> Place:
+    def take_port(self, ports: Iterable[int], num_gateways: int = 0) -> Place:
         """Finds the first free one of `ports` and, on Linux, holds it until the process listens there.
 
-        The learner binds its port seconds later, once TensorFlow is imported. Until then the port is bound to
-        a socket that does not listen: a second socket can be bound to it only if both have SO_REUSEADDR.
-        gRPC's sockets have it, but this one gets it only after it is bound, so no other host takes the port.
+        Args:
+          ports: the ports.
+          num_gateways: as many of `ports` that follow it must be free as well.
         """
         host, node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
         # The second pass also accepts ports on which only closed connections linger.
+        ports = list(ports)
+        allowed = frozenset(ports)
         for reuse in (False, True):
             for port in ports:
-                if self._hold(host, port, reuse):
+                wanted = range(port, port + 1 + num_gateways)
+                if allowed.issuperset(wanted) and self._hold(host, wanted, reuse):
                     return Place(node, host, port)
         return Place(node, host, None)
 
-    def _hold(self, host: str, port: int, reuse: bool) -> bool:
-        held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
-        try:
-            held.bind((host, port))
-        except OSError:
-            held.close()
-            return False
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, True)
-        if sys.platform == "linux":
-            self._held = held
-        else:  # On other systems an address can be bound only once.
-            held.close()
+    def _hold(self, host: str, ports: Iterable[int], reuse: bool) -> bool:
+        """Holds all of these ports, or none."""
+        for port in ports:
+            held = hold_port(host, port, reuse)
+            if held is None:
+                self._let_go()
+                return False
+            self._held.append(held)
         return True
+
+    def _let_go(self) -> None:
+        for held in self._held:
+            held.close()
+        self._held.clear()
 
     def start(self, program: Program) -> tuple[int | None, bytes]:
         """Starts the process; returns the same as `look`."""
@@ -118,11 +122,10 @@ class Host:
             self._child.terminate()
 
     def close(self) -> None:
-        """Kills the process and everything it started, and releases its output and port."""
+        """Kills the process and everything it started, and releases its output and ports."""
         if self._child is not None:
             self._child.kill()
-        if self._held is not None:
-            self._held.close()
+        self._let_go()
         if self._output is not None:
             os.close(self._output)
             self._output = None

@@ -31,6 +31,7 @@ from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import exit_code
+from seed_rl.wire.gateways import gateway_addresses
 
 _PATIENCE_SECS = 10.0
 # How long a node that is being taken away may take to leave the cluster before learners are placed again.
@@ -89,7 +90,7 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
     lives = Lives()
     taken: set[int] = set()
     while True:
-        seats = _place_learners(config, len(plan.learners), taken)
+        seats = _place_learners(config, len(plan.learners), plan.num_gateways, taken)
         try:
             learners, actors = _children(plan, config, credentials, seats)
             for learner, place in zip(learners, seats.places, strict=True):
@@ -98,7 +99,11 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
             code = supervisor.run()
         finally:
             seats.release()
-        healing = None if supervisor.asked_to_stop else _healing(learners, seats.places, code, supervisor)
+        healing = (
+            None
+            if supervisor.asked_to_stop
+            else _healing(learners, seats.places, plan.num_gateways, code, supervisor)
+        )
         if healing is None:
             return code
         if refusal := lives.refusal(learners[0].seconds, healing.is_crash):
@@ -115,7 +120,11 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
 
 
 def _healing(
-    learners: Sequence[RemoteChild], places: Sequence[Place], code: int, supervisor: Supervisor
+    learners: Sequence[RemoteChild],
+    places: Sequence[Place],
+    num_gateways: int,
+    code: int,
+    supervisor: Supervisor,
 ) -> _Healing | None:
     """How the run continues if learners ended because of their places or one of several failed; else None."""
     alone = len(learners) == 1
@@ -130,14 +139,24 @@ def _healing(
         who, then = ("the", "it restarts elsewhere from its") if alone else ("a", "all restart from the")
         return _Healing(f"{who} learner was stopped on its node; {then} checkpoint.", is_leaving=True)
     for learner, place in zip(learners, places, strict=True):
-        taken = f"Cannot listen on --server_address={place.address}:" in learner.last_line()
-        if code == USAGE_EXIT_CODE and taken:
+        taken = _taken_port(place, num_gateways, learner.last_line())
+        if code == USAGE_EXIT_CODE and taken is not None:
             then = (
                 "it restarts on another port" if alone else "all learners restart, that one on another port"
             )
-            sentence = f"port {place.port} was taken before {learner.name} listened; {then}."
-            return _Healing(sentence, taken_port=place.port)
+            sentence = f"port {taken} was taken before {learner.name} listened; {then}."
+            return _Healing(sentence, taken_port=taken)
     return None
+
+
+def _taken_port(place: Place, num_gateways: int, sentence: str) -> int | None:
+    """The port of a learner, or of one of its gateways, that was taken according to its last sentence."""
+    if f"Cannot listen on --server_address={place.address}:" in sentence:
+        return place.port
+    found = (
+        a for a in gateway_addresses(place.address, num_gateways) if f"Cannot listen on {a} (" in sentence
+    )
+    return next((int(address.rpartition(":")[2]) for address in found), None)
 
 
 def _wait_until_gone(nodes: set[str]) -> None:
@@ -147,7 +166,7 @@ def _wait_until_gone(nodes: set[str]) -> None:
         time.sleep(_POLL_SECS)
 
 
-def _place_learners(config: ClusterConfig, count: int, taken: Collection[int]) -> _Seats:
+def _place_learners(config: ClusterConfig, count: int, num_gateways: int, taken: Collection[int]) -> _Seats:
     """Waits until Ray has placed the learners; several are on different nodes if there is room."""
     group = None
     strategies: list[Any]
@@ -165,16 +184,18 @@ def _place_learners(config: ClusterConfig, count: int, taken: Collection[int]) -
     seats = _Seats(hosts, [], group)
     try:
         ports = [port for port in config.ports if port not in taken]
-        seats.places.extend(_take_ports(config, hosts, ports))
+        seats.places.extend(_take_ports(config, hosts, ports, num_gateways))
     except BaseException:
         seats.release()
         raise
     return seats
 
 
-def _take_ports(config: ClusterConfig, hosts: Sequence[Any], ports: Sequence[int]) -> list[Place]:
+def _take_ports(
+    config: ClusterConfig, hosts: Sequence[Any], ports: Sequence[int], num_gateways: int
+) -> list[Place]:
     """Where each learner is to listen."""
-    answers = [host.take_port.remote(ports) for host in hosts]
+    answers = [host.take_port.remote(ports, num_gateways) for host in hosts]
     if len(ray.wait(answers, num_returns=len(answers), timeout=_PATIENCE_SECS)[0]) < len(answers):
         asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"
         whom = "the learner" if len(hosts) == 1 else f"each of {len(hosts)} learners"
@@ -188,8 +209,9 @@ def _take_ports(config: ClusterConfig, hosts: Sequence[Any], ports: Sequence[int
         ) from None
     for place in places:
         if place.port is None:
+            which = "No port" if not num_gateways else f"No row of {1 + num_gateways} ports"
             raise UsageError(
-                f"No port of --learner_ports={config.learner_ports} is free on {place.host}, the learner's "
+                f"{which} of --learner_ports={config.learner_ports} is free on {place.host}, the learner's "
                 "node; give a wider range, or stop what is listening there."
             )
     return places

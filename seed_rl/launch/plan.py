@@ -34,11 +34,13 @@ class Plan:
       learners: one command per learner host, the one that keeps the run directory first.
       actors: one command per actor, in the order of their tasks.
       logdir: the run directory.
+      num_gateways: of each learner.
     """
 
     learners: list[list[str]]
     actors: list[list[str]]
     logdir: Path
+    num_gateways: int = 0
 
 
 def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tuple[list[str], Path | None]:
@@ -131,6 +133,11 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     config = line.read(LearnerConfig, **learner)
     line.read(ActorConfig, **actor, task="0")
     check_split(local.num_learners, local.num_actors, num_envs, config.batch_size)
+    if server_address is not None and config.num_gateways:
+        raise UsageError(
+            f"--num_gateways={config.num_gateways} is for actors on other machines, and here all of them run "
+            "on this one; leave it out."
+        )
 
     own = option_names(LocalConfig)
     agent_classes = [line.agent_class] if line.agent_class else []
@@ -148,6 +155,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
             for task in (range(local.num_actors) if own_tasks else ["auto"] * local.num_actors)
         ],
         logdir=logdir,
+        num_gateways=config.num_gateways,
     )
 
 

@@ -89,8 +89,13 @@ def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
         leave_out=dict.fromkeys((LearnerConfig, ActorConfig), _COMPUTED),
         elsewhere=(LocalConfig, LearnerConfig, ActorConfig),
     )
-    for config_class in (VertexConfig, LearnerConfig, ActorConfig):
+    for config_class in (VertexConfig, ActorConfig):
         line.read(config_class)
+    if line.read(LearnerConfig).num_gateways:
+        raise UsageError(
+            "--num_gateways needs several of the learner's ports, but Vertex AI names one of each container; "
+            "leave it out."
+        )
     line.environment_config()
     line.agent_config()
     return line

@@ -6,6 +6,7 @@ learner's rules for streams are all in one place. No TensorFlow.
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from typing import Any
 
 import grpc
@@ -114,24 +115,22 @@ class Gateway:
         try:
             await self._serve(context, call, hello, seat)
         finally:
-            # In a task of its own, because this one may have been cancelled.
+            # In a task of its own, because this one may be cancelled before the learner answers.
             leaving = asyncio.ensure_future(self._leave(call, seat))
             self._leaving.add(leaving)
             leaving.add_done_callback(self._leaving.discard)
-        return await leaving
+        return await asyncio.shield(leaving)
 
     async def _leave(self, call: Any, seat: Seat | None) -> tuple[grpc.StatusCode, str]:
         """Ends the call to the learner; returns its status."""
         try:
-            with _status_says_why():
-                await call.done_writing()
-            status = await asyncio.wait_for(_status(call), _FAREWELL_SECS)
+            return await asyncio.wait_for(_end(call), _FAREWELL_SECS)
         except TimeoutError:
-            call.cancel()
             return grpc.StatusCode.UNAVAILABLE, "The learner does not answer; connect again."
-        if seat is not None:
-            self._seats.give_back(seat)
-        return status
+        finally:
+            call.cancel()  # Unless the learner has ended it.
+            if seat is not None:
+                self._seats.leave(seat)
 
     async def _serve(self, context: Any, call: Any, hello: pb.Hello, seat: Seat | None) -> None:
         """Says hello to the learner, and serves the stream until either end has ended."""
@@ -142,12 +141,16 @@ class Gateway:
             return
         await context.send_initial_metadata(())
         if seat is None:
-            await _either_ends(context, call)
+            await _first_to_end(_pass_messages(context, call), call.code())
         else:
-            await self._converse(context, call, hello, seat)
+            await _first_to_end(self._converse(context, call, hello, seat), _taken_over(call))
 
     async def _converse(self, context: Any, call: Any, hello: pb.Hello, seat: Seat) -> None:
-        """Passes on steps and actions."""
+        """Passes on steps and actions.
+
+        If the learner ends the stream while the actor is busy, the actor's next step finds that out: gRPC
+        might lose the status if the step were on its way.
+        """
         part = seat.part
         lease = Lease(0, hello.run_id, hello.first_env, hello.num_envs, is_restart=False)
         steps, prefix = step_frame(len(part.records)), actions_frame(len(part.actions)).prefix
@@ -163,14 +166,33 @@ class Gateway:
             await context.write(prefix + bytes(part.actions))
 
 
-async def _either_ends(context: Any, call: Any) -> None:
-    """Waits for the end of a stream whose steps do not come this way."""
-    ends = [asyncio.ensure_future(context.read()), asyncio.ensure_future(call.code())]
+async def _first_to_end(*coroutines: Coroutine[Any, Any, Any]) -> None:
+    """Waits for the first of these to end, and cancels the others.
+
+    Raises:
+      RefusedError: the first one has ended with it.
+    """
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
-        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
     finally:
-        for end in ends:
-            end.cancel()
+        for task in tasks:
+            task.cancel()
+
+
+async def _pass_messages(context: Any, call: Any) -> None:
+    """Passes on what comes besides the hello, for the learner to refuse."""
+    with _status_says_why():
+        while (message := await context.read()) is not grpc.aio.EOF:
+            await call.write(message)
+
+
+async def _taken_over(call: Any) -> None:
+    """Waits until a newer stream of the same actor has the environments: this one's actor may be silent."""
+    if await call.code() != grpc.StatusCode.ABORTED:
+        await asyncio.Event().wait()
 
 
 def _status_says_why() -> contextlib.AbstractContextManager[None]:
@@ -178,6 +200,8 @@ def _status_says_why() -> contextlib.AbstractContextManager[None]:
     return contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError)
 
 
-async def _status(call: Any) -> tuple[grpc.StatusCode, str]:
-    """How the learner has ended a stream."""
+async def _end(call: Any) -> tuple[grpc.StatusCode, str]:
+    """Says that no more comes, and returns how the learner has ended the stream."""
+    with _status_says_why():
+        await call.done_writing()
     return await call.code(), await call.details() or ""

@@ -18,39 +18,22 @@ class Seat:
     """The place of one stream on a link.
 
     Attributes:
+      bench: that it belongs to.
       place: what the stream's hello says of it.
       part: its part of the memory.
-      is_idle: whether the learner has answered all that it was asked, and so no longer reads the part.
     """
 
     def __init__(self, bench: "_Bench", number: int):
         """A free seat."""
-        self._bench, self._number = bench, number
+        self.bench, self._number = bench, number
         self.place, self.part = bench.link.place(number), bench.link.parts[number]
-        self.is_idle = True
         self._answered: asyncio.Future[None] | None = None
-
-    @property
-    def is_over(self) -> bool:
-        """Whether its link has ended."""
-        return self._bench.link.is_over
-
-    @property
-    def num_envs(self) -> int:
-        """How many environments it has room for."""
-        return self._bench.num_envs
 
     def ring(self, has_episodes: bool) -> "asyncio.Future[None]":
         """Tells the learner of the step in the part; returns what `wake` ends."""
-        self.is_idle = False
         self._answered = asyncio.get_running_loop().create_future()
-        self._bench.ring(ring_of(self._number, has_episodes))
+        self.bench.ring(ring_of(self._number, has_episodes))
         return self._answered
-
-    def answer(self) -> None:
-        """The learner has written the actions."""
-        self.is_idle = True
-        self.wake()
 
     def wake(self, *_: Any) -> None:
         """Ends the wait for an answer, if there is one."""
@@ -59,11 +42,18 @@ class Seat:
 
 
 class _Bench:
-    """A link with seats for streams of one size."""
+    """A link with seats for streams of one size.
+
+    Attributes:
+      link: the link.
+      free: seats that no stream has had; the learner might still read the part of one that has.
+      num_taken: how many streams have one now.
+    """
 
     def __init__(self, board: pb.Board, spec: EnvironmentSpec, num_envs: int, num_seats: int):
-        self.num_envs, self.link = num_envs, BoardLink(board, spec, [num_envs] * num_seats)
-        self.seats = [Seat(self, number) for number in range(num_seats)]
+        self.link = BoardLink(board, spec, [num_envs] * num_seats)
+        self._seats = [Seat(self, number) for number in range(num_seats)]
+        self.free, self.num_taken = list(self._seats), 0
         self._rings: list[int] = []
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self.link.fileno(), self._take_rings)
@@ -80,12 +70,14 @@ class _Bench:
 
     def _take_rings(self) -> None:
         for number in self.link.rings():
-            if number < len(self.seats):  # The end of a stream also comes as a status.
-                self.seats[number].answer()
+            if number < len(self._seats):  # The end of a stream also comes as a status.
+                self._seats[number].wake()
         if self.link.is_over:
             self.close()
 
     def close(self) -> None:
+        """Ends the link; the learner frees the memory when it no longer reads it."""
+        self.link.is_over = True
         if self.link.fileno() != -1:
             self._loop.remove_reader(self.link.fileno())
             self.link.close()
@@ -102,30 +94,32 @@ class Seats:
           spec: of its environments, see `wire.protocol.sizes_of`.
         """
         self._description, self._spec = description, spec
-        self._free: dict[int, list[Seat]] = {}  # By the number of environments.
+        self._benches: dict[int, _Bench] = {}  # The newest for each number of environments.
 
     def take(self, num_envs: int) -> Seat:
-        """A seat for a stream.
+        """A seat for a stream, which nobody gets after it.
 
         Raises:
           RefusedError: the learner cannot be reached.
         """
-        free = self._free.setdefault(num_envs, [])
-        while free:
-            seat = free.pop()
-            if not seat.is_over:
-                return seat
+        bench = self._benches.get(num_envs)
+        if bench is None or bench.link.is_over or not bench.free:
+            bench = self._benches[num_envs] = self._open(num_envs)
+        bench.num_taken += 1
+        return bench.free.pop()
+
+    def _open(self, num_envs: int) -> _Bench:
         num_seats = max(1, min(_SEATS, self._description.num_envs // num_envs))
         try:
-            bench = _Bench(self._description.board, self._spec, num_envs, num_seats)
+            return _Bench(self._description.board, self._spec, num_envs, num_seats)
         except NoBoardError as error:
             raise RefusedError(
                 grpc.StatusCode.UNAVAILABLE, f"The gateway cannot reach the learner ({error}); connect again."
             ) from None
-        free += bench.seats
-        return free.pop()
 
-    def give_back(self, seat: Seat) -> None:
-        """Lets others have a seat whose stream has ended, unless the learner may still read its part."""
-        if seat.is_idle and not seat.is_over:
-            self._free[seat.num_envs].append(seat)
+    def leave(self, seat: Seat) -> None:
+        """Must be called when a stream has ended; the last one ends its link and frees the memory."""
+        bench = seat.bench
+        bench.num_taken -= 1
+        if not bench.free and not bench.num_taken:
+            bench.close()

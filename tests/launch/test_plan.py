@@ -200,3 +200,15 @@ def test_a_plan_for_a_cluster_has_a_command_for_each_learner(configs, tmp_path, 
     made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
     assert len(made.learners) == 2 and made.learners[0] == made.learners[1]
     assert not {"server_address", "learner_hosts"} & set(flags_of(made.learners[0]))
+
+
+def test_gateways_are_for_actors_on_other_machines(configs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sentence = refusal(configs, "catch", "vtrace", "--num_gateways=2")
+    assert sentence.startswith("--num_gateways=2 is for actors on other machines")
+    arguments, _ = plan.complete_arguments(["catch", "vtrace", "--num_gateways=2"], configs)
+    made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
+    assert made.num_gateways == 2
+    assert flags_of(made.learners[0])["num_gateways"] == "2" and "num_gateways" not in flags_of(
+        made.actors[0]
+    )

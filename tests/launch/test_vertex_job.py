@@ -153,3 +153,8 @@ def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
 def test_flags_that_are_not_for_a_job_are_refused(flag):
     with pytest.raises(UsageError):
         line(flag)
+
+
+def test_gateways_are_refused():
+    with pytest.raises(UsageError, match=r"--num_gateways needs several .* leave it out"):
+        line("--num_gateways=1")

@@ -4,7 +4,6 @@ All of it is on the loopback device, and the cluster has token authentication.
 """
 
 import concurrent.futures
-import contextlib
 import importlib.util
 import os
 import re
@@ -21,6 +20,7 @@ import psutil
 import pytest
 
 from seed_rl.cluster.config import LOOPBACK_ONLY
+from tests.ports import free_ports
 
 if (
     importlib.util.find_spec("ray") is None
@@ -106,16 +106,6 @@ def start(house, nodes, *flags, code=None):
         *flags,
         code=code,
     )
-
-
-def free_ports(count):
-    """That many ports in a row that nothing is bound to, below those that the system hands out."""
-    for first in range(21000, 32000, 7):
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for port in range(first, first + count):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
-            return range(first, first + count)
-    raise AssertionError("no free ports")
 
 
 def processes_of(module, *arguments):
@@ -438,3 +428,24 @@ def test_a_port_on_which_closed_connections_linger_is_free(make_host):
         server.accept()[0].close()  # The side that closes first keeps the port for a minute.
         assert client.recv(1) == b""
     assert make_host().take_port(ports).port == ports[0]
+
+
+def test_a_learners_gateways_have_the_ports_that_follow(make_host):
+    ports = free_ports(7)
+    with socket.create_server(("127.0.0.1", ports[2])):
+        assert [make_host().take_port(ports, 1).port for _ in range(2)] == [ports[0], ports[3]]
+        assert make_host().take_port(ports, 1).port == ports[5]
+        assert make_host().take_port(ports, 7).port is None
+
+
+def test_the_taken_port_of_a_learner_or_of_its_gateway_is_found_in_its_last_line():
+    from seed_rl.cluster.host import Place
+    from seed_rl.cluster.run import _taken_port
+
+    place = Place("node", "10.0.0.2", 8686)
+    for port, line in (
+        (8686, "Cannot listen on --server_address=10.0.0.2:8686: in use."),
+        (8688, "Cannot listen on 10.0.0.2:8688 (Address already in use), which is a gateway's."),
+        (None, "Cannot listen on 10.0.0.2:8689 (Address already in use), which is a gateway's."),
+    ):
+        assert _taken_port(place, 2, line) == port

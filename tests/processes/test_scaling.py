@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import os
 import random
 import signal
 import sys
@@ -16,11 +17,15 @@ from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
+from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.doorbell import make_bell
+from seed_rl.serving.listener import Listener
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
-from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.gateways import gateway_addresses, private_address
+from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -83,16 +88,26 @@ class Witness(Policy):
         return AgentOutput(tf.cast(answer(name, step), tf.int32), {}), env.observation
 
 
-@pytest.fixture(params=["messages", "board"])
+@pytest.fixture(params=["messages", "board", "gateways"])
 def unrolls(house, request):
-    """What a server on the house's address has made of the actors so far; with a board two threads infer."""
+    """What a server on the house's address has made of the actors so far; with a board two threads infer.
+
+    With gateways, actors do not share memory, as if they were on other machines.
+    """
     found, errors = [], []
-    bell = make_bell() if request.param == "board" else None
+    bell = make_bell() if request.param != "messages" else None
+    house.transport = "grpc" if request.param == "gateways" else "auto"
+    addresses = gateway_addresses(house.address, 2 if request.param == "gateways" else 0)
+    behind = private_address(house.address)
+    listener = Listener(house.address, max_message_bytes(StepCodec(SPEC).record_bytes, NUM_ENVS), also=behind)
+    house.gateways = Gateways(gateway_commands(addresses, behind, {}))
     batcher = Batcher(NUM_ENVS, 0.01, bell)
     store = UnrollStore(NUM_ENVS, UnrollConfig(LENGTH), found.extend)
     core = InferenceCore(Witness(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
     identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
-    server = InferenceServer(house.address, identity, NUM_ENVS, [batcher], NUM_ENVS)
+    server = InferenceServer(
+        house.address, identity, NUM_ENVS, [batcher], NUM_ENVS, listener=listener, gateways=addresses
+    )
 
     def serve():
         try:
@@ -109,6 +124,8 @@ def unrolls(house, request):
         thread.join(60.0)
         assert not thread.is_alive()
     server.stop()
+    house.gateways.stop()
+    listener.stop()
     assert errors == []
 
 
@@ -150,6 +167,7 @@ def start_counting(house):
         "--task=auto",
         f"--env_batch_size={ENVS_PER_ACTOR}",
         "--num_env_groups=2",
+        f"--transport={house.transport}",
     )
 
 
@@ -234,3 +252,37 @@ def test_actors_that_freeze_and_die_at_any_moment_harm_nobody(house, unrolls):
     assert steady.running
     for unroll in unrolls:
         check(unroll)
+
+
+@pytest.mark.parametrize("unrolls", ["gateways"], indirect=True)
+def test_a_frozen_gateway_costs_the_actors_of_others_nothing(house, unrolls):
+    """Its own actors go on where they were when it thaws; one that is killed loses only connections."""
+    (house.path / "counting.py").write_text(COUNTING)
+    actors = [start_counting(house) for _ in range(4)]
+
+    def playing(since, least=3):
+        counts = collections.Counter(unroll.env_id for unroll in unrolls[since:])
+        return {env for env, count in counts.items() if count >= least}
+
+    everybody = {task * ENVS_PER_ACTOR + i for task in (0, 1, 2, 3) for i in range(ENVS_PER_ACTOR)}
+    tasks_of_second = {env for env in everybody if env // ENVS_PER_ACTOR % 2}
+    house.wait_until(lambda: playing(0) == everybody, lambda: f"four actors; playing are {playing(0)}")
+    frozen = house.gateways.pids[1]
+    os.kill(frozen, signal.SIGSTOP)
+    seen = len(unrolls)
+    # Hundreds of unrolls of the others, and at most the one in progress of each of its own.
+    house.wait_until(lambda: playing(seen, 100) == everybody - tasks_of_second, lambda: f"{playing(seen, 1)}")
+    assert playing(seen, 2) == everybody - tasks_of_second
+    os.kill(frozen, signal.SIGCONT)
+    seen = len(unrolls)
+    house.wait_until(lambda: playing(seen) == everybody, lambda: f"all of them; playing are {playing(seen)}")
+    for unroll in unrolls:
+        check(unroll)
+    os.kill(frozen, signal.SIGKILL)
+    house.wait_until(lambda: house.gateways.pids[1] != frozen, "another gateway")
+    seen = len(unrolls)
+    house.wait_until(lambda: playing(seen) == everybody, lambda: f"all of them; playing are {playing(seen)}")
+    for unroll in unrolls[seen:]:
+        if unroll.first_step:  # Else the answer before it may have been lost with the gateway.
+            check(unroll)
+    assert all(actor.running for actor in actors)

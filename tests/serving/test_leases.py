@@ -10,6 +10,7 @@ from seed_rl.serving.listener import Listener
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
+from seed_rl.wire.gateways import gateway_addresses, resolved
 from seed_rl.wire.hosts import SERVICE as LEARNERS
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import SERVICE, EnvironmentDescription
@@ -29,7 +30,7 @@ def hosts(tmp_path):
     with contextlib.ExitStack() as stack:
         addresses = tuple(f"unix:{tmp_path}/{index}" for index in range(2))
 
-        def start(index):
+        def start(index, gateways=()):
             server = InferenceServer(
                 addresses[index],
                 DESCRIPTION,
@@ -37,6 +38,7 @@ def hosts(tmp_path):
                 [Batcher(4, 0.01)],
                 4,
                 hosts=LearnerHosts(addresses, index),
+                gateways=gateways,
             )
             stack.callback(server.stop)
 
@@ -65,6 +67,34 @@ def test_the_host_with_most_room_answers(hosts):
     with pytest.raises(NoFreeTaskError, match="All 8 environments of the 2 learner hosts are taken by other"):
         lease(first, 5)
     assert lease(second, 1, task=0) == (0, addresses[0])  # It gets back the task that it had.
+
+
+def test_gateways_of_two_hosts_get_the_actors_in_turn(hosts):
+    """An actor that asks one host is told the full address of the other one's gateways."""
+    addresses, start, connect = hosts
+    for index in range(2):
+        start(index, gateway_addresses(addresses[index], 2))
+    first = connect(0)
+    leases = dict(lease(first, actor_id) for actor_id in range(4))
+    assert leases == {
+        0: f"{addresses[0]}.gateway0",
+        1: f"{addresses[0]}.gateway1",
+        2: f"{addresses[1]}.gateway0",
+        3: f"{addresses[1]}.gateway1",
+    }
+
+
+def test_gateways_of_hosts_on_tcp_can_be_reached_from_elsewhere(hosts):
+    """A host names only a port to the actor that asked it, and another host's address as hosts know it."""
+    _, start, connect = hosts
+    start(0, ("0.0.0.0:8001", "0.0.0.0:8002"))
+    start(1, ("0.0.0.0:9001", "0.0.0.0:9002"))
+    leases = dict(lease(connect(0), actor_id) for actor_id in range(4))
+    assert (leases[0], leases[1]) == (":8001", ":8002")
+    assert resolved(leases[0], "learner.example:8000") == "learner.example:8001"
+    # The hosts of this test have paths; what counts is that the other host's address is put in.
+    other = resolved(":9001", hosts[0][1]), resolved(":9002", hosts[0][1])
+    assert (leases[2], leases[3]) == other
 
 
 def test_an_actor_that_is_too_large_is_refused(hosts):

@@ -1,4 +1,7 @@
-"""Server and client over a unix socket: who may come in, and what ends a conversation."""
+"""Server and client over a unix socket: who may come in, and what ends a conversation.
+
+Each test runs without a gateway and with one, which must make no difference.
+"""
 
 import concurrent.futures
 import contextlib
@@ -10,10 +13,13 @@ import numpy as np
 import pytest
 
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec
+from seed_rl.wire.board import is_supported
 from seed_rl.wire.client import LearnerGoneError, NoFreeTaskError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
+from tests.serving.behind_gateway import put_gateway_before
 from tests.serving.harness import (
     DEADLINE_SECS,
     MAX_GROUP,
@@ -26,6 +32,21 @@ from tests.serving.harness import (
     step_of,
 )
 from tests.wire.blocking import BlockingConnection
+
+NEEDS_LINUX = pytest.mark.skipif(not is_supported(), reason="needs Linux: gateways need shared memory")
+
+
+@pytest.fixture(params=["direct", pytest.param("gateway", marks=NEEDS_LINUX)])
+def open_harness(request, open_harness, tmp_path):
+    if request.param == "direct":
+        return open_harness
+
+    def start(**limits):
+        harness = open_harness(bell=make_bell(), **limits)
+        put_gateway_before(harness, f"unix:{tmp_path}/gateway", **limits)
+        return harness
+
+    return start
 
 
 def test_describe_tells_what_the_learner_expects(harness):

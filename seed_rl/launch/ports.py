@@ -1,0 +1,87 @@
+"""Ports of this machine that are held for a process until it listens there. No TensorFlow."""
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterable
+
+
+def hold_port(host: str, port: int, reuse: bool) -> socket.socket | None:
+    """Finds out whether a port is free and, on Linux, holds it until the socket is closed.
+
+    The port is bound to a socket that does not listen: a second socket can be bound to it only if both have
+    SO_REUSEADDR. gRPC's sockets have it; this one gets it only after it is bound, so nobody else can hold the
+    port. Other systems let an address be bound only once, so there the socket is closed.
+
+    Args:
+      host: an IP address of this machine.
+      port: the port.
+      reuse: whether to accept a port that another one holds, or on which closed connections linger.
+
+    Returns:
+      The socket; None if the port is taken.
+    """
+    try:
+        return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port), reuse)
+    except OSError:
+        return None
+
+
+def hold_addresses(addresses: Iterable[str]) -> list[socket.socket]:
+    """Holds the ports of addresses on which processes of this one will listen.
+
+    Args:
+      addresses: HOST:PORT; others are left out.
+
+    Raises:
+      ValueError: a port is taken; one sentence.
+    """
+    held: list[socket.socket] = []
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        if address.startswith("unix") or not port.isdigit():
+            continue
+        try:
+            held += _hold_host(host.strip("[]"), int(port))
+        except OSError as error:
+            for other in held:
+                other.close()
+            raise ValueError(
+                f"Cannot listen on {address} ({os.strerror(error.errno or 0)}), which is a gateway's; give "
+                "another --server_address, whose port --num_gateways free ones follow."
+            ) from None
+    return held
+
+
+def _hold_host(host: str, port: int) -> list[socket.socket]:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror:
+        return []  # Whoever listens there reports it.
+    held = []
+    for family, _, _, _, place in dict.fromkeys(found):
+        try:
+            held.append(_bound(family, place, reuse=True))
+        except OSError as error:
+            if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                for other in held:
+                    other.close()
+                raise
+    return held
+
+
+def _bound(family: int, place: object, reuse: bool) -> socket.socket:
+    held = socket.socket(family)
+    try:
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        held.bind(place)  # type: ignore[arg-type]
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except OSError:
+        held.close()
+        raise
+    if sys.platform != "linux":
+        held.close()
+    return held

@@ -1,0 +1,118 @@
+"""Keeping gateways running, with tiny commands in their place."""
+
+import os
+import signal
+import sys
+
+import pytest
+
+from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.supervisor import Timing
+from seed_rl.wire.security import SecurityConfig
+from tests.launch.alive import alive
+from tests.waiting import wait_until
+
+TIMING = Timing(poll=0.01, first_backoff=0.02, longest_backoff=0.05)
+
+# Writes its process id into its directory, and does what the test says.
+CODE = """
+import os, pathlib, signal, sys, time
+here = pathlib.Path(sys.argv[1])
+(here / f"part{os.getpid()}").write_text("")
+"""
+FOR_EVER = "(here / f'pid{os.getpid()}').touch(); signal.pause()"
+STUBBORN = f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: {FOR_EVER}"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts gateways, each given as code; returns them, and a function that waits for so many starts."""
+    started = []
+
+    def start_all(*codes):
+        directories = [tmp_path / str(i) for i in range(len(codes))]
+        for directory in directories:
+            directory.mkdir()
+        commands = [
+            [sys.executable, "-c", CODE + code, str(directory)]
+            for code, directory in zip(codes, directories, strict=True)
+        ]
+        started.append(Gateways(commands, TIMING))
+
+        def pids(index, count):
+            def found():
+                return [int(path.name[3:]) for path in directories[index].glob("pid*")]
+
+            return wait_until(
+                lambda: found() if len(found()) >= count else None, f"{count} starts of {index}"
+            )
+
+        return started[-1], pids
+
+    yield start_all
+    for gateways in started:
+        gateways.stop()
+
+
+def test_stop_ends_them_all_and_a_second_stop_does_nothing(start):
+    gateways, pids = start(FOR_EVER, FOR_EVER)
+    running = [*pids(0, 1), *pids(1, 1)]
+    assert sorted(gateways.pids) == sorted(running)
+    gateways.stop()
+    assert not any(map(alive, running))
+    gateways.stop()
+
+
+def test_one_that_ignores_the_end_is_killed(start, monkeypatch):
+    monkeypatch.setattr("seed_rl.launch.gateways._GRACE_SECS", 0.1)
+    gateways, pids = start(STUBBORN)
+    (pid,) = pids(0, 1)
+    gateways.stop()
+    assert not alive(pid)
+
+
+def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
+    gateways, pids = start(FOR_EVER, FOR_EVER)
+    (first,), (other,) = pids(0, 1), pids(1, 1)
+    os.kill(first, signal.SIGKILL)
+    again = set(pids(0, 2)) - {first}
+    assert alive(other) and set(gateways.pids) == {other, *again}
+    assert pids(1, 1) == [other]
+    said = capfd.readouterr().err
+    assert "gateway 0 was ended by SIGKILL; its actors reconnect. It starts again in 0.02 s." in said
+
+
+def test_one_that_cannot_run_is_tried_again_with_growing_delays_each_of_which_is_said(start, capfd):
+    gateways, _ = start("(here / f'pid{os.getpid()}').touch(); sys.exit(2)")
+    said = []
+
+    def text():
+        said.append(capfd.readouterr().err)
+        return "".join(said)
+
+    wait_until(lambda: text().count("starts again in 0.05 s") >= 2, text)
+    gateways.stop()
+    delays = [line.rsplit(" in ", 1)[1] for line in "".join(said).splitlines() if "starts again" in line]
+    assert delays[:4] == ["0.02 s.", "0.04 s.", "0.05 s.", "0.05 s."]
+    assert all(
+        "gateway 0 ended with exit code 2" in line for line in "".join(said).splitlines() if "again" in line
+    )
+
+
+def test_a_command_that_does_not_exist_does_not_end_the_thread(start):
+    gateways = Gateways([["/nowhere/at/all"]], TIMING)
+    wait_until(lambda: gateways.pids, "the start of what starts the command")
+    gateways.stop()
+
+
+def test_commands_have_the_learners_security():
+    security = SecurityConfig(tls_certificate="c.pem", tls_key="k.pem", token_file="token")
+    (command,) = gateway_commands(["0.0.0.0:8687"], "unix-abstract:x", security.to_dict())
+    assert {
+        "--server_address=0.0.0.0:8687",
+        "--learner_address=unix-abstract:x",
+        "--tls_certificate=c.pem",
+        "--tls_key=k.pem",
+        "--token_file=token",
+    } <= set(command)
+    assert not any("None" in part for part in command)

@@ -1,0 +1,144 @@
+"""Real learners with gateways: actors come and go through them, and none of them outlives its learner."""
+
+import os
+import signal
+import sys
+
+import psutil
+import pytest
+import trustme
+
+from tests.ports import free_ports
+
+TOKEN = "not-to-be-seen-anywhere-0123456789"
+PORTS = range(27000, 31000)  # No other file's.
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: gateways need shared memory")
+
+
+@pytest.fixture
+def ports(house):
+    """The learner's port and those of two gateways; the house's address is the learner's."""
+    found = free_ports(3, PORTS)
+    house.address = f"localhost:{found[0]}"
+    return found
+
+
+@pytest.fixture
+def secured(house, ports):
+    """Flags of a learner and of an actor that trust each other."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("localhost")
+    certificate.cert_chain_pems[0].write_to_path(house.path / "learner.pem")
+    certificate.private_key_pem.write_to_path(house.path / "learner.key")
+    authority.cert_pem.write_to_path(house.path / "ca.pem")
+    (house.path / "token").write_text(TOKEN)
+    (house.path / "other_token").write_text("another-token-0123456789")
+    keys = [f"--tls_certificate={house.path}/learner.pem", f"--tls_key={house.path}/learner.key"]
+    token = f"--token_file={house.path}/token"
+    return [*keys, token], [f"--tls_authority={house.path}/ca.pem", token]
+
+
+def start_learner(house, *flags):
+    return house.learner("--num_gateways=2", "--num_envs=16", *flags)
+
+
+def start_actor(house, *flags, task="auto"):
+    return house.actor(task, "--transport=grpc", *flags)
+
+
+def gateway(learner, port):
+    return learner.child(f"--server_address=localhost:{port}")
+
+
+def has_connections(process, port):
+    """Whether the process, an actor's, exchanges anything with this port."""
+    try:
+        found = psutil.Process(process.pid).net_connections("tcp")
+    except psutil.Error:
+        return False
+    return any(c.raddr and c.raddr.port == port and c.status == psutil.CONN_ESTABLISHED for c in found)
+
+
+def wait_for_updates(house, learner, more=3):
+    before = len(house.metrics())
+    last = house.metrics()[-1]["updates"] if before else 0
+    house.wait_for_metrics(lambda line: line["updates"] >= last + more, learner, before)
+
+
+@needs_linux
+@pytest.mark.slow
+def test_gateways_share_the_actors_and_one_that_is_killed_costs_them_only_a_moment(house, ports, secured):
+    names = set(os.listdir("/dev/shm"))
+    of_learner, of_actor = secured
+    learner = start_learner(house, *of_learner, "--total_environment_frames=1000000000")
+    actors = [start_actor(house, *of_actor) for _ in range(4)]
+    for port in ports[1:]:
+        house.wait_until(
+            lambda port=port: sum(has_connections(a, port) for a in actors) == 2, f"two actors at {port}"
+        )
+    wait_for_updates(house, learner)
+    killed = gateway(learner, ports[1])
+    killed.kill()
+    learner.wait_for("gateway 0 was ended by SIGKILL; its actors reconnect. It starts again in 1 s.")
+    house.wait_until(lambda: sum(has_connections(a, ports[1]) for a in actors) == 2, "both to be back")
+    wait_for_updates(house, learner)
+    stranger = start_actor(house, of_actor[0], f"--token_file={house.path}/other_token")
+    assert stranger.end() == 2
+    assert "expects a token that this actor does not send" in stranger.last_line
+    gateways = [gateway(learner, port) for port in ports[1:]]
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 143, learner.output
+    assert not any(process.is_running() for process in gateways)
+    assert all(actor.running for actor in actors)  # Until the learner is there again.
+    assert set(os.listdir("/dev/shm")) <= names
+    assert TOKEN not in learner.output
+
+
+@needs_linux
+@pytest.mark.slow
+def test_a_complete_run_ends_actors_at_gateways_with_0(house, ports, secured):
+    of_learner, of_actor = secured
+    learner = start_learner(house, *of_learner, "--num_envs=8", "--total_environment_frames=6000")
+    direct = start_actor(house, *of_actor, f"--server_address=localhost:{ports[2]}", task=0)
+    stranger = start_actor(
+        house,
+        *(of_actor[0], f"--token_file={house.path}/other_token"),
+        f"--server_address=localhost:{ports[1]}",
+        task=1,
+    )
+    assert stranger.end() == 2
+    assert "expects a token that this actor does not send" in stranger.last_line
+    actors = [direct, start_actor(house, *of_actor)]
+    assert learner.end() == 0, learner.output
+    assert [actor.end() for actor in actors] == [0, 0], [actor.output for actor in actors]
+    assert house.metrics()[-1]["env_frames"] >= 6000
+    assert "gateway" not in learner.output  # None of them failed.
+
+
+@needs_linux
+@pytest.mark.slow
+def test_gateways_end_with_a_learner_that_is_killed(house, ports):
+    learner = start_learner(house)
+    gateways = [gateway(learner, port) for port in ports[1:]]
+    learner.signal(signal.SIGKILL)
+    learner.end()
+    house.wait_until(lambda: not any(process.is_running() for process in gateways), "the gateways' end")
+
+
+@needs_linux
+def test_a_gateways_port_that_is_taken_is_one_sentence(house, ports):
+    import socket
+
+    with socket.create_server(("127.0.0.1", ports[2])):
+        learner = start_learner(house)
+        assert learner.end() == 2
+    assert f"Cannot listen on localhost:{ports[2]} (Address already in use)" in learner.last_line
+    assert not any("Traceback" in line for line in learner.output.splitlines())
+
+
+def test_an_address_without_ports_after_it_is_one_sentence(house):
+    house.address = "localhost:65534"
+    learner = start_learner(house)
+    assert learner.end() == 2
+    assert "--num_gateways=2 needs as many ports after the one of --server_address" in learner.last_line
