@@ -126,10 +126,11 @@ class Listener:
 
     async def _end(self) -> None:
         await self._server.stop(_GRACE_SECS)
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:  # Of calls that wait, and of other jobs on this loop.
-            task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        # Calls that wait, other jobs on this loop, and what these start when they are cancelled.
+        while left := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in left:
+                task.cancel()
+            await asyncio.gather(*left, return_exceptions=True)
 
     def _release(self) -> None:
         if self._socket:
