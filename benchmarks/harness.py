@@ -29,6 +29,12 @@ def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
         raise ValueError(f"--{flag}={names} is not valid; choose from: {', '.join(valid)}.")
 
 
+def check_counts(flag: str, counts: str) -> None:
+    """Raises ValueError unless `counts`, the value of `--flag`, is a list of numbers from 1 on."""
+    if not all(count.isdigit() and int(count) > 0 for count in counts.split(",")):
+        raise ValueError(f"--{flag}={counts} is not valid; write it like 1,8,32.")
+
+
 def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | None = None) -> Child:
     """A child process that runs `python -m MODULE ARGS`; not started yet.
 

@@ -16,45 +16,27 @@ the median round trip through shared memory: 0.3 ms, and 0.08 ms with --model=no
 """
 
 import dataclasses
+import functools
 import os
 import statistics
 import sys
-import tempfile
-import time
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-from benchmarks.constant_serving import ConstantServing
 from benchmarks.echo import EchoServer, message_sizes
-from benchmarks.harness import (
-    CpuUse,
-    check_names,
-    finish,
-    medians,
-    module_child,
-    print_result,
-    print_table,
-    running,
-    wait_until,
-)
+from benchmarks.harness import check_counts, check_names, medians, print_result, print_table
 from benchmarks.null_suite import SIZES
 from benchmarks.serving_client import KINDS
+from benchmarks.serving_parts import Case, Load, Server, measure, serve
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.options import Options, option
-from seed_rl.wire.gateways import gateway_addresses
 
 # Of the echo's messages/s: (environments in a message, goal), the largest first.
 GOALS = {"shared_memory": ((32, 1.2), (8, 2.0), (1, 3.0)), "grpc": ((1, 0.70),)}
 
 # Of the median round trip of a single stream through shared memory, by model.
 LATENCY_GOALS_MS = {"tensorflow": 0.3, "none": 0.08}
-
-_START_TIMEOUT_SECS = 60.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,22 +75,7 @@ class ServingConfig(Options):
     def validate(self) -> None:
         """Checks the lists of sizes and of environments per message."""
         check_names("sizes", self.sizes, SIZES)
-        if not all(n.isdigit() and int(n) > 0 for n in self.envs_per_message.split(",")):
-            raise ValueError(
-                f"--envs_per_message={self.envs_per_message} is not valid; write it like 1,8,32."
-            )
-
-
-class Case(NamedTuple):
-    """One case of the benchmark: an observation size and a number of environments in a message."""
-
-    size: str
-    envs: int
-
-    @property
-    def name(self) -> str:
-        """The name of the case in the result."""
-        return f"{self.size}_{self.envs}"
+        check_counts("envs_per_message", self.envs_per_message)
 
 
 def main(argv: list[str]) -> int:
@@ -134,100 +101,17 @@ def main(argv: list[str]) -> int:
 
 def _measure(config: ServingConfig, case: Case, kind: str) -> dict[str, float]:
     """One measurement: figures by name."""
-    with tempfile.TemporaryDirectory(prefix="seed_rl_benchmark_") as directory:
-        address = f"unix:{directory}/socket"
-        outputs = [Path(directory) / f"client_{task}.npy" for task in range(config.actors)]
-        clients = [
-            module_child(
-                "benchmarks.serving_client",
-                f"--kind={kind}",
-                f"--server_address={_address_for(config, kind, address, task)}",
-                f"--task={task}",
-                f"--size={case.size}",
-                f"--envs_per_message={case.envs}",
-                f"--streams={config.streams}",
-                f"--transport={config.transport}",
-                f"--output={output}",
-                log=output.with_suffix(".log"),
-                env=ACTOR_ENV,
-            )
-            for task, output in enumerate(outputs)
-        ]
-        server = _start_server(config, case, kind, address)
-        try:
-            with running(clients):
-                streams = config.actors * config.streams
-                wait_until(
-                    lambda: server.streams == streams, clients, _START_TIMEOUT_SECS, "stream of every client"
-                )
-                # The first inference call may take longer than the whole warm-up.
-                wait_until(server.has_answered, clients, _START_TIMEOUT_SECS, "first answer")
-                time.sleep(config.warm_up_secs)
-                pids = {f"client {task}": client.pid or 0 for task, client in enumerate(clients)}
-                pids |= {f"gateway {pid}": pid for pid in server.gateway_pids}
-                figures, window = _observe(config, server, {"server": os.getpid(), **pids})
-                for client in clients:
-                    client.terminate()
-                finish(clients, 30)
-        finally:
-            server.stop()
-        trips = np.concatenate([np.load(output) for output in outputs], axis=1)
-    trip_figures = _round_trips(trips, window, case.envs)
-    rate = trip_figures["messages_per_second"]
-    return {**figures, **trip_figures, "server_us_per_message": 1e6 * figures["server_cores"] / rate}
+    num_gateways = config.num_gateways if kind == "serving" else 0
+    load = Load(kind, case, config.actors, config.streams, config.transport, num_gateways)
+    return measure(load, functools.partial(_start_server, config, load), config.warm_up_secs, config.seconds)
 
 
-def _address_for(config: ServingConfig, kind: str, address: str, task: int) -> str:
-    """Where a client connects."""
-    gateways = gateway_addresses(address, config.num_gateways if kind == "serving" else 0)
-    return gateways[task % len(gateways)] if gateways else address
-
-
-def _start_server(config: ServingConfig, case: Case, kind: str, address: str) -> Any:
-    if kind != "serving":
+def _start_server(config: ServingConfig, load: Load, address: str) -> Server:
+    case = load.case
+    if load.kind != "serving":
         return EchoServer(address, bytes(message_sizes(*case)[1]))
-    num_envs = config.actors * config.streams * case.envs
-    what = (address, case.size, num_envs, case.envs, min(config.batch_messages * case.envs, num_envs))
-    if config.model == "none":
-        return ConstantServing(*what, num_gateways=config.num_gateways)
-    from benchmarks.null_serving import NullServing  # Imports TensorFlow.
-
-    return NullServing(*what, replay=config.experience == "replay", num_gateways=config.num_gateways)
-
-
-def _observe(
-    config: ServingConfig, server: Any, pids: Mapping[str, int]
-) -> tuple[dict[str, float], tuple[float, float]]:
-    """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
-    server.inference_figures()
-    cpu = CpuUse(pids)
-    start = time.monotonic()
-    time.sleep(config.seconds)
-    window = (start, time.monotonic())
-    cores = cpu.take()
-    clients = [use for name, use in cores.items() if name.startswith("client")]
-    gateways = [use for name, use in cores.items() if name.startswith("gateway")]
-    figures = {
-        "server_cores": cores["server"],
-        "client_cores": statistics.fmean(clients),
-        "gateway_cores": sum(gateways),
-    }
-    return {**figures, **server.inference_figures()}, window
-
-
-def _round_trips(trips: np.ndarray, window: tuple[float, float], envs: int) -> dict[str, float]:
-    ended, seconds = trips
-    inside = (ended >= window[0]) & (ended < window[1])
-    if not inside.any():
-        raise RuntimeError("No message was answered during the measurement; raise --seconds.")
-    rate = float(inside.sum()) / (window[1] - window[0])
-    p50, p99 = np.percentile(1e3 * seconds[inside], [50, 99])
-    return {
-        "messages_per_second": rate,
-        "agent_steps_per_second": rate * envs,
-        "round_trip_p50_ms": float(p50),
-        "round_trip_p99_ms": float(p99),
-    }
+    most = min(config.batch_messages * case.envs, load.num_envs)
+    return serve(address, load, most, config.model, replay=config.experience == "replay")
 
 
 def _summary(rounds: list[dict[str, dict[str, float]]]) -> dict[str, Any]:

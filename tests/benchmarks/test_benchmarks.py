@@ -18,6 +18,7 @@ from benchmarks import (
     overhead,
     recall,
     replay,
+    scale,
     serving,
     store,
 )
@@ -100,6 +101,39 @@ def test_the_goals_of_serving_depend_on_transport_and_message():
     assert goals() == [3.0, 2.0, 1.2]
     assert goals(transport="grpc") == [0.7] * 3
     assert goals(actors=1, streams=1) == [None] * 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: gateways need shared memory")
+def test_scale_measures_every_way_and_computes_what_machines_will_serve():
+    found = result(
+        benchmark(
+            "scale",
+            *("--seconds=0.3", "--warm_up_secs=0.3", "--clients=2", "--streams=3", "--size=vector"),
+            *("--envs_per_message=2", "--cores=4"),
+        )
+    )
+    assert found["streams"] == 6
+    for way, by_envs in found["figures"].items():
+        figures = by_envs["2"]
+        assert figures["messages_per_second"] > 0 < figures["server_us_per_message"]
+        assert (figures["gateway_us_per_message"] > 0) == (way == "gateway")
+        expected = scale.capacity(4, 2, figures["server_us_per_message"], figures["gateway_us_per_message"])
+        capacity = found["capacities"][f"{way}_4_2"]
+        assert capacity["observations_per_second"] == pytest.approx(
+            expected.observations_per_second, rel=0.01
+        )
+        assert capacity["bound"] == expected.bound
+    descriptors = found["resources"]["shared_memory"]
+    assert descriptors["server_descriptors_per_stream"] > 0
+    assert descriptors["gateway_descriptors_per_stream"] == 0
+    assert found["resources"]["gateway"]["gateway_descriptors_per_stream"] > 0
+
+
+def test_capacity_is_the_learners_or_that_of_the_gateways():
+    assert scale.capacity(8, 8, server_us=50.0, gateway_us=0.0) == (160_000, 0, "learner")
+    assert scale.capacity(8, 8, server_us=50.0, gateway_us=100.0) == (160_000, 2, "learner")
+    assert scale.capacity(2, 8, server_us=50.0, gateway_us=100.0) == (80_000, 1, "gateways")
 
 
 @pytest.mark.parametrize("variant", end_to_end.VARIANTS)
@@ -282,6 +316,7 @@ def test_atari_engines_says_that_envpool_is_missing(monkeypatch):
         (atari_engines, "--num_envs=1,many", "write numbers from 1 on, separated by commas"),
         (memory, "--run=nowhere", "name a run directory"),
         (serving, "--sizes=huge", "choose from: atari, vector"),
+        (scale, "--cores=8,many", "write it like 1,8,32"),
         (replay, "--games=Pong,Chess", "Chess is not in Atari-57"),
         (recall, "--variants=dqn", "choose from: vtrace_lstm, vtrace_feed_forward"),
         (end_to_end, "--learning_rat=1", "did you mean --learning_rate"),
