@@ -58,10 +58,22 @@ class NullServing(Serving):
         inference_batch_size: int,
         replay: bool,
         num_gateways: int = 0,
+        unroll_length: int = 20,
     ):
-        """Starts serving; see `Serving`. `replay`: whether unrolls go to replay."""
+        """Starts serving; see `Serving`.
+
+        Args:
+          address: see `Serving`.
+          size: see `Serving`.
+          num_envs: see `Serving`.
+          envs_per_message: see `Serving`.
+          inference_batch_size: see `Serving`.
+          replay: whether unrolls go to replay, which are then longer.
+          num_gateways: see `Serving`.
+          unroll_length: agent steps of the others.
+        """
         spec = null_spec(size)
-        unroll = UnrollConfig(80, 40) if replay else UnrollConfig(20)
+        unroll = UnrollConfig(80, 40) if replay else UnrollConfig(unroll_length)
         experience = _replay(unroll) if replay else _Discarding(_BATCH_SIZE)
         store = experience.store(num_envs, unroll)
         self._core = InferenceCore(

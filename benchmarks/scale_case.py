@@ -21,12 +21,16 @@ WAYS: dict[str, tuple[str, int]] = {
 }
 
 
+# Short, so that the memory of all unrolls is in use after the warm-up: its first touch is slow.
+_UNROLL_LENGTH = 4
+
+
 @dataclasses.dataclass(frozen=True)
 class LoadConfig(Options):
     """Settings of the load, the same for all cases."""
 
     seconds: float = option(2.0, "Seconds of each measurement.", above=0)
-    warm_up_secs: float = option(2.0, "Seconds before each measurement, with all streams busy.", at_least=0)
+    warm_up_secs: float = option(4.0, "Seconds before each measurement, with all streams busy.", at_least=0)
     clients: int = option(10, "Client processes.", at_least=1)
     streams: int = option(100, "Streams of each client process.", at_least=1)
     batch_size: int = option(256, "Most environments in an inference batch.", at_least=1)
@@ -56,7 +60,9 @@ def _measure(config: CaseConfig) -> dict[str, Any]:
     case = Case(config.size, config.envs)
     load = Load("serving", case, config.clients, config.streams, transport, num_gateways)
     batch_size = min(max(config.batch_size, config.envs), load.num_envs)
-    start = functools.partial(serve, load=load, batch_size=batch_size, model=config.model)
+    start = functools.partial(
+        serve, load=load, batch_size=batch_size, model=config.model, unroll_length=_UNROLL_LENGTH
+    )
     return measure(load, start, config.warm_up_secs, config.seconds)
 
 

@@ -69,7 +69,9 @@ class Server(Protocol):
     def stop(self) -> None: ...  # noqa: D102
 
 
-def serve(address: str, load: Load, batch_size: int, model: str, replay: bool = False) -> Server:
+def serve(
+    address: str, load: Load, batch_size: int, model: str, replay: bool = False, unroll_length: int = 20
+) -> Server:
     """Starts the real server, with batches of at most so many environments.
 
     Args:
@@ -78,13 +80,14 @@ def serve(address: str, load: Load, batch_size: int, model: str, replay: bool = 
       batch_size: most environments in a batch.
       model: what answers: `tensorflow`, a null policy, or `none`, a thread that sends zeros.
       replay: whether unrolls go to replay, with TensorFlow.
+      unroll_length: agent steps of unrolls that do not.
     """
     what = (address, load.case.size, load.num_envs, load.case.envs, batch_size)
     if model == "none":
         return ConstantServing(*what, num_gateways=load.num_gateways)
     from benchmarks.null_serving import NullServing  # Imports TensorFlow.
 
-    return NullServing(*what, replay=replay, num_gateways=load.num_gateways)
+    return NullServing(*what, replay=replay, num_gateways=load.num_gateways, unroll_length=unroll_length)
 
 
 def measure(

@@ -192,6 +192,9 @@ def _listen(
         if addresses:
             if not is_supported():
                 raise UsageError(f"--num_gateways={config.num_gateways} needs Linux; leave it out.")
+            if security.authority and not security.token:
+                # Gateways prove with the token that they are the learner's: they do without certificates.
+                raise UsageError("--num_gateways with --tls_authority also needs --token_file.")
             gateways = private_address(config.server_address)
         listener = Listener(
             config.server_address,
