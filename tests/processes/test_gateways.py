@@ -142,3 +142,12 @@ def test_an_address_without_ports_after_it_is_one_sentence(house):
     learner = start_learner(house)
     assert learner.end() == 2
     assert "--num_gateways=2 needs as many ports after the one of --server_address" in learner.last_line
+
+
+def test_certificates_of_actors_do_not_replace_the_token_of_gateways(house, ports, secured):
+    certificates, authority = secured[0][:2], secured[1][0]
+    learner = house.learner("--num_gateways=1", *certificates, authority)
+    assert learner.end() == 2
+    assert learner.last_line == (
+        "seed_rl: error: --num_gateways with --tls_authority also needs --token_file."
+    )
