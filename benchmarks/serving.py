@@ -30,7 +30,6 @@ import numpy as np
 from benchmarks.constant_serving import ConstantServing
 from benchmarks.echo import EchoServer, message_sizes
 from benchmarks.harness import (
-    CpuUse,
     check_names,
     finish,
     medians,
@@ -46,6 +45,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV
 from seed_rl.options import Options, option
+from seed_rl.reporting.cpu import CpuUse
 from seed_rl.wire.gateways import gateway_addresses
 
 # Of the echo's messages/s: (environments in a message, goal), the largest first.
