@@ -49,8 +49,8 @@ def serve(figures, clock, requests, begins, ends):
 
 def test_figures_are_of_the_period(figures, clock):
     assert figures.take() == {}
-    serve(figures, clock, [request(1.0), request(1.002, 2)], 1.002, 1.003)
-    serve(figures, clock, [request(1.008, 4)], 1.008, 1.010)
+    serve(figures, clock, [request(1.0), request(1.002, 2, key=8)], 1.002, 1.003)
+    serve(figures, clock, [request(1.008, 4, key=9)], 1.008, 1.010)
     taken = figures.take()
     assert taken["inference_latency_p50_ms"] == pytest.approx(2.0)
     assert taken["inference_latency_p99_ms"] == pytest.approx(2.98)
@@ -61,7 +61,7 @@ def test_figures_are_of_the_period(figures, clock):
 
 def test_the_mean_number_of_waiting_requests_is_over_time(figures, clock):
     """Two requests wait for 1 s and 3 s of 8 s."""
-    serve(figures, clock, [request(4.0), request(2.0, 2)], 5.0, 8.0)
+    serve(figures, clock, [request(4.0), request(2.0, 2, key=8)], 5.0, 8.0)
     assert figures.take()["requests_waiting"] == pytest.approx(0.5)
     serve(figures, clock, [request(8.0)], 8.0, 10.0)
     assert figures.take()["requests_waiting"] == 0.0
