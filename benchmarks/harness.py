@@ -134,25 +134,6 @@ def result_of(
         return json.loads(child.last_line())
 
 
-class CpuUse:
-    """Measures the CPU use of processes from now on, by name."""
-
-    def __init__(self, pids: Mapping[str, int]):
-        """Starts counting; `pids` by name."""
-        self._processes = {name: psutil.Process(pid) for name, pid in pids.items()}
-        self._started = time.monotonic()
-        self._before = self._seconds()
-
-    def take(self) -> dict[str, float]:
-        """The average number of cores that each process kept busy."""
-        elapsed = time.monotonic() - self._started
-        return {name: (now - self._before[name]) / elapsed for name, now in self._seconds().items()}
-
-    def _seconds(self) -> dict[str, float]:
-        times = {name: process.cpu_times() for name, process in self._processes.items()}
-        return {name: t.user + t.system for name, t in times.items()}
-
-
 class LocalRun:
     """A training run under `seed_rl.local_main`, stopped with SIGTERM when the context ends.
 

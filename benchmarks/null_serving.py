@@ -89,7 +89,7 @@ class NullServing(Serving):
 
     def has_answered(self) -> bool:
         """Whether there are figures."""
-        return bool(self.inference_figures())
+        return "inference_batch_size" in self.inference_figures()
 
 
 def _replay(unroll: UnrollConfig) -> Experience:

@@ -13,8 +13,9 @@ import numpy as np
 import psutil
 
 from benchmarks.constant_serving import ConstantServing
-from benchmarks.harness import CpuUse, finish, module_child, running, wait_until
+from benchmarks.harness import finish, module_child, running, wait_until
 from seed_rl.launch.child import ACTOR_ENV, Child
+from seed_rl.reporting.cpu import CpuUse
 from seed_rl.wire.gateways import gateway_addresses
 
 _START_TIMEOUT_SECS = 60.0

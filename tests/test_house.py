@@ -24,6 +24,7 @@ FLOORS = {
     "messages": 0,
     "loading": 0,
     "signals": 0,
+    "waits": 0,
     "wire": 1,
     "environments": 1,
     "ops": 1,
@@ -72,6 +73,8 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.serving.batcher",
     "seed_rl.learner.config",
     "seed_rl.training.config",
+    "seed_rl.learner.usage",
+    "seed_rl.reporting.cpu",
 )
 
 MAX_FILE_LINES = 300

@@ -4,6 +4,7 @@ import threading
 
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.types import Unroll
+from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 
 # Unrolls that may wait. More would only take memory: sooner or later, inference has to wait anyway.
 _CAPACITY = 32
@@ -16,9 +17,10 @@ class Intake:
     actors waiting for their actions. Unrolls are inserted in the order in which they arrived.
     """
 
-    def __init__(self, experience: Experience):
-        """Prepares an empty intake; `experience` is where unrolls go."""
+    def __init__(self, experience: Experience, waits: Waits | None = None):
+        """Prepares an empty intake; `experience` is where unrolls go, `waits` counts those of `run`."""
         self._experience = experience
+        self._waits = waits or Waits(INTAKE_FOR_UNROLLS)
         self._waiting: list[Unroll] = []
         self._closed = False
         self._changed = threading.Condition()
@@ -44,7 +46,8 @@ class Intake:
         """
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or bool(self._waiting))
+                with self._waits(INTAKE_FOR_UNROLLS):
+                    self._changed.wait_for(lambda: self._closed or bool(self._waiting))
                 if self._closed:
                     raise ClosedError
                 unrolls, self._waiting = self._waiting, []

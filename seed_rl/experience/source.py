@@ -12,12 +12,12 @@ import tensorflow as tf
 
 from seed_rl.experience.base import Batch, Experience
 from seed_rl.types import Sample
+from seed_rl.waits import PREFETCH_FOR_EXPERIENCE, Waits
 
 _log = logging.getLogger(__name__)
 
 # How long to wait for the thread at the end.
 _CLOSE_SECS = 20.0
-
 
 Distribute = Callable[[Sample], Sample]
 
@@ -47,14 +47,18 @@ class Source:
     its hands would make no update faster, but every one more off-policy.
     """
 
-    def __init__(self, experience: Experience, distribute: Distribute = to_tensors):
+    def __init__(
+        self, experience: Experience, distribute: Distribute = to_tensors, waits: Waits | None = None
+    ):
         """Starts prefetching.
 
         Args:
           experience: where batches come from.
           distribute: moves a batch of arrays to the training devices.
+          waits: counts those for a batch in the experience.
         """
         self._experience, self._distribute = experience, distribute
+        self._waits = waits or Waits(PREFETCH_FOR_EXPERIENCE)
         self._ready: queue.SimpleQueue[DeviceBatch | Exception] = queue.SimpleQueue()
         self._wanted = threading.Semaphore(1)
         self._closed = threading.Event()
@@ -86,8 +90,16 @@ class Source:
             _log.warning("seed_rl: prefetch did not stop within %g s; it ends with the learner.", _CLOSE_SECS)
 
     def _fetch(self) -> None:
+        self._waits.begin()
         try:
             while self._wanted.acquire() and not self._closed.is_set():
-                self._ready.put(to_device(self._experience.sample(), self._distribute))
+                self._ready.put(to_device(self._sample(), self._distribute))
         except Exception as error:  # Including ClosedError; raised when the next batch is asked for.
             self._ready.put(error)
+
+    def _sample(self) -> Batch:
+        """The next batch. Drawing it from replay is work, so it counts only if there was nothing to draw."""
+        if self._experience.batch_ready():
+            return self._experience.sample()
+        with self._waits(PREFETCH_FOR_EXPERIENCE):
+            return self._experience.sample()

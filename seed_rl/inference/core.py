@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,12 +11,14 @@ import optree
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.step_store import StepStore
 from seed_rl.inference.compiled_table import make_table
+from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Request
 from seed_rl.serving.slots import Lease
 from seed_rl.types import EnvironmentSpec
+from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
@@ -27,35 +28,6 @@ _OVER = BadStep("A newer stream of these environments has taken over.")
 
 # The most environments that a message names.
 _MOST_NAMED = 8
-
-
-class BatchFigures:
-    """Latencies and batch sizes since they were last taken. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._latencies: list[float] = []
-        self._batch_sizes: list[int] = []
-
-    def add(self, latencies: list[float], batch_size: int) -> None:
-        """Adds a batch: seconds from arrival to answer for each request, and the number of environments."""
-        with self._lock:
-            self._latencies += latencies
-            self._batch_sizes.append(batch_size)
-
-    def take(self) -> dict[str, float]:
-        """The figures since the last call, by plain name; empty if there was no inference."""
-        with self._lock:
-            latencies, self._latencies = self._latencies, []
-            sizes, self._batch_sizes = self._batch_sizes, []
-        if not sizes:
-            return {}
-        p50, p99 = np.percentile(latencies, [50, 99])
-        return {
-            "inference_latency_p50_ms": 1e3 * float(p50),
-            "inference_latency_p99_ms": 1e3 * float(p99),
-            "inference_batch_size": float(np.mean(sizes)),
-        }
 
 
 class InferenceCore:
@@ -84,7 +56,7 @@ class InferenceCore:
           weights: holds the policy's weights as they are for a batch; gives their version, the number of
             updates that they have seen.
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
-          figures: get latencies and batch sizes; those of several cores may be counted together.
+          figures: of inference; those of several cores may be counted together.
           compiled_batch_size: environments in the largest batch, if XLA compiles the policy; None: it does
             not.
         """
@@ -108,10 +80,17 @@ class InferenceCore:
           ClosedError: the experience was closed.
           FloatingPointError: the policy has diverged; the batch stays unanswered.
         """
-        while (batch := batcher.next_batch()) is not None:
+        waits = self.figures.waits
+        while True:
+            with waits(INFERENCE_FOR_REQUESTS):
+                batch = batcher.next_batch()
+            if batch is None:
+                return
             completed = self.answer(batch, batcher, deliver)
             del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
-            self.hand_over(completed)
+            if completed:
+                with waits(INFERENCE_FOR_TRAINING):
+                    self.hand_over(completed)
 
     def hand_over(self, completed: list[Any]) -> None:
         """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
@@ -125,12 +104,11 @@ class InferenceCore:
     ) -> list[Any]:
         """Answers one batch of (client, request) pairs; returns what `hand_over` takes."""
         requests = [request for _, request in batch]
+        self.figures.begin(requests)
         answers, completed = self.process(requests)
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
-        now = time.monotonic()
-        num_envs = sum(request.lease.num_envs for request in requests)
-        self.figures.add([now - request.arrived for request in requests], num_envs)
+        self.figures.add(requests)
         return completed
 
     def process(self, requests: list[Request]) -> tuple[list[Answer], list[Any]]:

@@ -21,7 +21,7 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.intake import Intake
 from seed_rl.experience.source import DeviceBatch, Source
-from seed_rl.inference.core import BatchFigures, InferenceCore
+from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
@@ -29,10 +29,12 @@ from seed_rl.learner.outputs import Outputs
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
 from seed_rl.learner.team import Team
+from seed_rl.learner.usage import Usage
 from seed_rl.messages import warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.trainer import Trainer, UpdateOutput
+from seed_rl.waits import TRAINING_FOR_BATCH
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
@@ -87,7 +89,8 @@ class Learner:
         )
         self._saver.restore_experience(self._experience)
         in_a_thread = self._experience.inserts_slowly and not config.synchronous
-        self._intake = Intake(self._experience) if in_a_thread else None
+        self._usage = Usage()
+        self._intake = Intake(self._experience, self._usage.intake) if in_a_thread else None
         self._store = self._experience.store(
             config.num_envs - algorithm.num_eval_envs,
             algorithm.unroll,
@@ -96,7 +99,6 @@ class Learner:
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
-        self._batch_figures = BatchFigures()
         self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
         if not copies:
             # Training may change the variables while a batch is acted on; the version is the one before.
@@ -121,7 +123,7 @@ class Learner:
             self._store,
             weights,
             device,
-            self._batch_figures,
+            self._usage.batches,
             self._config.compiled_batch_size,
         )
 
@@ -159,7 +161,7 @@ class Learner:
         source: Source | Lockstep = (
             Lockstep(serving, self._experience, team.num_envs(config.num_envs), self._replicas.distribute)
             if config.synchronous
-            else Source(self._experience, self._replicas.distribute)
+            else Source(self._experience, self._replicas.distribute, self._usage.prefetch)
         )
         complete = farewell = ""
         try:
@@ -217,7 +219,8 @@ class Learner:
         while True:
             serving.raise_error()
             if batch is None and not stopping():
-                batch = source.next(_POLL_SECS)
+                with self._usage.training(TRAINING_FOR_BATCH):
+                    batch = source.next(_POLL_SECS)
             with self._team.joining():
                 agreed = self._team.agree(batch is not None, stopping(), self._steps_here())
                 self._agent_steps = agreed.agent_steps
@@ -251,7 +254,7 @@ class Learner:
 
     def _report(self, output: UpdateOutput | None, lags: list[float]) -> dict[str, Any]:
         figures = self._figures.take(self._agent_steps, self._trainer.updates)
-        of_host = self._batch_figures.take() | self._experience.figures()
+        of_host = self._usage.take() | self._experience.figures()
         of_host["learner_memory_mib"] = figures["learner_memory_mib"]
         if lags:
             of_host["policy_lag_updates"] = float(np.mean(lags))

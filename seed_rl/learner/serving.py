@@ -18,6 +18,7 @@ from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
+from seed_rl.waits import INFERENCE_FOR_REQUESTS
 from seed_rl.wire.gateways import gateway_addresses
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -115,7 +116,8 @@ class Serving:
 
     def requests(self, timeout_secs: float) -> list[tuple[int, Request]]:
         """For a synchronous run: a batch of (client, request) pairs; empty if none arrives in time."""
-        return self._batchers[0].next_batch(timeout_secs) or []
+        with self._cores[0].figures.waits(INFERENCE_FOR_REQUESTS):
+            return self._batchers[0].next_batch(timeout_secs) or []
 
     def is_connected(self, client: int) -> bool:
         """For a synchronous run: whether the client of a request is still connected."""

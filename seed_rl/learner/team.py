@@ -8,6 +8,7 @@ from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
+from seed_rl.waits import TRAINING_FOR_HOSTS, Waits
 from seed_rl.wire.hosts import LearnerHosts
 
 # Figures that are added up over hosts.
@@ -90,6 +91,7 @@ class HostTeam(Team):
         self._peers, self._collective = peers, collective
         self._of_others: dict[int, dict[str, float]] = {}
         self._mine: dict[str, float] = {}
+        self._waits = Waits(TRAINING_FOR_HOSTS)
         peers.watch(collective.abort)
 
     def share(self, variables: Iterable[Any]) -> None:
@@ -107,7 +109,8 @@ class HostTeam(Team):
     def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
         """See `Team`."""
         self._peers.check()
-        return self._collective.agree(has_batch, stop, agent_steps)
+        with self._waits(TRAINING_FOR_HOSTS):
+            return self._collective.agree(has_batch, stop, agent_steps)
 
     def report_with(self, figures: RunFigures) -> None:
         """See `Team`."""
@@ -122,6 +125,7 @@ class HostTeam(Team):
 
     def exchange(self, figures: dict[str, float]) -> dict[str, float]:
         """See `Team`. Counts are added up, all other figures averaged."""
+        figures = figures | self._waits.take()
         self._mine = figures
         everyone = [figures, *self._of_others.values()]
         found = {}

@@ -7,6 +7,7 @@ import pytest
 from seed_rl.experience import intake as intake_module
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.intake import Intake
+from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 from tests.waiting import wait_until
 
 DEADLINE_SECS = 60.0
@@ -105,3 +106,18 @@ def test_an_error_of_the_experience_ends_the_thread(experience):
     intake.insert([0])
     thread.join(DEADLINE_SECS)
     assert str(thread.error) == "full"
+
+
+def test_its_thread_waits_for_unrolls_and_not_while_it_inserts():
+    experience, waits = SlowExperience(), Waits(INTAKE_FOR_UNROLLS)
+    intake = Intake(experience, waits)
+    thread = start(intake.run)
+    share = lambda: waits.take().get(INTAKE_FOR_UNROLLS)  # noqa: E731
+    wait_until(lambda: share() == 1.0, "a wait for unrolls")
+    intake.insert(["unroll"])
+    wait_until(lambda: share() == 0.0, "an insertion")
+    experience.gate.set()
+    wait_until(lambda: share() == 1.0, "a wait for more")
+    intake.close()
+    thread.join(DEADLINE_SECS)
+    assert not thread.is_alive()

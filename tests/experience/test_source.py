@@ -8,6 +8,8 @@ from seed_rl.experience import source
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.source import Source
 from seed_rl.types import AgentOutput, EnvOutput, Sample
+from seed_rl.waits import PREFETCH_FOR_EXPERIENCE, Waits
+from tests.waiting import wait_until
 
 DEADLINE_SECS = 20.0
 
@@ -115,3 +117,13 @@ def test_a_thread_that_does_not_end_is_named(monkeypatch, caplog):
     Source(Hanging(0)).close()
     unlock.set()
     assert "prefetch did not stop within 0.05 s" in caplog.text
+
+
+def test_prefetch_waits_only_while_nothing_is_ready():
+    waits = Waits(PREFETCH_FOR_EXPERIENCE)
+    source = Source(Numbered(end=1), waits=waits)
+    wait_until(lambda: PREFETCH_FOR_EXPERIENCE in waits.take(), "prefetch to begin")
+    assert waits.take() == {PREFETCH_FOR_EXPERIENCE: 0.0}  # Its batch has not been taken yet.
+    source.next(DEADLINE_SECS)
+    wait_until(lambda: waits.take()[PREFETCH_FOR_EXPERIENCE] == 1.0, "prefetch to wait for a second batch")
+    source.close()

@@ -11,7 +11,7 @@ import tensorflow as tf
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.inference.core import BatchFigures, InferenceCore
+from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.serving.request import BadStep, Request
@@ -328,15 +328,3 @@ def test_agent_steps_are_counted():
     world.step(0, 1)
     world.step(0)
     assert world.core.agent_steps == 5
-
-
-def test_figures_are_of_the_period():
-    figures = BatchFigures()
-    assert figures.take() == {}
-    figures.add([0.001, 0.003], 4)
-    figures.add([0.002], 2)
-    taken = figures.take()
-    assert taken["inference_latency_p50_ms"] == pytest.approx(2.0)
-    assert taken["inference_latency_p99_ms"] == pytest.approx(2.98)
-    assert taken["inference_batch_size"] == 3.0
-    assert figures.take() == {}

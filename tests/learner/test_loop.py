@@ -173,6 +173,14 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
         "queue_depth",
         "policy_lag_updates",
         "inference_batch_size",
+        "inference_waiting_share",
+        "inference_blocked_share",
+        "training_waiting_share",
+        "prefetch_waiting_share",
+        "actor_turn_ms",
+        "requests_waiting",
+        "learner_cpu_cores",
+        "machine_cores",
     } <= {name for period in metrics(logdir) for name in period}  # A short last period lacks some.
     assert "Training is complete: " in capsys.readouterr().out
 
@@ -226,11 +234,23 @@ def test_replay_takes_the_place_of_a_queue(logdir):
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 50
     assert last["replay_ratio"] == pytest.approx(1, rel=0.1)
+    assert any("intake_waiting_share" in line for line in metrics(logdir))
     assert "mean_return" in last
     assert last["mean_evaluation_return"] in (-1.0, 1.0)  # Of one episode.
     # As they came in, and after they were trained on, where no other unroll has taken the place meanwhile.
     assert 1.0 in experience._tree.get(np.arange(50))
     assert {1000.0} <= after_updates <= {1.0, 1000.0}
+
+
+def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):
+    players = Players(f"unix:{logdir.parent}/socket")
+    assert learner(logdir, 400, synchronous=True).run(players.failed)
+    assert players.finished()
+    assert players.errors == []
+    lines = [line for line in metrics(logdir) if "actor_turn_ms" in line]
+    assert all(line["inference_waiting_share"] < line["training_waiting_share"] <= 1.0 for line in lines)
+    assert {line["inference_blocked_share"] for line in lines} == {0.0}
+    assert not any("prefetch_waiting_share" in line for line in lines)
 
 
 def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):

@@ -1,0 +1,85 @@
+"""How much of their time threads wait, and for what. Imports the standard library only."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+
+# What the threads of a learner wait for, as the figures are called.
+INFERENCE_FOR_REQUESTS = "inference_waiting_share"
+INFERENCE_FOR_TRAINING = "inference_blocked_share"  # To hand over unrolls.
+INTAKE_FOR_UNROLLS = "intake_waiting_share"
+PREFETCH_FOR_EXPERIENCE = "prefetch_waiting_share"
+TRAINING_FOR_BATCH = "training_waiting_share"
+TRAINING_FOR_HOSTS = "hosts_waiting_share"  # The other learner hosts, before an update.
+
+
+class Waits:
+    """The shares of time for which threads of one kind wait, by name. Thread-safe.
+
+    A thread counts from its first wait, or from `begin`, until the process ends. A wait that is in progress
+    counts up to now, and the rest of it later, so a share is never above 1.
+    """
+
+    def __init__(self, *names: str, clock: Callable[[], float] = time.perf_counter):
+        """Starts without threads.
+
+        Args:
+          names: what they wait for, as the figures are called.
+          clock: seconds from any point in time.
+        """
+        self._clock = clock
+        self._seconds = dict.fromkeys(names, 0.0)
+        self._counted: dict[int, float] = {}  # By thread: up to when its time has been reported.
+        self._waiting: dict[int, tuple[str, float]] = {}  # By thread: for what, and since when.
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """From now on the calling thread counts, even if it never waits."""
+        with self._lock:
+            self._counted.setdefault(threading.get_ident(), self._clock())
+
+    def __call__(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Surrounds a wait of the calling thread for `name`; such waits are not nested."""
+        return _Wait(self, name)
+
+    def take(self) -> dict[str, float]:
+        """The shares since the last call, 0 to 1, by name; the mean over threads. Empty without threads."""
+        now = self._clock()
+        with self._lock:
+            for thread, (name, since) in self._waiting.items():
+                self._seconds[name] += now - since
+                self._waiting[thread] = name, now
+            total = sum(now - before for before in self._counted.values())
+            self._counted = dict.fromkeys(self._counted, now)
+            seconds, self._seconds = self._seconds, dict.fromkeys(self._seconds, 0.0)
+        return {name: value / total for name, value in seconds.items()} if total > 0 else {}
+
+    def enter(self, name: str) -> None:
+        """Begins a wait of the calling thread."""
+        thread, now = threading.get_ident(), self._clock()
+        with self._lock:
+            self._counted.setdefault(thread, now)
+            self._waiting[thread] = name, now
+
+    def leave(self) -> None:
+        """Ends the wait of the calling thread."""
+        thread, now = threading.get_ident(), self._clock()
+        with self._lock:
+            name, since = self._waiting.pop(thread)
+            self._seconds[name] += now - since
+
+
+class _Wait(contextlib.AbstractContextManager[None]):
+    """Takes half the time of a generator with `contextmanager`."""
+
+    __slots__ = ("_name", "_waits")
+
+    def __init__(self, waits: Waits, name: str):
+        self._waits, self._name = waits, name
+
+    def __enter__(self) -> None:
+        self._waits.enter(self._name)
+
+    def __exit__(self, *exception: object) -> None:
+        self._waits.leave()

@@ -1,0 +1,117 @@
+"""The CPU use of real processes: what is busy is told from what waits."""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from seed_rl.reporting import cpu
+from seed_rl.reporting.cpu import CpuUse, RunCpu
+from tests.waiting import wait_until
+
+BUSY = "while True: pass"
+IDLE = "input()"
+
+# A launcher with this many learners and actors, as far as their command lines say; actors are busy.
+LAUNCHER = f"""
+import subprocess, sys
+learners, actors = map(int, sys.argv[2:])
+start = lambda name, code: subprocess.Popen([sys.executable, "-c", code, name], stdin=subprocess.PIPE)
+children = [start("seed_rl.learner_main", {IDLE!r}) for _ in range(learners)]
+children += [start("seed_rl.actor_main", {BUSY!r}) for _ in range(actors)]
+print(*(child.pid for child in children), flush=True)
+input()
+"""
+
+
+@pytest.fixture
+def start():
+    """Starts processes of Python code, which are killed with all that they have started."""
+    started = []
+
+    def start_one(code, *args):
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+        started.append(subprocess.Popen([sys.executable, "-c", code, *args], **pipes))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(process.pid).children(recursive=True):
+                child.kill()
+        process.kill()
+        process.communicate()
+
+
+def test_cores_are_measured_by_name_and_since_the_last_call(start):
+    busy, idle = start(BUSY), start(IDLE)
+    use = CpuUse({"busy": busy.pid, "idle": idle.pid})
+    wait_until(lambda: use.take()["busy"] > 0.1, "a busy process")
+    wait_until(lambda: use.take()["idle"] < 0.05, "a process that waits")
+    busy.kill()
+    busy.wait()
+    assert set(use.take()) == {"idle"}
+
+
+def test_a_process_counts_from_when_it_is_watched(start):
+    busy = start(BUSY)
+    use = CpuUse({"old": busy.pid})
+    wait_until(lambda: sum(psutil.Process(busy.pid).cpu_times()[:2]) > 0.3, "some CPU time")
+    use.take()
+    use.watch({"new": busy.pid})
+    assert set(taken := use.take()) == {"new"}
+    assert taken["new"] < 5.0  # Not its whole past in this short time.
+
+
+@pytest.mark.parametrize("learners", [1, 2])
+def test_actors_are_the_learners_siblings_under_a_launcher(start, learners):
+    launcher = start(LAUNCHER, "seed_rl.local_main", str(learners), "2")
+    pids = list(map(int, launcher.stdout.readline().split()))
+    use = RunCpu(pids[0])
+
+    def busy():
+        taken = use.take()
+        return taken.get("actor_cpu_cores", 0.0) > 0.1 / learners and taken
+
+    taken = wait_until(busy, "busy actors")
+    assert taken["actor_processes"] == 2 / learners  # Each learner's part.
+    wait_until(lambda: use.take()["learner_cpu_cores"] < 0.05, "a learner that waits")
+    for pid in pids[-2:]:
+        psutil.Process(pid).kill()
+    wait_until(lambda: "actor_processes" not in use.take(), "actors that are gone")
+
+
+def test_a_learner_alone_has_no_actors():
+    """Whatever else its parent has started."""
+    use = RunCpu(os.getpid())
+    assert use.take().keys() <= {"learner_cpu_cores", "machine_cores", "machine_cpu_cores"}
+
+
+def test_a_learner_that_has_ended_uses_nothing(start):
+    process = start(IDLE)
+    use = RunCpu(process.pid)
+    process.kill()
+    process.wait()
+    assert use.take()["learner_cpu_cores"] == 0.0
+
+
+def test_the_cores_of_a_container_are_those_it_may_use(tmp_path, monkeypatch):
+    limit = tmp_path / "cpu.max"
+    monkeypatch.setattr(cpu, "_CGROUP_LIMIT", limit)
+    all_cores = cpu.available_cores()
+    assert all_cores >= 1
+    limit.write_text("max 100000\n")
+    assert cpu.available_cores() == all_cores
+    limit.write_text("50000 100000\n")
+    assert cpu.available_cores() == 0.5
+    assert "machine_cpu_cores" not in RunCpu().take()  # What others use is not of this process's part.
+
+
+def test_the_machines_use_is_at_most_all_of_it(monkeypatch):
+    monkeypatch.setattr(cpu, "available_cores", lambda: float(psutil.cpu_count()))
+    use = RunCpu()
+    taken = wait_until(lambda: (t := use.take()).get("machine_cpu_cores", 0.0) > 0.0 and t, "some use")
+    assert taken["machine_cpu_cores"] <= taken["machine_cores"]
