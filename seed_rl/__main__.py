@@ -5,6 +5,7 @@ COMMANDS = {
     "cluster_main": "train on a Ray cluster: the same, spread over its nodes",
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
     "plot": "plot runs: curves with bands over seeds, sorted sweeps, many games",
+    "doctor": "say what bounds the speed of a run, and which flag to change",
     "sweep": "search over hyperparameters, by random trials on this machine",
     "learner_main": "the learner alone, for actors on other machines",
     "actor_main": "one actor process, for a learner that runs elsewhere",

@@ -1,7 +1,7 @@
 """The metrics of a run over time, read from its metrics.jsonl."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +25,7 @@ class Curve(NamedTuple):
     value: np.ndarray
 
 
-def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
+def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list[dict[str, Any]]:
     """The metrics of every period of a run, in ascending order of environment frames.
 
     A run that was killed resumes from its last checkpoint, so the periods between that checkpoint and the end
@@ -34,6 +34,7 @@ def read_periods(logdir: str | Path) -> list[dict[str, Any]]:
 
     Args:
       logdir: the run directory.
+      warn: takes the warning.
 
     Raises:
       ValueError: the run has no metrics yet; the message is one sentence.

@@ -28,7 +28,7 @@ _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1
 
 
-class _Holder(NamedTuple):
+class Holder(NamedTuple):
     """Who holds a lock according to the file; empty strings if the file does not say."""
 
     process: str = ""
@@ -97,6 +97,19 @@ def check_free(logdir: str | Path) -> None:
         time.sleep(_POLL_SECS)
 
 
+def holder(logdir: str | Path) -> Holder | None:
+    """The learner that holds a run directory; None: there is none. Changes nothing."""
+    path = RunDirectory(Path(logdir)).lock
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except OSError:
+        return None
+    try:
+        return None if _lock(handle, fcntl.LOCK_SH, path) else _read(handle)
+    finally:
+        os.close(handle)
+
+
 def _take(path: Path, stopping: Callable[[], bool]) -> int:
     """Waits for the lock as long as its holder may be gone already; returns the lock file's descriptor."""
     start, has_said = time.monotonic(), False
@@ -143,10 +156,10 @@ def _is_at(handle: int, path: Path) -> bool:
         return False
 
 
-def _read(handle: int) -> _Holder:
+def _read(handle: int) -> Holder:
     words = os.pread(handle, 1024, 0).decode(errors="replace").split()
-    return _Holder(*words) if len(words) == 2 else _Holder()
+    return Holder(*words) if len(words) == 2 else Holder()
 
 
-def _refusal(path: Path, holder: _Holder) -> str:
+def _refusal(path: Path, holder: Holder) -> str:
     return f"The run directory {path.parent} is in use by {holder}; stop it, or choose another --logdir."

@@ -13,6 +13,7 @@ import time
 import pytest
 
 from seed_rl.runs import lock
+from tests.waiting import wait_until
 
 DEADLINE_SECS = 60.0
 HOLD = """
@@ -153,3 +154,11 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
     with pytest.raises(ValueError, match=r"--logdir=.*file/run cannot be written \(Not a directory\)"):
         with lock.held(tmp_path / "file" / "run"):
             pass
+
+
+def test_who_holds_a_directory_can_be_asked(holder, tmp_path):
+    assert lock.holder(tmp_path / "run") == (str(holder.pid), socket.gethostname())
+    assert lock.holder(tmp_path) is None
+    holder.kill()
+    wait_until(lambda: lock.holder(tmp_path / "run") is None, "the kernel to release the lock")
+    assert (tmp_path / "run" / "learner.lock").exists()

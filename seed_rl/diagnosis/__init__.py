@@ -1,0 +1,1 @@
+"""What bounds a run, told from its figures. No TensorFlow."""

@@ -1,0 +1,287 @@
+"""From figures to findings: what bounds a run, the figures that show it, and the flag to change.
+
+Of actors, inference and training, the one that never waits bounds the others. So each finding is a condition
+on the shares of time for which the others wait. Nothing here reads or writes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from seed_rl.diagnosis.evidence import Evidence
+from seed_rl.diagnosis.words import answer, batch, percent, turn
+
+# Shares of time: what waits for more than `_MUCH` has a reason, what waits for less than `_SOME` is busy.
+_SOME, _MUCH, _MOSTLY = 0.1, 0.2, 0.5
+# A batch of inference, as a share of the most environments that there may be in one.
+_SMALL_BATCH, _FULL_BATCH = 0.5, 0.9
+# What a learner whose Python code is always running uses, in cores: threads take turns.
+_ONE_CORE = (0.7, 1.3)
+# The cores that an actor which is always stepping environments keeps busy; the latter on a full machine.
+_BUSY_ACTOR, _STARVED_ACTOR = 0.7, 0.3
+# What other programs use, as a share of the machine's cores, if they are in the way.
+_MUCH_ELSE = 0.3
+
+
+class Finding(NamedTuple):
+    """One thing that was found.
+
+    `name` identifies it: actors, stragglers, turns, inference, small_batches, training, replay_ratio, queue,
+    intake, prefetch, interpreter, synchronous, hosts, machine, idle_training, balanced.
+    `sentence` has the figures, and then the flag to change.
+    """
+
+    name: str
+    sentence: str
+
+
+# Looks for one kind of finding; None if it does not apply.
+Rule = Callable[[Evidence], str | None]
+
+
+def diagnose(evidence: Evidence) -> list[Finding]:
+    """What bounds the run, first, and then what else costs speed."""
+    bound = next(_apply(_BOUNDS, evidence), Finding("balanced", _balanced(evidence)))
+    return [bound, *(finding for finding in _apply(_OTHERS, evidence) if finding.name != bound.name)]
+
+
+def _apply(rules: Mapping[str, Rule], evidence: Evidence) -> Iterator[Finding]:
+    for name, rule in rules.items():
+        if sentence := rule(evidence):
+            yield Finding(name, sentence)
+
+
+def _synchronous(e: Evidence) -> str | None:
+    if not e.settings.get("synchronous"):
+        return None
+    acting = max(0.0, e.training_waits - e.waiting)
+    return (
+        f"The order of --synchronous bounds this run: one thread waits for actors {percent(e.waiting)} of "
+        f"the time, acts {percent(acting)} and trains {percent(1 - e.training_waits)}; leave out "
+        "--synchronous, unless the run must be repeatable."
+    )
+
+
+def _training(e: Evidence) -> str | None:
+    if e.has_replay or not _training_is_behind(e):
+        return None
+    queue = f"{e.figures.get('queue_depth', 0.0):.0f} of {e.queue_capacity} unrolls"
+    passes = e.settings.get("passes", 1)
+    fewer = f"lower --passes={passes}, " if passes > 1 else ""
+    return (
+        f"Training bounds this run: inference is blocked {percent(e.blocked)} of the time by a full queue "
+        f"({queue}), while training waits for a batch {percent(e.training_waits)}; {fewer}add "
+        "--training_devices, use a smaller network (--torso, --lstm_size), or raise --batch_size."
+    )
+
+
+def _replay_ratio(e: Evidence) -> str | None:
+    if not e.has_replay or not _training_is_behind(e):
+        return None
+    measured = e.figures.get("replay_ratio", 0.0)
+    return (
+        f"The replay ratio bounds this run: inference is blocked {percent(e.blocked)} of the time until "
+        f"training has caught up (each unroll was drawn {measured:.2f} times), and training waits only "
+        f"{percent(e.training_waits)}; lower --replay_ratio={e.settings['replay_ratio']:g}, or make updates "
+        "faster: --training_devices, a smaller network."
+    )
+
+
+def _training_is_behind(e: Evidence) -> bool:
+    return e.blocked >= _SOME and e.training_waits + e.hosts_wait < _MUCH
+
+
+def _intake(e: Evidence) -> str | None:
+    if not (e.has_replay and e.blocked >= _MUCH and e.training_waits >= _MUCH):
+        return None
+    less = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
+    return (
+        f"Inserting into replay bounds this run: its thread works {percent(e.inserting)} of the time, "
+        f"inference is blocked {percent(e.blocked)} and training waits {percent(e.training_waits)}; {less}"
+        "split the environments over several learners (--num_learners)."
+    )
+
+
+def _queue(e: Evidence) -> str | None:
+    if e.has_replay or not (e.blocked >= _MUCH and e.training_waits >= _MUCH):
+        return None
+    return (
+        f"The short queue bounds this run: inference is blocked {percent(e.blocked)} of the time and "
+        f"training waits {percent(e.training_waits)}, in turn; raise --queue_capacity above "
+        f"{e.queue_capacity}."
+    )
+
+
+def _hosts(e: Evidence) -> str | None:
+    if e.hosts_wait < _MUCH:
+        return None
+    return (
+        f"Learner hosts wait for one another {percent(e.hosts_wait)} of the time before an update: give "
+        "each the same devices and as many actors (--num_actors), or use fewer (--num_learners)."
+    )
+
+
+def _prefetch(e: Evidence) -> str | None:
+    if e.preparing < _MUCH:
+        return None
+    cheaper = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
+    return (
+        f"Preparing batches bounds this run: training waits {percent(e.training_waits)} of the time, of "
+        f"which at least {percent(e.preparing)} for a batch that is drawn and copied to its device; "
+        f"{cheaper}make batches smaller (--batch_size, --unroll_length)."
+    )
+
+
+def _interpreter(e: Evidence) -> str | None:
+    cores = e.figures.get("learner_cpu_cores", 0.0)
+    waits = e.waiting >= _MUCH or e.blocked >= _SOME or e.training_waits + e.hosts_wait >= _MUCH
+    if waits or e.is_full or not _ONE_CORE[0] <= cores <= _ONE_CORE[1]:
+        return None
+    return (
+        f"The learner's Python interpreter bounds this run: neither inference (waits {percent(e.waiting)}) "
+        f"nor training ({percent(e.training_waits)}) waits, and yet the learner uses {cores:.1f} cores; "
+        "give it fewer and bigger messages (--env_batch_size), or split it (--num_learners)."
+    )
+
+
+def _stragglers(e: Evidence) -> str | None:
+    if not (_acting_is_behind(e) and e.waiting >= _MOSTLY and e.actors_wait >= _MOSTLY):
+        return None
+    return (
+        f"Batches that wait for the slowest actors bound this run: inference waits {percent(e.waiting)} of "
+        f"the time, and yet an answer takes {answer(e)}, longer than a turn of an actor ({turn(e)}); lower "
+        f"--inference_batch_size={e.settings['inference_batch_size']}, or set --num_env_groups=2."
+    )
+
+
+def _turns(e: Evidence) -> str | None:
+    is_between = 1 - _MOSTLY - _MUCH <= e.waiting < _MOSTLY + _MUCH
+    if not (_acting_is_behind(e) and is_between and e.actors_wait >= _MUCH) or e.is_full:
+        return None
+    return (
+        f"Actors and inference bound this run by taking turns: inference waits for requests "
+        f"{percent(e.waiting)} of the time, and actors for answers {percent(e.actors_wait)}; set "
+        "--num_env_groups=2 (or more), so that one group acts while another one steps."
+    )
+
+
+def _actors(e: Evidence) -> str | None:
+    if not (_acting_is_behind(e) and e.waiting >= _MOSTLY):
+        return None
+    return (
+        f"The actors bound this run: inference waits for them {percent(e.waiting)} of the time (a turn of "
+        f"an actor takes {turn(e)}, an answer {answer(e)}){_more_actors(e)}"
+    )
+
+
+def _more_actors(e: Evidence) -> str:
+    """What helps if actors are too slow, after what their CPU use says."""
+    used, processes = e.figures.get("actor_cpu_cores"), e.figures.get("actor_processes")
+    if not used or not processes:
+        if e.is_full:
+            return "; all cores are busy: add actors on other machines (--task=auto)."
+        return "; add actors (--num_actors), or cores for them."
+    use = "process uses" if processes == 1 else f"{processes:g} processes use"
+    words = f", and their {use} {used:.1f} cores"
+    if used < (_STARVED_ACTOR if e.is_full else _BUSY_ACTOR) * processes:
+        return (
+            f"{words}, so they mostly wait for something else than CPU; more actors (--num_actors) overlap "
+            "these waits."
+        )
+    if e.is_full:
+        return f"{words}, with all cores busy: add actors on other machines (--task=auto), or cores."
+    return f"{words}; add actors (--num_actors): cores are free."
+
+
+def _inference(e: Evidence) -> str | None:
+    if not (_acting_is_behind(e) and e.waiting < _MOSTLY):
+        return None
+    full = e.batch_share >= _FULL_BATCH and e.settings["num_envs"] > e.settings["inference_batch_size"]
+    size = e.settings["inference_batch_size"]
+    bigger = (
+        f"raise --inference_batch_size={size}"
+        if full
+        else "give it fewer and bigger messages (--env_batch_size)"
+    )
+    return (
+        f"Inference bounds this run: it acts {percent(e.acting)} of the time while training waits "
+        f"{percent(e.training_waits)}; an answer takes {answer(e)} in batches of {batch(e)}; {bigger}, "
+        "add --inference_devices, or with an accelerator --num_inference_threads."
+    )
+
+
+def _acting_is_behind(e: Evidence) -> bool:
+    """Whether training waits for experience, and not for anything between."""
+    return e.training_waits >= _MUCH and e.blocked < _MUCH
+
+
+def _small_batches(e: Evidence) -> str | None:
+    is_small = e.batch_share <= _SMALL_BATCH and not e.settings.get("synchronous")
+    if not is_small or e.actors_wait < _MOSTLY or e.waiting >= _MOSTLY or e.blocked >= _SOME:
+        return None
+    return (
+        f"Batches of inference are small: {batch(e)} environments, while actors wait for answers "
+        f"{percent(e.actors_wait)} of the time; add environments (--env_batch_size), in --num_env_groups=2."
+    )
+
+
+def _idle_training(e: Evidence) -> str | None:
+    if not (e.has_replay and e.training_waits >= _MUCH and e.blocked < _MUCH and e.preparing < _MUCH):
+        return None
+    if e.settings.get("synchronous") or e.is_full:
+        return None
+    return (
+        f"The replay ratio leaves training idle {percent(e.training_waits)} of the time: more updates for "
+        f"each frame cost nothing, if you want them; raise --replay_ratio={e.settings['replay_ratio']:g}."
+    )
+
+
+def _machine(e: Evidence) -> str | None:
+    if not e.is_full:
+        return None
+    learner, actors = e.figures.get("learner_cpu_cores", 0.0), e.figures.get("actor_cpu_cores")
+    cores, all_used = e.figures["machine_cores"], e.figures.get("machine_cpu_cores")
+    parts, rest = [f"the learner uses {learner:.1f}"], 0.0
+    if actors is not None:
+        parts.append(f"the actors {actors:.1f}")
+    if all_used is not None:
+        rest = max(0.0, all_used - learner - (actors or 0.0))
+        parts.append(f"all else {rest:.1f}")
+    do = "stop the other programs, " if actors is not None and rest >= _MUCH_ELSE * cores else ""
+    return (
+        f"The machine is full: of {cores:g} cores, {', '.join(parts)}; {do}use a machine with more cores, or "
+        "put actors on others (--task=auto)."
+    )
+
+
+def _balanced(e: Evidence) -> str:
+    return (
+        f"Nothing bounds this run by itself: inference waits for requests {percent(e.waiting)} of the time "
+        f"and is blocked {percent(e.blocked)}, training waits {percent(e.training_waits)}; to go faster, "
+        "add actors (--num_actors) and --training_devices together."
+    )
+
+
+# What bounds a run, by name: the first that applies.
+_BOUNDS: dict[str, Rule] = {
+    "synchronous": _synchronous,
+    "training": _training,
+    "replay_ratio": _replay_ratio,
+    "intake": _intake,
+    "queue": _queue,
+    "hosts": _hosts,
+    "prefetch": _prefetch,
+    "interpreter": _interpreter,
+    "stragglers": _stragglers,
+    "turns": _turns,
+    "actors": _actors,
+    "inference": _inference,
+    "machine": _machine,
+}
+
+# What may be worth a change besides.
+_OTHERS: dict[str, Rule] = {
+    "machine": _machine,
+    "small_batches": _small_batches,
+    "hosts": _hosts,
+    "idle_training": _idle_training,
+}

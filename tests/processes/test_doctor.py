@@ -1,0 +1,61 @@
+"""The doctor on real runs, while they train and afterwards."""
+
+import signal
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+NAMED = ("inference_waiting_share", "training_waiting_share", "actor_turn_ms", "learner_cpu_cores")
+
+
+def lines(process):
+    return process.output.strip().splitlines()
+
+
+def test_a_run_of_one_machine_is_watched_and_then_judged(house):
+    run = house.start("local_main", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}")
+    house.wait_for_metrics(lambda line: line["updates"] > 0, run)
+    live = house.start("doctor", house.logdir, "--live")
+    live.wait_for("Now the learner uses")
+    run.signal(signal.SIGINT)
+    assert run.end() == 130, run.output
+    assert live.end() == 0, live.output
+    assert live.last_line == "No learner trains in this directory now."
+
+    written = house.metrics()
+    assert all(any(name in line for line in written) for name in NAMED)
+    assert any(line.get("actor_processes") == 2 for line in written)
+    assert any(line.get("actor_cpu_cores", 0) > 0 for line in written)
+    shares = [line[name] for line in written for name in line if name.endswith("_share")]
+    assert all(0 <= share <= 1 for share in shares)
+
+    after = house.start("doctor", house.logdir)
+    assert after.end() == 0, after.output
+    head, bound, *others = lines(after)
+    assert head.startswith(f"{house.logdir}: ") and "updates/s" in head
+    assert "this run" in bound or bound.startswith("The machine is full")
+    assert "--" in bound and len(others) <= 3
+
+
+def test_training_with_a_large_network_is_what_bounds_a_run(house):
+    """An agent step of Catch takes microseconds, and an update of this LSTM a good part of a second."""
+    large = ("--lstm_size=1024", "--batch_size=16", "--log_period_secs=1")
+    run = house.start(
+        "local_main", "catch", "vtrace", "1", "16", *house.small, *large, f"--logdir={house.logdir}"
+    )
+    house.wait_for_metrics(lambda line: line.get("inference_blocked_share", 0) >= 0.1, run)
+    first = len(house.metrics())
+    house.wait_until(lambda: len(house.metrics()) >= first + 10, "ten more periods")
+    judged = house.start("doctor", house.logdir)
+    assert judged.end() == 0, judged.output
+    run.signal(signal.SIGINT)
+    assert run.end() == 130, run.output
+    assert lines(judged)[1].startswith("Training bounds this run"), judged.output
+
+
+def test_what_is_no_run_is_one_sentence_and_exit_code_2(house):
+    process = house.start("doctor", house.path)
+    assert process.end() == 2
+    assert process.last_line.startswith("seed_rl: error: ")
+    assert len(lines(process)) == 1
