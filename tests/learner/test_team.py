@@ -12,6 +12,9 @@ from seed_rl.wire.hosts import LearnerHosts
 class Collective:
     """Stands in for TensorFlow's reductions, which are tested with real processes."""
 
+    def agree(self, has_batch, stop, agent_steps):
+        return has_batch, stop, agent_steps
+
     def abort(self, sentence):
         raise AssertionError(sentence)
 
@@ -46,6 +49,9 @@ def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
         peers[0].on_report(1, json.loads(json.dumps(peers[1].take_report())))
         found = teams[0].exchange({"queue_depth": 2.0, "inference_batch_size": 4.0, "replay_ratio": 0.5})
         assert found == {"queue_depth": 6.0, "inference_batch_size": 6.0, "replay_ratio": 0.5}
+        for team in teams:
+            assert team.agree(True, False, 5) == (True, False, 5)
+            assert 0.0 <= team.exchange({"queue_depth": 1.0})["hosts_waiting_share"] <= 1.0
     finally:
         for host in reversed(peers):
             host.leave("the test is over")
