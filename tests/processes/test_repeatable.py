@@ -6,8 +6,11 @@ import tensorflow as tf
 
 pytestmark = pytest.mark.slow
 
-# Of when something happened, or of a period, whose end is a matter of time.
-TIMES = ("seconds", "frames_per_second", "learner_memory_mib", "latency", "policy_lag")
+# Of when something happened, of how long it took, or of a period, whose end is a matter of time.
+TIMES = (
+    *("seconds", "frames_per_second", "learner_memory_mib", "latency", "policy_lag"),
+    *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
+)
 
 
 def trained(house, name, *args):
