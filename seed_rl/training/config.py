@@ -1,6 +1,7 @@
 """Settings of the optimizer and the trainer. Imports no TensorFlow."""
 
 import dataclasses
+import math
 
 from seed_rl.options import Options, option
 
@@ -19,6 +20,16 @@ class TrainerConfig(Options):
         "How the learning rate changes over --total_environment_frames: constant, or linear decay to 0.",
         choices=("constant", "linear"),
     )
+    learning_rate_scaling: str = option(
+        "none",
+        "How the learning rate grows with the batch: linear multiplies it by --batch_size / "
+        "--learning_rate_batch_size, sqrt by the square root of that (the best for A2C in Stooke & Abbeel, "
+        "2018, section 5.3), none by nothing.",
+        choices=("none", "sqrt", "linear"),
+    )
+    learning_rate_batch_size: int | None = option(
+        None, "Unrolls in the batch that --learning_rate is meant for, if it is scaled.", at_least=1
+    )
     adam_beta_1: float = option(0.9, "Decay of Adam's mean of gradients.", at_least=0, at_most=1)
     adam_epsilon: float = option(
         3.125e-7, "Adam's epsilon. The paper sweeps 1e-7 to 1e-1 (Table 6).", above=0
@@ -28,3 +39,25 @@ class TrainerConfig(Options):
     clip_norm: float = option(
         40.0, "Gradients are scaled down to this global norm; 0 turns clipping off.", at_least=0
     )
+
+    @property
+    def scaled_learning_rate(self) -> float:
+        """The learning rate at the start of a run, for its batch size."""
+        if self.learning_rate_batch_size is None:
+            return self.learning_rate
+        ratio = self.batch_size / self.learning_rate_batch_size
+        return self.learning_rate * (math.sqrt(ratio) if self.learning_rate_scaling == "sqrt" else ratio)
+
+    def validate(self) -> None:
+        """Checks that the learning rate is scaled from a batch size, or not at all."""
+        scaling, base = self.learning_rate_scaling, self.learning_rate_batch_size
+        if scaling != "none" and base is None:
+            raise ValueError(
+                f"--learning_rate_scaling={scaling} needs the batch size that --learning_rate is meant for; "
+                "set --learning_rate_batch_size."
+            )
+        if scaling == "none" and base is not None:
+            raise ValueError(
+                f"--learning_rate_batch_size={base} has no effect without --learning_rate_scaling; set that "
+                "to sqrt or linear, or leave it out."
+            )

@@ -67,9 +67,13 @@ class Trainer:
         return output
 
     def learning_rate(self, progress: float) -> float:
-        """The learning rate at this fraction of the run."""
+        """The learning rate at this fraction of the run, scaled for the batch size.
+
+        Objectives with an optimizer of their own do not follow it.
+        """
         left = 1.0 - min(max(progress, 0.0), 1.0)
-        return self._config.learning_rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
+        rate = self._config.scaled_learning_rate
+        return rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
 
     def restored(self) -> None:
         """Must be called after a checkpoint has been restored into the variables."""
@@ -130,8 +134,8 @@ def _metrics(losses: dict[str, tf.Tensor], norms: dict[str, tf.Tensor]) -> dict[
 def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:
     if config.optimizer == "adam":
         return keras.optimizers.Adam(
-            config.learning_rate, beta_1=config.adam_beta_1, epsilon=config.adam_epsilon
+            config.scaled_learning_rate, beta_1=config.adam_beta_1, epsilon=config.adam_epsilon
         )
     return keras.optimizers.RMSprop(
-        config.learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
+        config.scaled_learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
     )

@@ -35,6 +35,18 @@ def test_schedule_reaches_the_optimizer():
     np.testing.assert_array_equal(algorithm.weights.numpy(), before)
 
 
+@pytest.mark.parametrize(("scaling", "factor"), [("sqrt", 2.0), ("linear", 4.0)])
+def test_the_learning_rate_is_scaled_for_the_batch_where_the_trainer_chose_the_optimizer(scaling, factor):
+    pair = Pair()
+    settings = {"learning_rate_scaling": scaling, "learning_rate_batch_size": 8}
+    found = trainer(pair, batch_size=32, **settings)
+    assert found.optimizers["actor"].learning_rate.numpy() == pytest.approx(0.1 * factor)
+    output = found.update(sample(2.0), progress=0.5)
+    assert output.metrics["learning_rate"].numpy() == pytest.approx(0.05 * factor)  # The one that was used.
+    np.testing.assert_allclose(pair.actor.numpy(), np.array([2.0, 1.0]) - 0.05 * factor, rtol=1e-5)
+    assert found.optimizers["critic"].learning_rate.numpy() == 0.5  # Its own.
+
+
 def test_updates_are_counted_and_told():
     algorithm = Slope()
     found = trainer(algorithm)
