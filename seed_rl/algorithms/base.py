@@ -97,5 +97,10 @@ class Algorithm(tf.Module, abc.ABC):
         del agent
         return tf.ones_like(env.reward[0])
 
-    def after_update(self, iteration: tf.Tensor) -> None:
-        """Called in the training graph after update `iteration` (int64, from 1); does nothing by default."""
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Called in the training graph after each update, on one device; does nothing by default.
+
+        Args:
+          iteration: int64, the number of this update, from 1.
+          progress: float32, the fraction of the run that is complete, 0 to 1, for schedules.
+        """

@@ -62,13 +62,14 @@ class Trainer:
           sample: tensors `[S, B, ...]`, as `Replicas.distribute` makes them.
           progress: fraction of the run that is complete, 0 to 1, for the schedule.
         """
-        output = self._update(sample, tf.constant(self.learning_rate(progress), tf.float32))
+        learning_rate = tf.constant(self.learning_rate(progress), tf.float32)
+        output = self._update(sample, learning_rate, tf.constant(_limited(progress), tf.float32))
         self.updates += 1
         return output
 
     def learning_rate(self, progress: float) -> float:
         """The learning rate at this fraction of the run."""
-        left = 1.0 - min(max(progress, 0.0), 1.0)
+        left = 1.0 - _limited(progress)
         return self._config.learning_rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
 
     def restored(self) -> None:
@@ -76,10 +77,10 @@ class Trainer:
         self.updates = int(self.iteration.numpy())
 
     @tf.function(autograph=False)
-    def _update(self, sample: Sample, learning_rate: tf.Tensor) -> UpdateOutput:
+    def _update(self, sample: Sample, learning_rate: tf.Tensor, progress: tf.Tensor) -> UpdateOutput:
         priority, metrics = self._replicas.run(self._train, sample, learning_rate)
         self.iteration.assign_add(1)
-        self._algorithm.after_update(self.iteration)
+        self._algorithm.after_update(self.iteration, progress)
         metrics = {**self._replicas.first(metrics), "learning_rate": learning_rate}
         return UpdateOutput(self._replicas.join(priority), metrics)
 
@@ -125,6 +126,11 @@ def _metrics(losses: dict[str, tf.Tensor], norms: dict[str, tf.Tensor]) -> dict[
     for name, loss in losses.items():
         metrics |= {f"{name}_loss": loss, f"{name}_gradient_norm": norms[name]}
     return metrics
+
+
+def _limited(progress: float) -> float:
+    """A run may be a little longer than planned."""
+    return min(max(progress, 0.0), 1.0)
 
 
 def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:

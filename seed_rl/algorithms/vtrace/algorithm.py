@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
+from seed_rl.algorithms.actor_critic.entropy_cost import EntropyCost
+from seed_rl.algorithms.actor_critic.policy import ActorCriticPolicy
+from seed_rl.algorithms.actor_critic.reward_scale import RewardScale
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.algorithms.vtrace.entropy_cost import EntropyCost
-from seed_rl.algorithms.vtrace.policy import VTracePolicy
-from seed_rl.algorithms.vtrace.reward_scale import RewardScale
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
@@ -43,9 +43,9 @@ class VTrace(Algorithm):
         self._reward_scale = RewardScale(config.discounting) if config.normalize_rewards else None
 
     @property
-    def policy(self) -> VTracePolicy:
+    def policy(self) -> ActorCriticPolicy:
         """The policy that samples from the network's action distribution."""
-        return VTracePolicy(self._network, self._distribution, self._reward_scale)
+        return ActorCriticPolicy(self._network, self._distribution, self._reward_scale)
 
     @property
     def objectives(self) -> dict[str, Objective]:
