@@ -14,7 +14,7 @@ FLAT = ("reward", "done", "truncated")
 CONFIG = TransitionReplayConfig(replay_buffer_size=60, replay_buffer_min_size=1, replay_ratio=1e-9)
 
 
-def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, **settings):
+def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, num_served=None, **settings):
     """A replay, restored from `path` if there is one, and the streams that go into it.
 
     Where the test names no ratio, nobody waits for anybody.
@@ -26,7 +26,9 @@ def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, **
         replay._limiter.may_insert = lambda: True
     if path:
         replay.restore(str(path))
-    return replay, Streams(replay.store(num_envs, unroll), num_envs, unroll, truncation=truncation)
+    return replay, Streams(
+        replay.store(num_envs, unroll, None, num_served), num_envs, unroll, truncation=truncation
+    )
 
 
 def drawn(replay, batches):

@@ -283,6 +283,19 @@ def test_figures_count_the_memory_in_use():
     assert replay.figures()["replay_size"] == 20
 
 
+def test_a_host_keeps_as_much_of_the_few_environments_that_it_serves(tmp_path):
+    path = tmp_path / "replay.bin"
+    settings = {"num_envs": 6, "num_served": 2, "truncation": 0, "checkpoint_replay": True}
+    replay, streams = make(replay_max_bytes=8000, **settings)
+    streams.play(60, [1, 4])
+    assert len(replay) == 60
+    assert drawn(replay, 150).keys() == streams.transitions(capacity=30)
+    replay.save(str(path))
+    assert len(make(path=path, **settings)[0]) == 60
+    with pytest.raises(ValueError, match="of 2 environments, not of 3"):
+        make(path=path, **{**settings, "num_served": 3})
+
+
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

@@ -68,7 +68,7 @@ class Bandit(Algorithm):
         diverged = tf.where(self.updates_seen >= self._diverges_from, np.float32(np.nan), 1.0)
         return Losses({LOSS: loss * diverged}, None, {"bandit_figure": tf.reduce_max(self.logits)})
 
-    def after_update(self, iteration):
+    def after_update(self, iteration, progress):
         self.updates_seen.assign_add(1)
 
 

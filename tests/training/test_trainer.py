@@ -39,8 +39,9 @@ def test_updates_are_counted_and_told():
     algorithm = Slope()
     found = trainer(algorithm)
     assert (found.updates, found.iteration.numpy()) == (0, 0)
-    for _ in range(3):
-        output = found.update(sample(1.0), 0.0)
+    for progress in (0.0, 0.25, 1.5):
+        output = found.update(sample(1.0), progress)
+        assert algorithm.progress_seen.numpy() == min(progress, 1.0)
     assert (found.updates, found.iteration.numpy(), algorithm.seen.numpy()) == (3, 3, 3)
     assert algorithm.observed.numpy() == 3 * 2 * B
     assert output.priority.shape == (B,)

@@ -122,8 +122,9 @@ class R2D2(Algorithm):
         differences = temporal_differences(self._config, q_values, q_values, agent.action, env)
         return priorities(differences, self._config.eta)
 
-    def after_update(self, iteration: tf.Tensor) -> None:
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
         """Copies the weights to the target network when a copy is due."""
+        del progress
         due = tf.equal(iteration % self._config.update_target_every_n_step, 0)
         tf.cond(due, self._update_target, lambda: tf.constant(False))
 
