@@ -10,7 +10,7 @@ import pytest
 
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.replay import importance_weights
+from seed_rl.experience.priorities import importance_weights
 from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
 from tests.experience.trajectories import Streams
