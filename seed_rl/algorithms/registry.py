@@ -30,6 +30,7 @@ class AlgorithmEntry(NamedTuple):
 
 
 _ALGORITHMS = {
+    "dqn": AlgorithmEntry("seed_rl.algorithms.dqn.config:DQNConfig", "seed_rl.algorithms.dqn.algorithm:make"),
     "r2d2": AlgorithmEntry(
         "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
     ),

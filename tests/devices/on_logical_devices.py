@@ -34,6 +34,15 @@ OPTIONS = {
         "normalize_advantages": True,
         "target_entropy": 0.5,
     },
+    "dqn": {
+        "n_steps": 3,
+        "head_size": 16,
+        "dueling": True,
+        "munchausen": True,
+        "normalize_observations": True,
+        "update_target_every_n_step": 3,
+        "target_update_rate": 0.5,
+    },
     "r2d2": {
         "unroll_length": 7,
         "burn_in": 3,
