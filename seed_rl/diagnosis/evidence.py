@@ -94,6 +94,11 @@ class Evidence:
         return "replay_ratio" in self.settings
 
     @property
+    def has_intake(self) -> bool:
+        """Whether a thread inserts into replay; inference writes transitions there itself."""
+        return INTAKE_FOR_UNROLLS in self.figures
+
+    @property
     def queue_capacity(self) -> int:
         """The unrolls that may wait in V-trace's queue."""
         return self.settings.get("queue_capacity") or self.settings["batch_size"]

@@ -91,7 +91,7 @@ def _training_is_behind(e: Evidence) -> bool:
 
 
 def _intake(e: Evidence) -> str | None:
-    if not (e.has_replay and e.blocked >= _MUCH and e.training_waits >= _MUCH):
+    if not (e.has_intake and e.blocked >= _MUCH and e.training_waits >= _MUCH):
         return None
     less = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
     return (

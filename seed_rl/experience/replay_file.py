@@ -74,7 +74,7 @@ def parse(path: str, function: Callable[[BinaryIO], T]) -> T | None:
             return function(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, KeyError, IndexError) as error:
+    except (OSError, ValueError, EOFError, KeyError, IndexError, TypeError) as error:
         raise ValueError(
             f"{path} cannot be read ({error}); move it away to continue with an empty replay."
         ) from None

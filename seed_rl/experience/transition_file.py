@@ -19,11 +19,12 @@ Part = Callable[[BinaryIO, int], None]
 class Header(NamedTuple):
     """What the arrays mean.
 
-    cut: what decides how many steps are kept of each environment, in agent steps. leaves: the arrays of a
-    step. highest_priority: so far, unscaled.
+    num_envs, num_served: environments of the run, and those with steps. cut: what decides how many steps are
+    kept of each, in agent steps. leaves: the arrays of a step. highest_priority: so far, unscaled.
     """
 
     num_envs: int
+    num_served: int
     cut: dict[str, int]
     leaves: list[Leaf]
     highest_priority: float
@@ -37,7 +38,7 @@ class Header(NamedTuple):
     def from_json(cls, fields: dict[str, Any]) -> "Header":
         """The inverse of `to_json`."""
         leaves = [Leaf(tuple(shape), np.dtype(dtype)) for shape, dtype in fields["leaves"]]
-        return cls(fields["num_envs"], fields["cut"], leaves, fields["highest_priority"])
+        return cls(**{**fields, "leaves": leaves})
 
 
 def write(path: str, header: Header, write_part: Part) -> None:

@@ -31,25 +31,33 @@ class TransitionTable:
     executed, and an interrupted stream does not complete its last ones.
     """
 
-    def __init__(self, config: TransitionReplayConfig, num_envs: int, unroll: UnrollConfig, max_bytes: int):
+    def __init__(
+        self,
+        config: TransitionReplayConfig,
+        unroll: UnrollConfig,
+        max_bytes: int,
+        num_envs: int,
+        num_served: int,
+    ):
         """Prepares an empty table.
 
         Args:
           config: settings.
-          num_envs: number of environments, which get equal shares of the capacity.
           unroll: how transitions are cut: `length` is n.
           max_bytes: memory that it may take.
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          num_served: how many of them there will be steps of; they get equal shares of the capacity.
 
         Raises:
           ValueError: there is too little room for each environment.
         """
         size, least = config.replay_buffer_size, unroll.stored_steps
         self._config, self._unroll, self._max_bytes = config, unroll, max_bytes
-        self.num_envs, self._capacity = num_envs, -(-size // num_envs)
+        self.num_envs, self.num_served, self._capacity = num_envs, num_served, -(-size // num_served)
         if self._capacity < least:
             raise ValueError(
-                f"--replay_buffer_size={size} leaves {self._capacity} transitions to each of {num_envs} "
-                f"environments, which is too few; make it at least {num_envs * least}."
+                f"--replay_buffer_size={size} leaves {self._capacity} transitions to each of {num_served} "
+                f"environments, which is too few; make it at least {num_served * least}."
             )
         self._ring_length = self._capacity + unroll.burn_in + unroll.length
         self._next = np.zeros(num_envs, np.int64)  # By environment: the number of its next step.
@@ -125,7 +133,8 @@ class TransitionTable:
         """What a file begins with; None as long as there is nothing to save."""
         if self._rings is None:
             return None
-        return transition_file.Header(self.num_envs, self._cut(), self._rings.leaves, self._draws.highest)
+        envs = self.num_envs, self.num_served
+        return transition_file.Header(*envs, self._cut(), self._rings.leaves, self._draws.highest)
 
     def save(self, file: BinaryIO, env_id: int) -> None:
         """Writes everything of an environment."""
@@ -143,7 +152,7 @@ class TransitionTable:
         if self._cut() != header.cut:
             raise ValueError(
                 f"{path} contains a replay with other transitions ({header.cut} for each of "
-                f"{header.num_envs} environments, not {self._cut()}); use the flags that it was written "
+                f"{header.num_served} environments, not {self._cut()}); use the flags that it was written "
                 "with, or move it away to continue with an empty replay."
             )
         self._allocate(header.leaves)
@@ -172,7 +181,7 @@ class TransitionTable:
         self._structure = structure
 
     def _allocate(self, leaves: list[Leaf]) -> None:
-        steps = self.num_envs * self._ring_length
+        steps = self.num_served * self._ring_length  # The rings of the others are never touched.
         size = steps * StepRings.bytes_per_step(leaves) + self._draws.nbytes
         if size > self._max_bytes:
             raise ValueError(

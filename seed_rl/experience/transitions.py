@@ -51,7 +51,11 @@ class TransitionReplay(Experience):
         return len(self._table) if self._table is not None else 0
 
     def store(
-        self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None] | None = None
+        self,
+        num_envs: int,
+        unroll: UnrollConfig,
+        insert: Callable[[list[Unroll]], None] | None = None,
+        num_served: int | None = None,
     ) -> TransitionStore:
         """The store that writes into this replay; see `Experience.store`.
 
@@ -59,12 +63,13 @@ class TransitionReplay(Experience):
           ValueError: there is too little room for each environment, or other environments were restored.
         """
         del insert
+        served = num_envs if num_served is None else num_served
         if self._table is None:
-            self._table = TransitionTable(self._config, num_envs, self._unroll, self._max_bytes)
-        elif num_envs != self._table.num_envs:
+            self._table = self._make_table(num_envs, served)
+        elif (num_envs, served) != (self._table.num_envs, self._table.num_served):
             raise ValueError(
-                f"The restored replay contains transitions of {self._table.num_envs} environments, not of "
-                f"{num_envs}; resume with as many, or move its file away to continue with an empty replay."
+                f"The restored replay contains transitions of {self._table.num_served} environments, not of "
+                f"{served}; resume with as many, or move its file away to continue with an empty replay."
             )
         return TransitionStore(num_envs, unroll, self)
 
@@ -164,11 +169,14 @@ class TransitionReplay(Experience):
         header = transition_file.read_header(path) if self._config.checkpoint_replay else None
         if header is None:
             return
-        table = TransitionTable(self._config, header.num_envs, self._unroll, self._max_bytes)
+        table = self._make_table(header.num_envs, header.num_served)
         table.prepare(path, header)
         transition_file.read(path, table.restore)
         self._table, self._added = table, len(table)
         self._limiter.restored(len(table))
+
+    def _make_table(self, num_envs: int, num_served: int) -> TransitionTable:
+        return TransitionTable(self._config, self._unroll, self._max_bytes, num_envs, num_served)
 
     def _is_ready(self) -> bool:
         return len(self) > 0 and self._limiter.may_sample()

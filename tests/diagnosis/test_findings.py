@@ -78,6 +78,17 @@ KINDS = [
         ["works 96%", "blocked 40%", "waits 50%", "--replay_compression=none"],
     ),
     (
+        "balanced",  # Transitions, for which there is no intake.
+        {
+            "agent": "r2d2",
+            "inference_blocked_share": 0.4,
+            "training_waiting_share": 0.5,
+            "prefetch_waiting_share": 0.5,
+            "intake_waiting_share": None,
+        },
+        ["Nothing bounds", "40%", "50%"],
+    ),
+    (
         "queue",
         {"inference_blocked_share": 0.4, "training_waiting_share": 0.3},
         ["blocked 40%", "30%", "--queue_capacity above 32"],

@@ -1,13 +1,43 @@
 """Random streams that go into a replay of transitions, and into lists in plain Python to compare it with."""
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
+from seed_rl.experience.config import TransitionReplayConfig
+from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput
 
 SHAPE = (3, 2)
 FLAT = ("reward", "done", "truncated")
+CONFIG = TransitionReplayConfig(replay_buffer_size=60, replay_buffer_min_size=1, replay_ratio=1e-9)
+
+
+def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, num_served=None, **settings):
+    """A replay, restored from `path` if there is one, and the streams that go into it.
+
+    Where the test names no ratio, nobody waits for anybody.
+    """
+    unroll = UnrollConfig(n, burn_in, period=1, stagger=False, keeps_state=False)
+    replay = dataclasses.replace(CONFIG, **settings).make(batch_size, unroll, None, seed=0)
+    if "replay_ratio" not in settings:
+        replay._limiter.may_sample = lambda: True
+        replay._limiter.may_insert = lambda: True
+    if path:
+        replay.restore(str(path))
+    return replay, Streams(
+        replay.store(num_envs, unroll, None, num_served), num_envs, unroll, truncation=truncation
+    )
+
+
+def drawn(replay, batches):
+    """All transitions in this many batches, by (environment, first step), with their number."""
+    counts = {}
+    for _ in range(batches):
+        for key in zip(*map(np.ndarray.tolist, replay.sample().handle), strict=True):
+            counts[key] = counts.get(key, 0) + 1
+    return counts
 
 
 class Step(NamedTuple):

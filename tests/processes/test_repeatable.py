@@ -12,7 +12,7 @@ TIMES = (
     *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
 )
 
-R2D2 = ("r2d2", "--unroll_length=8", "--burn_in=2", "--replay_buffer_min_size=10")
+UNROLL = "--unroll_length=8"
 # Whatever is random in training and in acting is turned on.
 DQN = (
     *("dqn", "--exploration=noisy", "--initial_epsilon=1", "--final_epsilon=0.1", "--epsilon_fraction=0.1"),
@@ -48,12 +48,14 @@ def trained(house, name, *args):
 @pytest.mark.parametrize(
     "args",
     [
-        ("vtrace", "--num_actors=1", "--lstm_size=8", "--unroll_length=8"),
-        ("vtrace", "--num_actors=1", "--lstm_size=8", "--unroll_length=8", "--jit"),
-        (*R2D2, "--num_actors=2", "--num_eval_envs=2"),
+        ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL),
+        ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL, "--jit"),
+        ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2", UNROLL),
+        ("a2c", "--num_actors=1", "--lstm_size=8", UNROLL),
+        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10", UNROLL),
         (*DQN, "--num_actors=2", "--num_eval_envs=2"),
     ],
-    ids=["vtrace", "compiled", "r2d2", "dqn"],
+    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "dqn"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")
