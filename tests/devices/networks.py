@@ -24,7 +24,13 @@ CASES = {
     "dqn-scalar": (
         "dqn",
         VECTORS,
-        {"n_steps": 2, "munchausen": True, "layer_norm": True, "update_target_every_n_step": 2},
+        {
+            "n_steps": 2,
+            "dueling": True,
+            "munchausen": True,
+            "layer_norm": True,
+            "update_target_every_n_step": 2,
+        },
     ),
     "dqn-frames": (
         "dqn",

@@ -106,7 +106,7 @@ class CategoricalReturns(Returns):
 
     def mean(self, outputs: tf.Tensor) -> tf.Tensor:
         """`sum_i z_i p_i`."""
-        return tf.linalg.matvec(tf.nn.softmax(outputs), tf.constant(self._atoms))
+        return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
 
     def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """The probabilities `[B, K]` of the atoms, to which those of `R + gamma z` are projected."""
@@ -115,7 +115,7 @@ class CategoricalReturns(Returns):
 
     def mean_target(self, target: tf.Tensor) -> tf.Tensor:
         """The mean of the projected distribution."""
-        return tf.linalg.matvec(target, tf.constant(self._atoms))
+        return tf.reduce_sum(target * self._atoms, -1)
 
     def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
         """Cross entropy; the error is the KL divergence (Hessel et al., 2018, "The integrated agent")."""
