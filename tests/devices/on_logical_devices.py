@@ -53,6 +53,7 @@ OPTIONS = {
         "update_target_every_n_step": 3,
         "target_update_rate": 0.5,
     },
+    "pqn": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
     "r2d2": {
         "unroll_length": 7,
         "burn_in": 3,
