@@ -82,6 +82,7 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
     chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
     if variant:
         chosen["agent"] = variant
+        defaults.append(f"--logdir={_logdir(args[0], variant, chosen['game'])}")  # Not that of the agent.
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if variant and not preset:
         raise UsageError(
@@ -219,8 +220,11 @@ def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: i
 
 def default_logdir(line: CommandLine, environment_config: Options) -> str:
     """runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
-    game = getattr(environment_config, "game", None)
-    name = "_".join(str(part) for part in (line.environment, line.agent, game) if part)
+    return _logdir(line.environment, line.agent, getattr(environment_config, "game", None))
+
+
+def _logdir(environment: str | None, agent: str | None, game: str | None) -> str:
+    name = "_".join(str(part) for part in (environment, agent, game) if part)
     return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
 
 

@@ -85,6 +85,9 @@ def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
     made = planned(configs, "catch", "rainbow", "3", "--n_steps=2")
     learner = flags_of(made.learners[0])
     assert (learner["agent"], learner["n_steps"], len(made.actors)) == ("dqn", "2", 3)
+    # A run of the agent itself has other settings, and so another directory.
+    assert made.logdir == Path("runs/catch_rainbow")
+    assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a")
     assert refusal(configs, "atari", "rainbow").startswith(
         "There is no preset of rainbow for atari; give the"
     )
