@@ -6,6 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.check import check_eval_envs
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.r2d2.policy import R2D2Policy
 from seed_rl.experience.unroll_config import UnrollConfig
@@ -38,11 +39,7 @@ class R2D2(Algorithm):
         """
         super().__init__(name="r2d2_agent")  # Its name in checkpoints.
         num_actions = _num_actions(env_spec.action)
-        if config.num_eval_envs >= num_envs:
-            raise ValueError(
-                f"--num_eval_envs={config.num_eval_envs} leaves none of the {num_envs} environments to train "
-                "on; set it lower."
-            )
+        check_eval_envs(config.num_eval_envs, num_envs)
         self.unroll = UnrollConfig(config.unroll_length, config.burn_in)
         self.experience = config.replay
         self.num_eval_envs = config.num_eval_envs
