@@ -30,6 +30,11 @@ class AlgorithmEntry(NamedTuple):
 
 
 _ALGORITHMS = {
+    "a2c": AlgorithmEntry("seed_rl.algorithms.a2c.config:A2CConfig", "seed_rl.algorithms.a2c.algorithm:make"),
+    "appo": AlgorithmEntry(
+        "seed_rl.algorithms.appo.config:APPOConfig", "seed_rl.algorithms.appo.algorithm:make"
+    ),
+    "ppo": AlgorithmEntry("seed_rl.algorithms.ppo.config:PPOConfig", "seed_rl.algorithms.ppo.algorithm:make"),
     "r2d2": AlgorithmEntry(
         "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
     ),

@@ -47,6 +47,55 @@ class FifoConfig(Options, ExperienceConfig):
 
 
 @dataclasses.dataclass(frozen=True)
+class RolloutsConfig(Options, ExperienceConfig):
+    """Rollouts: all environments play one unroll, and wait while it is trained on."""
+
+    epochs: int = option(
+        4, "How many times each rollout is trained on, in minibatches that are drawn anew.", at_least=1
+    )
+
+    @property
+    def uses(self) -> float:
+        """How many times an unroll is trained on."""
+        return self.epochs
+
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """Creates the rollouts; see `ExperienceConfig.make`."""
+        from seed_rl.experience.rollouts import Rollouts
+
+        del unroll, initial_priorities, seed
+        return Rollouts(batch_size)
+
+
+class WholeRolloutsConfig(ExperienceConfig):
+    """Rollouts that are trained on once, as a whole. There is nothing to set."""
+
+    @property
+    def uses(self) -> float:
+        """How many times an unroll is trained on."""
+        return 1
+
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """Creates the rollouts; see `ExperienceConfig.make`."""
+        from seed_rl.experience.rollouts import Rollouts
+
+        del unroll, initial_priorities, seed
+        return Rollouts(batch_size, is_whole=True)
+
+
+@dataclasses.dataclass(frozen=True)
 class ReplayConfig(Options, ExperienceConfig):
     """Prioritized replay."""
 

@@ -1,6 +1,7 @@
 """What inference writes into: the steps of every environment, cut into unrolls."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,12 @@ class StepStore(abc.ABC):
 
     Thread-safe as long as each environment has one thread at a time from `starting` to `append`, and for
     `reset` (see `inference.turns`).
+
+    Attributes:
+      holds: whether environments ever have to wait for training one by one (see `hold`).
     """
+
+    holds: bool = False
 
     def __init__(self, num_envs: int, unroll: UnrollConfig):
         """Starts before the first step of every environment.
@@ -44,6 +50,25 @@ class StepStore(abc.ABC):
         """
         del stream
         self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
+
+    def closes(self, env_ids: np.ndarray) -> bool:
+        """Whether the next step of these environments is to be appended twice; never by default.
+
+        First, it is the last step of an unroll: the policy is asked for its values only. Then the
+        environments must wait, and the policy that comes out of training acts on the same step.
+        """
+        del env_ids
+        return False
+
+    def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
+        """Whether these environments must wait for training before they act; never by default.
+
+        Args:
+          env_ids: int `[B]`, of one group.
+          resume: if they must wait, this is called, from another thread, when they need not any more.
+        """
+        del env_ids, resume
+        return False
 
     @abc.abstractmethod
     def append(

@@ -29,6 +29,11 @@ class Trunk(keras.layers.Layer):
         self._encoder = Encoder(config, env_spec.observation)
         self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
 
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether there is an LSTM."""
+        return self._core is not None
+
     def example(self) -> tuple[tf.Tensor, EnvOutput, Nest]:
         """Arguments of `unroll` for T = B = 1, with which networks create their variables."""
         leaves = flatten_spec(self._env_spec.observation)

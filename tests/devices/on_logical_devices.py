@@ -34,6 +34,16 @@ OPTIONS = {
         "normalize_advantages": True,
         "target_entropy": 0.5,
     },
+    "ppo": {
+        "unroll_length": 5,
+        "lstm_size": 8,
+        "normalize_observations": True,
+        "normalize_rewards": True,
+        "clip_value": 0.2,
+        "epochs": 3,
+    },
+    "appo": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
+    "a2c": {"unroll_length": 5, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
     "r2d2": {
         "unroll_length": 7,
         "burn_in": 3,
@@ -93,7 +103,12 @@ def placed(name):
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B), replicas)
     sample = replicas.distribute(batch)
     trainer.update(sample, 0.0)
-    update = trainer._update.get_concrete_function(sample, tf.constant(0.0))
+    scalars = tf.constant(0.0), tf.constant(0.0)
+    if algorithm.epochs:
+        arguments = trainer._prepare(sample), tf.range(B // 2), *scalars
+        update = trainer._update_on_part.get_concrete_function(*arguments)
+    else:
+        update = trainer._update.get_concrete_function(sample, *scalars)
     with tf.device("CPU:3"):
         copy = registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
     table = EnvTable(copy.policy, SPEC, B, "CPU:3")
