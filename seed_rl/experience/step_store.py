@@ -19,9 +19,11 @@ class StepStore(abc.ABC):
     `reset` (see `inference.turns`).
 
     Attributes:
+      keeps_states: whether it needs the recurrent states of environments at `starting`.
       holds: whether environments ever have to wait for training one by one (see `hold`).
     """
 
+    keeps_states: bool = True
     holds: bool = False
 
     def __init__(self, num_envs: int, unroll: UnrollConfig):
@@ -30,14 +32,24 @@ class StepStore(abc.ABC):
         Args:
           num_envs: number of environments; their ids are 0 to num_envs - 1.
           unroll: how their steps are cut.
+
+        Raises:
+          ValueError: unrolls of this store come with states and the settings say without, or the reverse.
         """
+        if unroll.keeps_state != self.keeps_states:
+            raise ValueError(f"{type(self).__name__} needs keeps_state={self.keeps_states}, unlike {unroll}.")
         self._period, self._stored = unroll.every, unroll.stored_steps
         offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
         self._first_count = np.zeros(num_envs, np.int64) - offsets
         self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
 
     def starting(self, env_ids: np.ndarray) -> np.ndarray:
-        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll."""
+        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll.
+
+        Their recurrent states are needed; so there are none where no states are kept.
+        """
+        if not self.keeps_states:
+            return np.empty(0, np.int64)
         count = self._count[env_ids]
         return ((count >= 0) & (count % self._period == 0)).nonzero()[0]
 

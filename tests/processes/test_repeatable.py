@@ -44,9 +44,11 @@ def trained(house, name, *args):
     [
         ("vtrace", "--num_actors=1", "--lstm_size=8"),
         ("vtrace", "--num_actors=1", "--lstm_size=8", "--jit"),
+        ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2"),
+        ("a2c", "--num_actors=1", "--lstm_size=8"),
         ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10"),
     ],
-    ids=["vtrace", "compiled", "r2d2"],
+    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")
