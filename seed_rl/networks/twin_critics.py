@@ -17,7 +17,7 @@ TWINS = 2
 
 
 class TwinCritics(keras.layers.Layer):
-    """The trunk without its MLP, then two MLPs of `config.mlp_units`, computed together.
+    """The trunk without its MLP, then two MLPs of `config.mlp_units`.
 
     So a vector goes straight into both MLPs, and the two share only its scaling; the torso of an image is
     shared. The action is an input of the MLPs if it is a Box, scaled to [-1, 1] by its bounds; if it is
@@ -60,23 +60,26 @@ class TwinCritics(keras.layers.Layer):
             flat = tf.reshape(action, [steps, -1, self._action.size])
             scaled = (flat - self._bounds.middle) / self._bounds.half_range
             features = tf.concat([features, scaled], -1)
-        outputs = tf.reshape(features, [1, -1, features.shape[-1]])
-        for layer in self._hidden:
+        outputs = TWINS * [tf.reshape(features, [-1, features.shape[-1]])]
+        for layer in (*self._hidden, self._output):
             outputs = layer(outputs)
-        outputs = self._output(outputs)
-        values = tf.reshape(outputs, [TWINS, steps, -1, outputs.shape[-1]])
+        values = tf.stack([tf.reshape(x, [steps, -1, x.shape[-1]]) for x in outputs])
         return values if self._action.is_discrete else values[..., 0]
 
 
 class TwinDense(keras.layers.Layer):
-    """Two fully connected layers with weights of their own: one product of matrices rather than two."""
+    """Two fully connected layers with weights of their own, which are one variable.
+
+    So the optimizer has half as many variables to update. On a CPU, two products of matrices are faster than
+    one of stacked matrices.
+    """
 
     def __init__(self, units: int, initializer: str, activation: str = "linear", **kwargs: Any):
         super().__init__(**kwargs)
         self._units, self._initializer = units, initializer
         self._activation = keras.activations.get(activation)
 
-    def build(self, input_shape: Any) -> None:
+    def build(self, input_shapes: Any) -> None:
         """Creates the weights; each kernel is drawn as that of a layer of its own."""
         # An initializer returns the same numbers whenever it is called.
         draws = [keras.initializers.get(self._initializer) for _ in range(TWINS)]
@@ -85,10 +88,12 @@ class TwinDense(keras.layers.Layer):
             return tf.stack([draw(shape[1:], dtype=dtype) for draw in draws])
 
         self.kernel = self.add_weight(
-            shape=(TWINS, input_shape[-1], self._units), initializer=both, name="kernel"
+            shape=(TWINS, input_shapes[0][-1], self._units), initializer=both, name="kernel"
         )
-        self.bias = self.add_weight(shape=(TWINS, 1, self._units), initializer="zeros", name="bias")
+        self.bias = self.add_weight(shape=(TWINS, self._units), initializer="zeros", name="bias")
 
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps `[1 or 2, N, F]` to `[2, N, units]`."""
-        return self._activation(tf.matmul(inputs, self.kernel) + self.bias)
+    def call(self, inputs: list[tf.Tensor]) -> list[tf.Tensor]:
+        """Maps two inputs `[N, F]`, one for each layer, to two outputs `[N, units]`."""
+        weights = (tf.unstack(tf.convert_to_tensor(x)) for x in (self.kernel, self.bias))
+        layers = zip(inputs, *weights, strict=True)
+        return [self._activation(tf.nn.bias_add(tf.matmul(x, kernel), bias)) for x, kernel, bias in layers]

@@ -8,7 +8,7 @@ from seed_rl.types import ArraySpec
 
 
 class Bounds(NamedTuple):
-    """`middle` and `half_range`, float32 `[size]`: an action is `middle + half_range * x` with x in [-1, 1]."""
+    """Float32 `[size]` each: actions are `middle + half_range * x` with x in [-1, 1]."""
 
     middle: np.ndarray
     half_range: np.ndarray

@@ -68,7 +68,7 @@ def test_every_discrete_action_has_a_value_in_both_mlps():
 
 def test_the_twins_start_differently_and_each_as_a_layer_of_its_own():
     layer = TwinDense(300, "he_normal")
-    layer.build((2, None, 200))
+    layer.build(2 * [(None, 200)])
     one, other = layer.kernel.numpy()
     assert np.abs(one - other).max() > 0.01
     np.testing.assert_allclose([one.std(), other.std()], np.sqrt(2 / 200), rtol=0.02)

@@ -12,6 +12,9 @@ TIMES = (
     *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
 )
 
+# Algorithms that are trained on transitions.
+OF_TRANSITIONS = ("sac",)
+
 
 def trained(house, name, *args):
     """The last figures and every value of the last checkpoint."""
@@ -23,7 +26,7 @@ def trained(house, name, *args):
         "--synchronous",
         "--env_batch_size=4",
         "--total_environment_frames=1500",
-        "--unroll_length=8",
+        *(() if args[0] in OF_TRANSITIONS else ("--unroll_length=8",)),
         "--batch_size=4",
         f"--logdir={logdir}",
     )
@@ -47,8 +50,9 @@ def trained(house, name, *args):
         ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2"),
         ("a2c", "--num_actors=1", "--lstm_size=8"),
         ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10"),
+        ("sac", "--num_actors=2", "--num_eval_envs=2", "--replay_buffer_min_size=100", "--replay_ratio=1"),
     ],
-    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2"],
+    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "sac"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")
