@@ -33,19 +33,6 @@ def check_algorithm(found: Any) -> Algorithm:
     return found
 
 
-def check_eval_envs(num_eval_envs: int, num_envs: int) -> None:
-    """Checks that some of `num_envs` environments are trained on.
-
-    Raises:
-      ValueError: all of them only evaluate.
-    """
-    if num_eval_envs >= num_envs:
-        raise ValueError(
-            f"--num_eval_envs={num_eval_envs} leaves none of the {num_envs} environments to train on; set it "
-            "lower."
-        )
-
-
 def check_losses(algorithm: Algorithm, losses: Losses, sample: Sample) -> None:
     """Checks the shapes that `Algorithm.losses` returned for a batch; may be traced.
 

@@ -34,6 +34,8 @@ _ALGORITHMS = {
     "appo": AlgorithmEntry(
         "seed_rl.algorithms.appo.config:APPOConfig", "seed_rl.algorithms.appo.algorithm:make"
     ),
+    "dqn": AlgorithmEntry("seed_rl.algorithms.dqn.config:DQNConfig", "seed_rl.algorithms.dqn.algorithm:make"),
+    "pqn": AlgorithmEntry("seed_rl.algorithms.pqn.config:PQNConfig", "seed_rl.algorithms.pqn.algorithm:make"),
     "ppo": AlgorithmEntry("seed_rl.algorithms.ppo.config:PPOConfig", "seed_rl.algorithms.ppo.algorithm:make"),
     "r2d2": AlgorithmEntry(
         "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"

@@ -59,6 +59,8 @@ class Encoder(keras.layers.Layer):
                 scale,
                 config.initializer,
                 config.mlp_activation,
+                config.layer_norm,
+                config.torso_units,
             )
             for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
             if self._network is None

@@ -46,6 +46,16 @@ OPTIONS = {
     },
     "appo": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
     "a2c": {"unroll_length": 5, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
+    "dqn": {
+        "n_steps": 3,
+        "head_size": 16,
+        "dueling": True,
+        "munchausen": True,
+        "normalize_observations": True,
+        "update_target_every_n_step": 3,
+        "target_update_rate": 0.5,
+    },
+    "pqn": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
     "r2d2": {
         "unroll_length": 7,
         "burn_in": 3,

@@ -62,7 +62,8 @@ def test_every_preset_is_valid(name):
     path = presets.configs_directory() / f"{name}.flags"
     args, _ = plan.complete_arguments([f"--flagfile={path}"])
     line = plan.parse_local(["local_main", *args], "")
-    assert name.startswith(f"{line.environment}_{line.agent}")
+    words = [line.agent, *(word for word, agent in presets.VARIANTS.items() if agent == line.agent)]
+    assert name.startswith(tuple(f"{line.environment}_{word}" for word in words))
     made = plan.make_plan(line, "unix:/tmp/x")
     assert made.actors
 

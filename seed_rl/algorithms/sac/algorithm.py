@@ -8,11 +8,12 @@ import keras
 import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm, Losses, Objective
-from seed_rl.algorithms.check import check_eval_envs
+from seed_rl.algorithms.discrete import num_training_envs
 from seed_rl.algorithms.sac.actions import actions_for
 from seed_rl.algorithms.sac.config import SACConfig
 from seed_rl.algorithms.sac.policy import SACPolicy
 from seed_rl.algorithms.sac.temperature import Temperature
+from seed_rl.algorithms.target_network import copy_weights, observe_in_all
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.policy_network import PolicyNetwork
 from seed_rl.networks.twin_critics import TwinCritics
@@ -66,12 +67,11 @@ class SAC(Algorithm):
         """
         super().__init__(name="sac_agent")  # Its name in checkpoints.
         self._actions = actions_for(env_spec.action, config)
-        check_eval_envs(config.num_eval_envs, num_envs)
         self._first = config.net.frame_stack - 1  # The step that a transition starts at.
         self.unroll = UnrollConfig(1, burn_in=self._first, period=1, stagger=False, keeps_state=False)
         self.experience = config.replay
         self.num_eval_envs = config.num_eval_envs
-        self._num_training_envs = num_envs - config.num_eval_envs
+        self._num_training_envs = num_training_envs(num_envs, config.num_eval_envs)
         self._config = config
         self._actor = PolicyNetwork(config.net, env_spec, self._actions.distribution.num_parameters)
         self._critics, self._targets = (TwinCritics(config.net, env_spec) for _ in range(2))
@@ -82,7 +82,7 @@ class SAC(Algorithm):
         self._seed = tf.Variable(
             tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64), trainable=False, name="seed"
         )
-        self._move_targets(1.0)
+        copy_weights(self._critics, self._targets)
 
     @property
     def policy(self) -> SACPolicy:
@@ -102,11 +102,7 @@ class SAC(Algorithm):
 
     def observe(self, sample: Sample) -> None:
         """Updates the running statistics of observations, and keeps them the same in all networks."""
-        self._actor.trunk.observe(sample.env)
-        for network in (self._critics, self._targets):
-            pairs = zip(self._actor.non_trainable_variables, network.non_trainable_variables, strict=True)
-            for observed, copy in pairs:
-                copy.assign(observed)
+        observe_in_all((self._actor, self._critics, self._targets), sample.env)
 
     def losses(self, sample: Sample) -> Losses:
         """The losses of transitions `[frame_stack + 1, B, ...]`, from the step before the last to the last.
@@ -145,7 +141,7 @@ class SAC(Algorithm):
     def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
         """Moves the target critics, ends the time of random actions, and changes the seed."""
         del iteration, progress
-        self._move_targets(self._config.target_update_rate)
+        copy_weights(self._critics, self._targets, self._config.target_update_rate)
         self._is_random.assign(0.0)
         self._seed.assign_add([0, 1])
 
@@ -179,9 +175,3 @@ class SAC(Algorithm):
         with draws.seeded(tf.cast(self._seed, tf.int32)):
             whole = draws.normal(tf.constant([2, batch_size * num_replicas(), self._actions.noise_size]))
         return part_of_batch(whole, 1)
-
-    def _move_targets(self, rate: float) -> None:
-        """Moves the target critics towards the critics by this share of their difference."""
-        pairs = zip(self._critics.trainable_variables, self._targets.trainable_variables, strict=True)
-        for online, target in pairs:
-            target.assign((1.0 - rate) * tf.convert_to_tensor(target) + rate * tf.convert_to_tensor(online))
