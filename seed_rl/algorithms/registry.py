@@ -40,6 +40,7 @@ _ALGORITHMS = {
     "r2d2": AlgorithmEntry(
         "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
     ),
+    "sac": AlgorithmEntry("seed_rl.algorithms.sac.config:SACConfig", "seed_rl.algorithms.sac.algorithm:make"),
     "vtrace": AlgorithmEntry(
         "seed_rl.algorithms.vtrace.config:VTraceConfig", "seed_rl.algorithms.vtrace.algorithm:make"
     ),
