@@ -15,7 +15,7 @@ class RandomStart(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, most: int, seed: int):
-        """Draws the number of actions, in agent steps: 0 to `most`. The actions follow from `seed` as well."""
+        """Draws the number of actions, in agent steps, 0 to `most`; they follow from `seed` as well."""
         super().__init__(env)
         self._number = int(np.random.default_rng(seed).integers(most + 1))
         self._actions = copy.deepcopy(env.action_space)
