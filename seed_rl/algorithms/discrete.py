@@ -1,4 +1,4 @@
-"""What algorithms that learn the value of each action ask of their environments."""
+"""What algorithms ask of their environments: the number of actions, and how many environments train."""
 
 from seed_rl.types import ArraySpec
 

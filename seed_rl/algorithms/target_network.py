@@ -1,5 +1,6 @@
 """The target network: a copy of the network that learns, which follows it late or slowly."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -37,15 +38,16 @@ def copy_weights_when_due(
     tf.cond(tf.equal(iteration % every, 0), copy, lambda: tf.constant(False))
 
 
-def observe_in_both(online: Any, target: Any, env: EnvOutput) -> None:
-    """Updates the running statistics of observations, and keeps them the same in both networks.
+def observe_in_all(networks: Sequence[Any], env: EnvOutput) -> None:
+    """Updates the running statistics of observations, and keeps them the same in several networks.
 
     Args:
-      online: a Keras layer with a `trunk`.
-      target: another one.
+      networks: Keras layers with a `trunk`, and the same variables that are not trained.
       env: `[S, B, ...]`.
     """
-    online.trunk.observe(env)
-    pairs = zip(online.non_trainable_variables, target.non_trainable_variables, strict=True)
-    for variable, follower in pairs:
-        follower.assign(variable)
+    first, *others = networks
+    first.trunk.observe(env)
+    for network in others:
+        pairs = zip(first.non_trainable_variables, network.non_trainable_variables, strict=True)
+        for variable, follower in pairs:
+            follower.assign(variable)

@@ -21,7 +21,7 @@ def value_loss(values: tf.Tensor, targets: tf.Tensor, old_values: tf.Tensor, cli
 
     With `clip`, the larger one of this and of the error of values limited to `old_values` +- `clip`, so that
     moving farther does not pay (not in the paper, but in its authors' code; Engstrom et al.,
-    "Implementation Matters in Deep Policy Gradients", 2020, section 2).
+    "Implementation Matters in Deep Policy Gradients", 2020, section 3).
 
     Args:
       values: float32, as they are now.

@@ -54,8 +54,9 @@ def trained(house, name, *args):
         ("a2c", "--num_actors=1", "--lstm_size=8", UNROLL),
         ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10", UNROLL),
         (*DQN, "--num_actors=2", "--num_eval_envs=2"),
+        ("sac", "--num_actors=2", "--num_eval_envs=2", "--replay_buffer_min_size=100", "--replay_ratio=1"),
     ],
-    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "dqn"],
+    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "dqn", "sac"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")

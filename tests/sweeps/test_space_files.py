@@ -70,7 +70,8 @@ def test_every_flag_is_one_of_the_learner_the_agent_or_any_environment(path):
 RUNS = {
     "catch": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0}, 40_000, 32, 8),
     "catch_dqn": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0, "double": True}, 40_000, 32, 8),
-    "catch_ppo": ("catch", {"rows": 10}, {"torso": "auto"}, 40_000, 32, 8),
+    "catch_ppo": ("catch", {"rows": 10}, {"lstm_size": 0, "unroll_length": 32}, 40_000, 32, 8),
+    "catch_pqn": ("catch", {"rows": 10}, {"layer_norm": True, "unroll_length": 16}, 40_000, 32, 8),
     "dmlab_stability": (
         "dmlab",
         {"game": "explore_goal_locations_small", "num_action_repeats": 4},

@@ -10,7 +10,7 @@ from seed_rl.algorithms.dqn.config import DQNConfig
 from seed_rl.algorithms.dqn.exploration import Exploration
 from seed_rl.algorithms.dqn.policy import DQNPolicy
 from seed_rl.algorithms.dqn.returns import KINDS
-from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_both
+from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.masked import masked_mean
@@ -95,7 +95,7 @@ class DQN(Algorithm):
 
     def observe(self, sample: Sample) -> None:
         """Updates the running statistics of observations, and keeps them the same in both networks."""
-        observe_in_both(self._online, self._target, sample.env)
+        observe_in_all((self._online, self._target), sample.env)
 
     def losses(self, sample: Sample) -> Losses:
         """The loss of transitions `[frame_stack - 1 + n + 1, B, ...]`; networks run on two steps of each."""

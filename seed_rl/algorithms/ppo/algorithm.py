@@ -6,8 +6,9 @@ from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.actor_critic.clipped_loss import Transitions, clipped_losses
 from seed_rl.algorithms.base import Epochs, Losses
 from seed_rl.algorithms.ppo.config import PPOConfig
+from seed_rl.algorithms.rollout_parts import parts_of
 from seed_rl.ops.gae import gae
-from seed_rl.types import AgentOutput, EnvironmentSpec, Nest, Sample
+from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
 
 def make(config: PPOConfig, env_spec: EnvironmentSpec, num_envs: int) -> "PPO":
@@ -70,16 +71,7 @@ class PPO(ActorCriticAlgorithm):
             self._network_state(sample),
             sample.weight,
         )
-        return prepared if self._network.trunk.is_recurrent else self._separated(prepared)
-
-    def _separated(self, unrolls: Sample) -> Sample:
-        """From unrolls `[T, B, ...]` to transitions `[1, T * B, ...]`, each with the state before it."""
-        states = self._network.trunk.states(unrolls.env, unrolls.initial_state)
-        steps = (unrolls.prev_action, unrolls.env, unrolls.agent)
-        length = unrolls.env.reward.shape[0]
-        joined: Nest = tf.nest.map_structure(lambda x: tf.reshape(x, [1, -1, *x.shape[2:]]), steps)
-        states = tf.nest.map_structure(lambda x: tf.reshape(x, [-1, *x.shape[2:]]), states)
-        return Sample(*joined, states, tf.tile(unrolls.weight, [length]))
+        return parts_of(self._network.trunk, prepared)
 
     def losses(self, sample: Sample) -> Losses:
         """PPO's loss for a minibatch of what `prepare` returns."""

@@ -9,7 +9,7 @@ from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.discrete import num_actions, num_training_envs
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.r2d2.policy import R2D2Policy
-from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_both
+from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.dueling import DuelingNetwork
 from seed_rl.ops.exploration import training_epsilons
@@ -67,7 +67,7 @@ class R2D2(Algorithm):
 
     def observe(self, sample: Sample) -> None:
         """Updates the running statistics of observations, and keeps them the same in both networks."""
-        observe_in_both(self._online, self._target, sample.env)
+        observe_in_all((self._online, self._target), sample.env)
 
     def losses(self, sample: Sample) -> Losses:
         """Squared temporal differences of unrolls `[burn_in + T + 1, B, ...]`.
