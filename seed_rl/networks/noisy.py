@@ -39,7 +39,7 @@ class NoisyDense(keras.layers.Layer):
         """
         super().__init__(**kwargs)
         self._units, self._sigma, self._initializer = units, sigma, initializer
-        self._activation = keras.layers.Activation(activation)
+        self._activation = keras.activations.get(activation)
         self._normalization = normalization(layer_norm)
         for layer in self._normalization:
             self.normalization = layer  # A list alone would not be in checkpoints.

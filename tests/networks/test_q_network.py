@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.devices.precision import computing_in
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.q_network import NUM_COSINES, Head, QNetwork
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
@@ -124,3 +125,17 @@ def test_frames_are_stacked_from_step_to_step():
     _, state = net.features(prev_action, env, state)
     assert state["frames"]["observation"].shape == (N, 5, 5, 4)
     np.testing.assert_array_equal(state["frames"]["observation"][..., -1], np.ones((N, 5, 5)))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_last_layers_stay_in_float32(name):
+    taus = fractions() if HEADS[name].implicit else None
+    exact = network(HEADS[name])
+    with computing_in("bfloat16"):
+        net = network(HEADS[name])
+    found, expected = (n.outputs(n.features(*random_step(), ())[0], taus) for n in (net, exact))
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    assert (found.numpy() != expected.numpy()).any()
+    noisy = net.outputs(net.features(*random_step(), ())[0], taus, noisy=True)
+    assert noisy.dtype == tf.float32 and np.isfinite(noisy).all()
