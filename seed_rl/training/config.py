@@ -1,6 +1,7 @@
 """Settings of the optimizer and the trainer. Imports no TensorFlow."""
 
 import dataclasses
+import math
 
 from seed_rl.options import Options, option
 
@@ -13,6 +14,19 @@ class TrainerConfig(Options):
     optimizer: str = option("adam", "Optimizer.", choices=("adam", "rmsprop"))
     learning_rate: float = option(
         0.00048, "Initial learning rate. The paper sweeps 1e-5 to 1e-3 (Tables 6 and 7).", above=0
+    )
+    learning_rate_scaling: str = option(
+        "none",
+        "How the learning rate grows with the batch: with its square root, linearly, or not at all. For A2C, "
+        "Stooke & Abbeel found the square root best (2018, section 5.3). Optimizers that an agent makes "
+        "itself, with learning rates of its own, are left alone.",
+        choices=("none", "sqrt", "linear"),
+    )
+    learning_rate_batch_size: int | None = option(
+        None,
+        "The --batch_size that --learning_rate is meant for; --learning_rate_scaling multiplies the rate by "
+        "the ratio of --batch_size to it, or by the square root of that.",
+        at_least=1,
     )
     learning_rate_schedule: str = option(
         "linear",
@@ -28,3 +42,27 @@ class TrainerConfig(Options):
     clip_norm: float = option(
         40.0, "Gradients are scaled down to this global norm; 0 turns clipping off.", at_least=0
     )
+
+    def validate(self) -> None:
+        """Checks that a rule for the learning rate has all it needs."""
+        if self.learning_rate_scaling == "none" and self.learning_rate_batch_size is not None:
+            raise ValueError(
+                f"--learning_rate_batch_size={self.learning_rate_batch_size} has no effect without a rule; "
+                "add --learning_rate_scaling=sqrt or linear, or leave it out."
+            )
+        if self.learning_rate_scaling != "none" and self.learning_rate_batch_size is None:
+            raise ValueError(
+                f"--learning_rate_scaling={self.learning_rate_scaling} needs the batch size that "
+                "--learning_rate is meant for; add --learning_rate_batch_size."
+            )
+
+    @property
+    def scaled_learning_rate(self) -> float:
+        """The initial learning rate for this batch size.
+
+        Stooke & Abbeel (2018), section 5.3, scale it by the square root of the batch's size.
+        """
+        if self.learning_rate_batch_size is None:
+            return self.learning_rate
+        ratio = self.batch_size / self.learning_rate_batch_size
+        return self.learning_rate * (math.sqrt(ratio) if self.learning_rate_scaling == "sqrt" else ratio)

@@ -75,7 +75,8 @@ class Trainer:
     def learning_rate(self, progress: float) -> float:
         """The learning rate at this fraction of the run."""
         left = 1.0 - _limited(progress)
-        return self._config.learning_rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
+        is_linear = self._config.learning_rate_schedule == "linear"
+        return self._config.scaled_learning_rate * (left if is_linear else 1.0)
 
     def restored(self) -> None:
         """Must be called after a checkpoint has been restored into the variables."""
@@ -195,8 +196,8 @@ def _limited(progress: float) -> float:
 def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:
     if config.optimizer == "adam":
         return keras.optimizers.Adam(
-            config.learning_rate, beta_1=config.adam_beta_1, epsilon=config.adam_epsilon
+            config.scaled_learning_rate, beta_1=config.adam_beta_1, epsilon=config.adam_epsilon
         )
     return keras.optimizers.RMSprop(
-        config.learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
+        config.scaled_learning_rate, rho=config.rmsprop_decay, epsilon=config.rmsprop_epsilon
     )
