@@ -28,16 +28,9 @@ class EnvironmentConfig(Options):
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1
     )
 
-    random_start_steps: int = option(
-        0,
-        "Each environment starts with a random number of random agent steps, 0 to this many, so that the "
-        "environments of a run are not in step; its first episode counts for nothing. Evaluation has none.",
-        at_least=0,
-    )
-
     def for_evaluation(self) -> "EnvironmentConfig":
         """The settings for evaluating an agent; by default those that it was trained with."""
-        return dataclasses.replace(self, random_start_steps=0)
+        return self
 
 
 @dataclasses.dataclass(frozen=True)

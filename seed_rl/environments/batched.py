@@ -9,7 +9,6 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import Spares, Watched
-from seed_rl.environments.random_start import RandomStart
 from seed_rl.environments.reading import LeafReader
 from seed_rl.environments.specs import (
     action_decoder,
@@ -246,7 +245,7 @@ def make_batched(
     envs: list[gymnasium.Env] = []
     try:
         for seed in seeds:
-            envs.append(_first_of(suite, config, seed))
+            envs.append(suite.make(config, seed))
         spares = Spares(
             lambda index, count: suite.make(config, seeds[index] + _SPARE_SEEDS * count),
             max_failures,
@@ -257,12 +256,6 @@ def make_batched(
         for env in envs:
             env.close()
         raise
-
-
-def _first_of(suite: Suite, config: EnvironmentConfig, seed: int) -> gymnasium.Env:
-    """An environment that is there from the beginning of a run; it may start with random actions."""
-    env = suite.make(config, seed)
-    return RandomStart(env, config.random_start_steps, seed) if config.random_start_steps else env
 
 
 def _check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
