@@ -18,8 +18,9 @@ from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor, EnvironmentRefusedError
 from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.flags.command_line import parse
+from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
@@ -50,6 +51,19 @@ def _play(argv: list[str]) -> int:
     )
     config, environment_config = line.read(ActorConfig), line.environment_config()
     security_config = line.read(SecurityConfig)
+    try:
+        return _run(line, config, environment_config, security_config)
+    except (LearnerGoneError, EnvironmentFailedError) as error:
+        print(f"seed_rl: error: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(
+    line: CommandLine,
+    config: ActorConfig,
+    environment_config: EnvironmentConfig,
+    security_config: SecurityConfig,
+) -> int:
     with usage_errors():
         security = load_security(security_config, os.environ)
         check_connecting(config.server_address, security_config, security)
@@ -59,9 +73,6 @@ def _play(argv: list[str]) -> int:
         actor.run()
     except (RefusedError, EnvironmentRefusedError) as error:
         raise UsageError(str(error)) from None
-    except (LearnerGoneError, EnvironmentFailedError) as error:
-        print(f"seed_rl: error: {error}", file=sys.stderr)
-        return 1
     finally:
         actor.close()
     return 0

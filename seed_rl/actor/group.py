@@ -20,8 +20,10 @@ class Group:
       answered: whether the learner has answered a step since the stream was opened.
     """
 
-    def __init__(self, environment: BatchedEnvironment, first_env: int, seeds: list[int]):
-        """Takes ownership of the environments, and resets them."""
+    def __init__(
+        self, environment: BatchedEnvironment, first_env: int, seeds: list[int], random_start_steps: int = 0
+    ):
+        """Takes ownership of the environments, and resets them as `BatchedEnvironment.reset` says."""
         self.environment, self.first_env = environment, first_env
         self.answered = False
         self._statistics = EpisodeStatistics(environment.num_envs)
@@ -29,7 +31,7 @@ class Group:
         self._message: StepMessage | None = StepMessage(environment.spec, environment.num_envs)
         self._records = self._message.records
         environment.write_to(self._message.output)
-        environment.reset(seeds)
+        environment.reset(seeds, random_start_steps)
 
     async def play(self, stream: Stream) -> None:
         """Sends the pending step as a message, and then plays until training has ended.

@@ -90,6 +90,7 @@ class Actor:
 
         Raises:
           EnvironmentRefusedError: the environments cannot be made.
+          EnvironmentFailedError: an environment failed too often in its random start.
         """
         self._config, self._patience = config, patience
         self._name, self._suite, self._environment_config = name, suite, environment_config
@@ -225,7 +226,8 @@ class Actor:
                 )
             except (ValueError, ImportError) as error:
                 raise EnvironmentRefusedError(str(error)) from error
-            self._groups.append(Group(environment, first_env, seeds))
+            random_start_steps = self._environment_config.random_start_steps
+            self._groups.append(Group(environment, first_env, seeds, random_start_steps))
 
     def _given_up(self, error: Exception) -> Exception:
         """The error that `run` raises when it has waited long enough."""

@@ -8,8 +8,8 @@ Optional entries of a step's `info` dict affect the reported figures, never the 
   continues (a life was lost, not the game);
 * `info["observation_is_repeated"]`: True if the engine returns no last observation, so that the one before
   it is repeated;
-* `info["episode_is_void"]`: True if `truncated` is set because the environment failed, or because the episode
-  was cut short to bring it out of step with others: the episode does not count.
+* `info["episode_is_void"]`: True if the episode that ends does not count: the environment failed, or the
+  episode was begun at random or cut short to bring it out of step with others.
 """
 
 import dataclasses
@@ -27,10 +27,17 @@ class EnvironmentConfig(Options):
     num_action_repeats: int = option(
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1
     )
+    random_start_steps: int = option(
+        0,
+        "When an actor starts, each of its environments takes a random number of agent steps, up to this, "
+        "with random actions, so that the environments of a run start apart (Stooke & Abbeel, 2018, section "
+        "5.3). The episode that they belong to is not reported. seed_rl.evaluate takes none.",
+        at_least=0,
+    )
 
     def for_evaluation(self) -> "EnvironmentConfig":
-        """The settings for evaluating an agent; by default those that it was trained with."""
-        return self
+        """The settings for evaluating an agent; by default those of training, without random starts."""
+        return dataclasses.replace(self, random_start_steps=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,13 +9,13 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import Spares, Watched
+from seed_rl.environments.random_start import random_actions
 from seed_rl.environments.reading import LeafReader
 from seed_rl.environments.specs import (
     action_decoder,
-    action_spec,
+    check_spaces,
     environment_spec,
     observation_leaves,
-    observation_spec,
 )
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
@@ -54,7 +54,7 @@ class BatchedEnvironment:
           ValueError: an environment does not have this spec.
         """
         for index, env in enumerate(envs):
-            _check_spaces(index, env, spec)
+            check_spaces(index, env, spec)
         self.spec = spec
         self.num_envs = len(envs)
         self._watched = [Watched(env, index, spares or Spares()) for index, env in enumerate(envs)]
@@ -72,6 +72,7 @@ class BatchedEnvironment:
             )
         )
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
+        self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
         self._agent_steps = 0
         self._started = False
         self._closed = False
@@ -82,18 +83,24 @@ class BatchedEnvironment:
         self._reward, self._done, self._truncated, _ = output
         self._buffers = flatten_like(self.spec.observation, output.observation)
 
-    def reset(self, seeds: Sequence[int] | None = None) -> EnvOutput:
+    def reset(self, seeds: Sequence[int] | None = None, random_start_steps: int = 0) -> EnvOutput:
         """Starts a new episode everywhere.
 
         Args:
           seeds: one per environment; None leaves the environments' random state as it is.
+          random_start_steps: the most random agent steps that each environment then takes, which needs seeds
+            (`environments.random_start`). What is returned comes after them, as the start of an episode; that
+            episode is void when it ends, and one that ends before is not returned.
 
         Returns:
           Arrays `[E, ...]`: reward 0 and done True.
 
         Raises:
           ValueError: there are not E seeds, or an environment's observation does not match the spec.
+          EnvironmentFailedError: an environment failed too often in its random agent steps.
         """
+        if seeds is None and random_start_steps:
+            raise ValueError("Random starts need a seed per environment.")
         if seeds is not None and len(seeds) != self.num_envs:
             raise ValueError(
                 f"There are {self.num_envs} environments, but {len(seeds)} seeds; pass one per environment."
@@ -101,7 +108,12 @@ class BatchedEnvironment:
         for index, watched in enumerate(self._watched):
             observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
             self._write(index, observation, 0.0, True, False)
-            watched.started(self._agent_steps)
+            self._is_void[index] = False
+            actions: list[Any] = []
+            if seeds is not None and random_start_steps:
+                actions = random_actions(watched.env.action_space, int(seeds[index]), random_start_steps)
+            watched.started(self._agent_steps - len(actions))
+            self._play_at_random(index, actions)
         self._started = True
         return self._output
 
@@ -151,6 +163,28 @@ class BatchedEnvironment:
                 outcomes.append(error)
         return outcomes
 
+    def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
+        """Takes random actions in the episode that has just started, then calls the observation its first.
+
+        An environment that fails is replaced, and the new one takes no random actions.
+        """
+        watched, now = self._watched[index], self._agent_steps
+        env = watched.env
+        for left, action in zip(reversed(range(len(actions))), actions, strict=True):
+            self._agent_steps, self._is_void[index] = now - left, True
+            outcome: Any
+            try:
+                outcome = env.step(action)
+            except Exception as error:
+                outcome = error
+            self._write_outcome(index, outcome)
+            if self._must_reset[index]:
+                self._start_episode(index, 0.0)
+            if watched.env is not env:
+                break
+        self._agent_steps = now
+        self._write_ends(index, 0.0, True, False)
+
     def _write_together(self, outcomes: list[Any]) -> list[dict[str, Any]] | None:
         """Writes the steps of all environments at once, in a fraction of the time of writing them one by one.
 
@@ -187,9 +221,13 @@ class BatchedEnvironment:
         except Exception as error:
             watched.failed(error, self._agent_steps)
             self._write_ends(index, 0.0, False, True)
+            self._is_void[index] = False
             return {"episode_is_void": True}
         if terminated or truncated:
             watched.ended()
+            if self._is_void[index]:
+                info = {**info, "episode_is_void": True}
+                self._is_void[index] = bool(info.get("episode_continues", False))
         if terminated:
             self._start_episode(index, float(reward))
         return info
@@ -200,7 +238,7 @@ class BatchedEnvironment:
         while True:
             try:
                 if watched.is_broken:
-                    _check_spaces(index, watched.replace(), self.spec)
+                    check_spaces(index, watched.replace(), self.spec)
                 observation, _ = watched.env.reset()
                 self._write(index, observation, reward, True, False)
             except Exception as error:
@@ -256,12 +294,3 @@ def make_batched(
         for env in envs:
             env.close()
         raise
-
-
-def _check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
-    observation, action = observation_spec(env.observation_space), action_spec(env.action_space)
-    if observation != spec.observation or action != spec.action:
-        raise ValueError(
-            f"Environment {index} has observation {observation} and action {action}, but the batch has "
-            f"{spec.observation} and {spec.action}; environments that step together must have equal spaces."
-        )

@@ -49,6 +49,16 @@ def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> Environme
     )
 
 
+def check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
+    """Raises ValueError unless environment `index` of a batch has the spec of the batch."""
+    observation, action = observation_spec(env.observation_space), action_spec(env.action_space)
+    if observation != spec.observation or action != spec.action:
+        raise ValueError(
+            f"Environment {index} has observation {observation} and action {action}, but the batch has "
+            f"{spec.observation} and {spec.action}; environments that step together must have equal spaces."
+        )
+
+
 def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:
     """The spec of a suite's environments; makes one environment to find out, and closes it.
 

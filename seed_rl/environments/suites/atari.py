@@ -62,7 +62,11 @@ class AtariConfig(EnvironmentConfig):
     def for_evaluation(self) -> "AtariConfig":
         """The paper's protocol: whole games of at most 108,000 frames, which start with 1 to 30 no-ops."""
         return dataclasses.replace(
-            self, terminal_on_life_loss=False, max_random_noops=30, max_episode_frames=108_000
+            self,
+            random_start_steps=0,
+            terminal_on_life_loss=False,
+            max_random_noops=30,
+            max_episode_frames=108_000,
         )
 
     def validate(self) -> None:

@@ -37,7 +37,7 @@ class GymConfig(EnvironmentConfig):
 
     def for_evaluation(self) -> "GymConfig":
         """The same settings, but with whole episodes from the start."""
-        return dataclasses.replace(self, staggered_start=False)
+        return dataclasses.replace(self, random_start_steps=0, staggered_start=False)
 
 
 def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:

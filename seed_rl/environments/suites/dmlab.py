@@ -85,7 +85,9 @@ class DmlabConfig(EnvironmentConfig):
 
     def for_evaluation(self) -> "DmlabConfig":
         """DMLab-30's protocol: the level's test variant, and levels never seen in training."""
-        return dataclasses.replace(self, hold_out_levels=True, mixer_seed=EVALUATION_MIXER_SEED)
+        return dataclasses.replace(
+            self, random_start_steps=0, hold_out_levels=True, mixer_seed=EVALUATION_MIXER_SEED
+        )
 
     def validate(self) -> None:
         """Checks the level's name and the frame size."""

@@ -1,0 +1,168 @@
+"""Random starts, with environments whose ends and failures are scripted."""
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.random_start import random_actions
+from seed_rl.environments.suites import atari, catch, classic, dmlab
+
+MOST = 30
+SEEDS = list(range(20))
+BUSIEST = max(SEEDS, key=lambda seed: len(random_actions(spaces.Discrete(5), seed, MOST)))
+
+
+class Counter:
+    """Observes [agent step in the episode, environment]; it may fail in the third one."""
+
+    observation_space = spaces.Box(-1e3, 1e3, (2,), np.float32)
+    action_space = spaces.Discrete(5)
+
+    def __init__(self, number, length, truncates, fails):
+        self.number, self.length, self.truncates, self.fails = number, length, truncates, fails
+        self.played, self.actions = 0, []
+
+    def reset(self, *, seed=None, options=None):
+        self.played = 0
+        return self._observation(), {}
+
+    def step(self, action):
+        self.played += 1
+        self.actions.append(int(action))
+        if self.fails and self.played == 3:
+            raise RuntimeError("the engine is gone")
+        ended = self.played == self.length
+        return self._observation(), 1.0, ended and not self.truncates, ended and self.truncates, {}
+
+    def close(self):
+        pass
+
+    def _observation(self):
+        return np.array([self.played, self.number], np.float32)
+
+
+@pytest.fixture
+def make():
+    def make_batch(length=1000, truncates=False, fails=lambda number: False, max_failures=3):
+        made = []
+
+        def make_env(config, seed, render_mode=None):
+            made.append(Counter(len(made), length, truncates, fails(len(made))))
+            return made[-1]
+
+        batch = make_batched(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, max_failures)
+        return batch, made
+
+    return make_batch
+
+
+def played(made):
+    return [len(env.actions) for env in made]
+
+
+def test_each_environment_takes_a_random_number_of_random_actions(make):
+    batch, made = make()
+    output = batch.reset(SEEDS, MOST)
+    counts = played(made)
+    assert min(counts) < 5 and max(counts) > 25 and max(counts) <= MOST and len(set(counts)) > 10
+    np.testing.assert_array_equal(output.observation[:, 0], counts)
+    assert output.done.all() and not output.truncated.any() and not output.reward.any()
+    assert {action for env in made for action in env.actions} == set(range(5))
+
+
+def test_the_seed_alone_determines_them(make):
+    (batch, made), (again, made_again), (other, made_other) = make(), make(), make()
+    batch.reset(SEEDS, MOST)
+    again.reset(SEEDS, MOST)
+    other.reset([seed + 100 for seed in SEEDS], MOST)
+    assert [env.actions for env in made] == [env.actions for env in made_again]
+    assert played(made) != played(made_other)
+
+
+def test_the_action_space_of_the_environment_is_left_as_it_is():
+    space, same = (
+        spaces.Box(-2.0, 3.0, (2,), np.float32, seed=1),
+        spaces.Box(-2.0, 3.0, (2,), np.float32, seed=1),
+    )
+    actions = random_actions(space, 7, 1000)
+    assert len(actions) > 0 and all(space.contains(action) for action in actions)
+    np.testing.assert_array_equal(space.sample(), same.sample())
+
+
+def test_none_changes_nothing(make):
+    (batch, made), (plain, _) = make(), make()
+    for one, other in zip(batch.reset(SEEDS, 0), plain.reset(SEEDS), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert played(made) == [0] * len(SEEDS)
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+def test_only_the_episode_with_random_actions_is_void(make, truncates):
+    length = 8
+    batch, made = make(length, truncates)
+    output = batch.reset(SEEDS, MOST)
+    before = output.observation[:, 0].astype(int).tolist()
+    assert any(count > length for count in played(made))  # Episodes have ended on the way.
+    assert [count % length for count in played(made)] == before
+    assert output.done.all() and not output.truncated.any() and not output.reward.any()
+    statistics, episodes = EpisodeStatistics(len(SEEDS)), []
+    for _ in range(2 * (length + truncates)):
+        episodes += statistics.update(*batch.step(np.zeros(len(SEEDS), np.int32)))
+    assert {(e.episode_return, e.agent_steps) for e in episodes} == {(length, length)}
+    for env, count in enumerate(before):
+        # The last random action may have ended an episode: then the next one is whole, and counts.
+        assert sum(e.env == env for e in episodes) == (1 if count else 2)
+
+
+def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(make, caplog):
+    batch, made = make(length=8, fails=lambda number: number == BUSIEST)
+    output = batch.reset(SEEDS, MOST)
+    assert played(made)[BUSIEST] == 3 and len(made) == len(SEEDS) + 1 and not made[-1].actions
+    assert output.observation[BUSIEST].tolist() == [0, len(SEEDS)]
+    assert output.done.all() and not output.truncated.any() and not output.reward.any()
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"Environment {BUSIEST} failed in episode 1 at agent step 3 (")
+    assert line.endswith("replacing it (1 of 3).")
+    statistics, episodes = EpisodeStatistics(len(SEEDS)), []
+    for _ in range(8):
+        episodes += statistics.update(*batch.step(np.zeros(len(SEEDS), np.int32)))
+    assert (BUSIEST, 8.0, 8) in episodes  # It was begun by no random action.
+
+
+def test_random_actions_count_as_agent_steps_of_their_episode(make):
+    batch, made = make(fails=lambda number: number == BUSIEST, max_failures=0)
+    made[BUSIEST].fails = False
+    batch.reset(SEEDS, MOST)
+    steps = made[BUSIEST].played + 1
+    made[BUSIEST].fails, made[BUSIEST].played = True, 2
+    with pytest.raises(
+        EnvironmentFailedError, match=f"^Environment {BUSIEST} failed in episode 1 at agent step {steps} "
+    ):
+        batch.step(np.zeros(len(SEEDS), np.int32))
+
+
+def test_too_many_failures_end_it(make):
+    batch, _ = make(fails=lambda number: True, max_failures=0)
+    with pytest.raises(
+        EnvironmentFailedError, match=r"failed in episode 1 at agent step 3 \(RuntimeError: the"
+    ):
+        batch.reset(SEEDS, MOST)
+
+
+def test_they_need_seeds(make):
+    batch, _ = make()
+    with pytest.raises(ValueError, match=r"^Random starts need a seed per environment"):
+        batch.reset(None, MOST)
+
+
+@pytest.mark.parametrize(
+    "config", [atari.AtariConfig, catch.CatchConfig, classic.GymConfig, dmlab.DmlabConfig]
+)
+def test_evaluation_takes_none(config):
+    assert config(random_start_steps=MOST).for_evaluation().random_start_steps == 0
+    with pytest.raises(ValueError, match="--random_start_steps=-1 is too low; it must be at least 0"):
+        config(random_start_steps=-1)
