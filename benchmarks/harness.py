@@ -82,7 +82,7 @@ def wait_until(
             return
         match event:
             case Ended(child, code) if code != 0:
-                raise RuntimeError(f"{child.name} ended before {what}: {_log_end(child)}")
+                raise RuntimeError(f"{child.name} ended before {what}: {log_end(child)}")
             case Tick() if time.monotonic() > deadline:
                 raise TimeoutError(f"No {what} within {timeout_secs:g} s.")
 
@@ -113,7 +113,8 @@ def _end_of(children: Sequence[Child]) -> str:
     return "end of " + ", ".join(child.name for child in children)
 
 
-def _log_end(child: Process) -> str:
+def log_end(child: Process) -> str:
+    """The last lines of a child's log, from a new line on."""
     assert child.log is not None
     return "\n" + "\n".join(child.log.read_text(errors="replace").splitlines()[-20:])
 
@@ -252,7 +253,17 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         print(line.rstrip(), flush=True)
 
 
+def print_markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Prints a table for the docs; numbers are rounded as in `print_table`."""
+    print(f"\n| {' | '.join(columns)} |")
+    print("|---" * len(columns) + "|")
+    for row in rows:
+        print(f"| {' | '.join(map(_cell, row))} |", flush=True)
+
+
 def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
     if isinstance(value, float):
         return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
     return str(value)

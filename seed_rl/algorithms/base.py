@@ -38,6 +38,18 @@ class Losses(NamedTuple):
     metrics: dict[str, tf.Tensor]
 
 
+class Epochs(NamedTuple):
+    """How an algorithm trains on a rollout, in minibatches of `--batch_size` unrolls, or as many transitions.
+
+    passes: how many times it trains on the rollout; the minibatches are drawn anew each time.
+    limit: the name of a metric and its highest value: once its mean over an epoch is above that, the other
+      epochs are left out; None: no limit.
+    """
+
+    passes: int = 1
+    limit: tuple[str, float] | None = None
+
+
 # The objective's name in algorithms that have only one.
 LOSS = "loss"
 
@@ -51,12 +63,14 @@ class Algorithm(tf.Module, abc.ABC):
     Attributes:
       unroll: how experience is cut into unrolls.
       experience: where unrolls go, for example through a queue or to replay.
+      epochs: how to train on rollouts; None: a batch is trained on as a whole.
       num_eval_envs: number of environments that only evaluate, which are those with the highest ids: they
         are never trained on, and their returns are reported separately.
     """
 
     unroll: UnrollConfig
     experience: ExperienceConfig
+    epochs: Epochs | None = None
     num_eval_envs: int = 0
 
     @property
@@ -80,8 +94,25 @@ class Algorithm(tf.Module, abc.ABC):
     def observe(self, sample: Sample) -> None:
         """Updates running statistics, in the training graph before the losses; does nothing by default.
 
+        If there are `epochs`, it is called after the last one: training sees what acting has seen.
+
         With several training devices, all must compute the same statistics (`ops.replicas`).
         """
+
+    def prepare(self, sample: Sample) -> Sample:
+        """Computes what all minibatches of a rollout need, before the first; by default, nothing.
+
+        Called in the training graph if there are `epochs`. With several training devices, each prepares its
+        part.
+
+        Args:
+          sample: a rollout `[T + 1, B, ...]`.
+
+        Returns:
+          What `losses` gets parts of, which are cut along the dimension of the batch: unrolls `[T, B, ...]`
+          or, to mix the agent steps of all unrolls, transitions `[1, T * B, ...]`, for example.
+        """
+        return sample
 
     def initial_priority(self, env: EnvOutput, agent: AgentOutput) -> tf.Tensor:
         """Computes the priorities of unrolls as they enter replay; ones by default.
@@ -97,5 +128,10 @@ class Algorithm(tf.Module, abc.ABC):
         del agent
         return tf.ones_like(env.reward[0])
 
-    def after_update(self, iteration: tf.Tensor) -> None:
-        """Called in the training graph after update `iteration` (int64, from 1); does nothing by default."""
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Called in the training graph after each update, on one device; does nothing by default.
+
+        Args:
+          iteration: int64, the number of this update, from 1.
+          progress: float32, the fraction of the run that is complete, 0 to 1, for schedules.
+        """

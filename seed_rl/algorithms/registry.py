@@ -30,9 +30,17 @@ class AlgorithmEntry(NamedTuple):
 
 
 _ALGORITHMS = {
+    "a2c": AlgorithmEntry("seed_rl.algorithms.a2c.config:A2CConfig", "seed_rl.algorithms.a2c.algorithm:make"),
+    "appo": AlgorithmEntry(
+        "seed_rl.algorithms.appo.config:APPOConfig", "seed_rl.algorithms.appo.algorithm:make"
+    ),
+    "dqn": AlgorithmEntry("seed_rl.algorithms.dqn.config:DQNConfig", "seed_rl.algorithms.dqn.algorithm:make"),
+    "pqn": AlgorithmEntry("seed_rl.algorithms.pqn.config:PQNConfig", "seed_rl.algorithms.pqn.algorithm:make"),
+    "ppo": AlgorithmEntry("seed_rl.algorithms.ppo.config:PPOConfig", "seed_rl.algorithms.ppo.algorithm:make"),
     "r2d2": AlgorithmEntry(
         "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
     ),
+    "sac": AlgorithmEntry("seed_rl.algorithms.sac.config:SACConfig", "seed_rl.algorithms.sac.algorithm:make"),
     "vtrace": AlgorithmEntry(
         "seed_rl.algorithms.vtrace.config:VTraceConfig", "seed_rl.algorithms.vtrace.algorithm:make"
     ),

@@ -94,6 +94,16 @@ class Evidence:
         return "replay_ratio" in self.settings
 
     @property
+    def has_intake(self) -> bool:
+        """Whether a thread inserts into replay; inference writes transitions there itself."""
+        return INTAKE_FOR_UNROLLS in self.figures
+
+    @property
+    def has_rollouts(self) -> bool:
+        """Whether environments wait while their experience is trained on."""
+        return "rollout_unrolls" in self.figures
+
+    @property
     def queue_capacity(self) -> int:
         """The unrolls that may wait in V-trace's queue."""
         return self.settings.get("queue_capacity") or self.settings["batch_size"]
@@ -130,8 +140,8 @@ def gather(
     if len(complete) < LEAST:
         seconds = settings.get("log_period_secs", 0.0) * LEAST
         raise TooFewError(
-            f"There are too few figures yet ({len(complete)} periods); try again when the run has trained "
-            f"for {seconds:g} s."
+            f"There are too few figures yet ({len(complete)} of {LEAST} periods); try again when the "
+            f"run has trained for {seconds:g} s."
         )
     last = complete[-most:]
     names = {name for period in last for name, value in period.items() if isinstance(value, (int, float))}

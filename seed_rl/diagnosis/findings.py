@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from seed_rl.diagnosis.evidence import Evidence
+from seed_rl.diagnosis.taking_turns import rollouts, synchronous
 from seed_rl.diagnosis.words import answer, batch, percent, turn
 
 # Shares of time: what waits for more than `_MUCH` has a reason, what waits for less than `_SOME` is busy.
@@ -26,7 +27,7 @@ class Finding(NamedTuple):
     """One thing that was found.
 
     `name` identifies it: actors, stragglers, turns, inference, small_batches, training, replay_ratio, queue,
-    intake, prefetch, interpreter, synchronous, hosts, machine, idle_training, balanced.
+    intake, prefetch, interpreter, synchronous, rollouts, hosts, machine, idle_training, balanced.
     `sentence` has the figures, and then the flag to change.
     """
 
@@ -48,17 +49,6 @@ def _apply(rules: Mapping[str, Rule], evidence: Evidence) -> Iterator[Finding]:
     for name, rule in rules.items():
         if sentence := rule(evidence):
             yield Finding(name, sentence)
-
-
-def _synchronous(e: Evidence) -> str | None:
-    if not e.settings.get("synchronous"):
-        return None
-    acting = max(0.0, e.training_waits - e.waiting)
-    return (
-        f"The order of --synchronous bounds this run: one thread waits for actors {percent(e.waiting)} of "
-        f"the time, acts {percent(acting)} and trains {percent(1 - e.training_waits)}; leave out "
-        "--synchronous, unless the run must be repeatable."
-    )
 
 
 def _training(e: Evidence) -> str | None:
@@ -91,7 +81,7 @@ def _training_is_behind(e: Evidence) -> bool:
 
 
 def _intake(e: Evidence) -> str | None:
-    if not (e.has_replay and e.blocked >= _MUCH and e.training_waits >= _MUCH):
+    if not (e.has_intake and e.blocked >= _MUCH and e.training_waits >= _MUCH):
         return None
     less = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
     return (
@@ -139,7 +129,8 @@ def _interpreter(e: Evidence) -> str | None:
     return (
         f"The learner's Python interpreter bounds this run: neither inference (waits {percent(e.waiting)}) "
         f"nor training ({percent(e.training_waits)}) waits, and yet the learner uses {cores:.1f} cores; "
-        "give it fewer and bigger messages (--env_batch_size), or split it (--num_learners)."
+        "give it fewer and bigger messages (--env_batch_size), let gateways serve actors on other machines "
+        f"(--num_gateways={e.settings.get('num_gateways', 0)}), or split it (--num_learners)."
     )
 
 
@@ -263,7 +254,8 @@ def _balanced(e: Evidence) -> str:
 
 # What bounds a run, by name: the first that applies.
 _BOUNDS: dict[str, Rule] = {
-    "synchronous": _synchronous,
+    "synchronous": synchronous,
+    "rollouts": rollouts,
     "training": _training,
     "replay_ratio": _replay_ratio,
     "intake": _intake,

@@ -43,7 +43,11 @@ class Experience(abc.ABC):
     is_saved: bool = False
 
     def store(
-        self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None] | None = None
+        self,
+        num_envs: int,
+        unroll: UnrollConfig,
+        insert: Callable[[list[Unroll]], None] | None = None,
+        num_served: int | None = None,
     ) -> StepStore:
         """Creates what inference writes steps into; to be called once. By default, it inserts unrolls.
 
@@ -51,7 +55,12 @@ class Experience(abc.ABC):
           num_envs: number of environments; their ids are 0 to num_envs - 1.
           unroll: how their steps are cut.
           insert: takes finished unrolls, if not `self.insert`; an `Intake`'s, for example.
+          num_served: how many of the environments this learner host serves; None: all.
+
+        Raises:
+          ValueError: the settings do not fit the number of environments.
         """
+        del num_served
         from seed_rl.experience.unroll_store import UnrollStore  # Actors read the settings without optree.
 
         return UnrollStore(num_envs, unroll, insert or self.insert)
@@ -79,6 +88,9 @@ class Experience(abc.ABC):
 
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:  # noqa: B027 (a default)
         """Updates the priorities `[B]` of a batch that was trained on; does nothing by default."""
+
+    def trained(self) -> None:  # noqa: B027 (a default)
+        """Called when a batch has been trained on, and the weights are published; does nothing by default."""
 
     def save(self, path: str) -> None:  # noqa: B027 (a default)
         """Writes the contents to a file, if the settings ask for it; does nothing by default."""

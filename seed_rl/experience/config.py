@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -47,22 +48,116 @@ class FifoConfig(Options, ExperienceConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(Options, ExperienceConfig):
-    """Prioritized replay."""
+class RolloutsConfig(Options, ExperienceConfig):
+    """Rollouts: all environments play one unroll, and wait while it is trained on."""
 
-    priority_exponent: float = option(
-        0.9,
-        "Unrolls are drawn in proportion to their priority raised to this power; 0: uniformly. The paper "
-        "uses 0.9.",
+    epochs: int = option(
+        4, "How many times each rollout is trained on, in minibatches that are drawn anew.", at_least=1
+    )
+
+    @property
+    def uses(self) -> float:
+        """How many times an unroll is trained on."""
+        return self.epochs
+
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """Creates the rollouts; see `ExperienceConfig.make`."""
+        from seed_rl.experience.rollouts import Rollouts
+
+        del unroll, initial_priorities, seed
+        return Rollouts(batch_size)
+
+
+class WholeRolloutsConfig(ExperienceConfig):
+    """Rollouts that are trained on once, as a whole. There is nothing to set."""
+
+    @property
+    def uses(self) -> float:
+        """How many times an unroll is trained on."""
+        return 1
+
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """Creates the rollouts; see `ExperienceConfig.make`."""
+        from seed_rl.experience.rollouts import Rollouts
+
+        del unroll, initial_priorities, seed
+        return Rollouts(batch_size, is_whole=True)
+
+
+def _priority_exponent(items: str, default: float, source: str) -> Any:
+    return option(
+        default,
+        f"{items} are drawn in proportion to their priority raised to this power; 0: uniformly. {source}",
         at_least=0,
     )
-    importance_sampling_exponent: float = option(
-        0.6,
-        "Exponent of the importance weights that correct for the priorities; 0: no weights. The paper uses "
-        "0.6.",
+
+
+def _importance_sampling_exponent(default: float, source: str) -> Any:
+    return option(
+        default,
+        f"Exponent of the importance weights that correct for the priorities; 0: no weights. {source}",
         at_least=0,
         at_most=1,
     )
+
+
+def _replay_max_bytes() -> Any:
+    return option(
+        None,
+        "Memory that replay may use, in bytes; None: half of the machine's memory.",
+        at_least=1,
+        is_plumbing=True,
+    )
+
+
+def _checkpoint_replay(items: str) -> Any:
+    return option(
+        False,
+        f"Whether checkpoints include the {items} in replay; without them, a resumed run fills it again.",
+        is_plumbing=True,
+    )
+
+
+class _ReplaySettings(Options, ExperienceConfig):
+    """What the settings of every kind of replay have in common."""
+
+    replay_buffer_size: int
+    replay_buffer_min_size: int
+    replay_ratio: float
+
+    def validate(self) -> None:
+        """Checks constraints between fields."""
+        if self.replay_buffer_min_size > self.replay_buffer_size:
+            raise ValueError(
+                f"--replay_buffer_min_size={self.replay_buffer_min_size} is more than "
+                f"--replay_buffer_size={self.replay_buffer_size}, so training would never start; lower the "
+                "first or raise the second."
+            )
+
+    @property
+    def uses(self) -> float:
+        """How many times what is added to replay is trained on, on average."""
+        return self.replay_ratio
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplayConfig(_ReplaySettings):
+    """Prioritized replay."""
+
+    priority_exponent: float = _priority_exponent("Unrolls", 0.9, "The paper uses 0.9.")
+    importance_sampling_exponent: float = _importance_sampling_exponent(0.6, "The paper uses 0.6.")
     replay_buffer_size: int = option(
         10_000,
         "Maximum number of unrolls in replay. The paper uses 100,000, which takes a big machine.",
@@ -77,12 +172,7 @@ class ReplayConfig(Options, ExperienceConfig):
         "uses 0.75.",
         above=0,
     )
-    replay_max_bytes: int | None = option(
-        None,
-        "Memory that replay may use, in bytes; None: half of the machine's memory.",
-        at_least=1,
-        is_plumbing=True,
-    )
+    replay_max_bytes: int | None = _replay_max_bytes()
     replay_compression: str = option(
         "zstd",
         "How unrolls in replay are compressed; zstd or none.",
@@ -96,25 +186,7 @@ class ReplayConfig(Options, ExperienceConfig):
         at_least=0,
         is_plumbing=True,
     )
-    checkpoint_replay: bool = option(
-        False,
-        "Whether checkpoints include the unrolls in replay; without them, a resumed run fills it again.",
-        is_plumbing=True,
-    )
-
-    def validate(self) -> None:
-        """Checks constraints between fields."""
-        if self.replay_buffer_min_size > self.replay_buffer_size:
-            raise ValueError(
-                f"--replay_buffer_min_size={self.replay_buffer_min_size} is more than "
-                f"--replay_buffer_size={self.replay_buffer_size}, so training would never start; lower the "
-                "first or raise the second."
-            )
-
-    @property
-    def uses(self) -> float:
-        """How many times an unroll is trained on, on average."""
-        return self.replay_ratio
+    checkpoint_replay: bool = _checkpoint_replay("unrolls")
 
     def make(
         self,
@@ -127,3 +199,41 @@ class ReplayConfig(Options, ExperienceConfig):
         from seed_rl.experience.replay import Replay
 
         return Replay(self, batch_size, unroll.length, unroll.burn_in, initial_priorities, seed)
+
+
+@dataclasses.dataclass(frozen=True)
+class TransitionReplayConfig(_ReplaySettings):
+    """Replay of n-step transitions, prioritized or uniform."""
+
+    priority_exponent: float = _priority_exponent("Transitions", 0.5, "Rainbow uses 0.5.")
+    importance_sampling_exponent: float = _importance_sampling_exponent(0.4, "Rainbow starts with 0.4.")
+    replay_buffer_size: int = option(
+        100_000,
+        "Maximum number of transitions in replay, split evenly over the environments. DQN uses 1,000,000: "
+        "7 GB of frames of 84x84 pixels.",
+        at_least=1,
+    )
+    replay_buffer_min_size: int = option(
+        5_000, "Transitions in replay before training starts; DQN uses 50,000.", at_least=1
+    )
+    replay_ratio: float = option(
+        8.0,
+        "How many times a transition is trained on, on average: transitions drawn for each one added. DQN "
+        "uses 8: a batch of 32 every 4 agent steps.",
+        above=0,
+    )
+    replay_max_bytes: int | None = _replay_max_bytes()
+    checkpoint_replay: bool = _checkpoint_replay("transitions")
+
+    def make(
+        self,
+        batch_size: int,
+        unroll: UnrollConfig,
+        initial_priorities: Callable[[list[Unroll]], np.ndarray],
+        seed: int,
+    ) -> Experience:
+        """Creates the replay; see `ExperienceConfig.make`."""
+        from seed_rl.experience.transitions import TransitionReplay
+
+        del initial_priorities  # Transitions start with the maximum priority so far.
+        return TransitionReplay(self, batch_size, unroll, seed)

@@ -50,10 +50,14 @@ class Fifo(Experience):
         self._changed = threading.Condition()
 
     def store(
-        self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None] | None = None
+        self,
+        num_envs: int,
+        unroll: UnrollConfig,
+        insert: Callable[[list[Unroll]], None] | None = None,
+        num_served: int | None = None,
     ) -> SlabStore:
         """The store whose batches this queue hands out; see `Experience.store`."""
-        del insert
+        del insert, num_served
         queued = -(-self._capacity // self._batch_size) * self._passes
         return SlabStore(num_envs, unroll, self._batch_size, self, queued)
 

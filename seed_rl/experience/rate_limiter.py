@@ -1,5 +1,7 @@
 """Keeps the replay ratio: whichever of inference and training is ahead waits for the other."""
 
+import math
+
 
 class RateLimiter:
     """Decides whether an unroll may be added and whether a batch may be drawn. Not thread-safe.
@@ -37,9 +39,15 @@ class RateLimiter:
         """False while inference has to catch up."""
         return self.started and self._credit() >= self._batch_size
 
-    def inserted(self, size: int) -> None:
-        """Counts an unroll that was added; there are `size` now."""
-        self._inserted += self.started
+    def room(self, size: int) -> int:
+        """How many unrolls may be added to `size` at once; at least 1 if `may_insert`."""
+        if not self.started:
+            return max(1, self._min_size - size)
+        return max(0, math.ceil((2 * self._batch_size - self._credit()) / self._ratio))
+
+    def inserted(self, size: int, count: int = 1) -> None:
+        """Counts unrolls that were added, no more than there was room for; there are `size` now."""
+        self._inserted += count * self.started
         self.started = self.started or size >= self._min_size
 
     def restored(self, size: int) -> None:

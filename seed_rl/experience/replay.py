@@ -14,13 +14,11 @@ from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
 from seed_rl.experience.memory_limit import machine_memory, replay_limit
+from seed_rl.experience.priorities import importance_weights, scaled
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
 from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll
-
-# Above 0, so that every unroll can be drawn.
-_LOWEST_PRIORITY = 1e-6
 
 # Memory that an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, slots in
 # lists, the view of the blob, and the allocator's own overhead.
@@ -232,7 +230,7 @@ class Replay(Experience):
         return entry
 
     def _scaled(self, priorities: Any) -> Any:
-        return np.maximum(priorities, _LOWEST_PRIORITY) ** self._config.priority_exponent
+        return scaled(priorities, self._config.priority_exponent)
 
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
@@ -287,8 +285,3 @@ class Replay(Experience):
 
 def _nbytes(blob: Blob) -> int:
     return len(blob) + _BLOB_OVERHEAD_BYTES
-
-
-def importance_weights(probabilities: np.ndarray, exponent: float) -> np.ndarray:
-    """`(1 / P)^beta` divided by the largest of them, float32 `[B]`: the N of (N P)^-beta cancels out."""
-    return ((probabilities.min() / probabilities) ** exponent).astype(np.float32)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -10,6 +10,8 @@ from seed_rl.experience.layout import Blob, Packed
 from seed_rl.files import replacing
 
 _MAGIC = b"seed_rl replay 1\n"
+
+T = TypeVar("T")
 
 
 class Contents(NamedTuple):
@@ -58,12 +60,21 @@ def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:
     Raises:
       ValueError: it is not such a file, or it is damaged.
     """
+    return parse(path, lambda file: _read(file, keep))
+
+
+def parse(path: str, function: Callable[[BinaryIO], T]) -> T | None:
+    """What `function` returns for a file with the contents of a replay; None if there is no such file.
+
+    Raises:
+      ValueError: the file cannot be opened, or `function` cannot make anything of it.
+    """
     try:
         with open(path, "rb") as file:
-            return _read(file, keep)
+            return function(file)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, KeyError, IndexError) as error:
+    except (OSError, ValueError, EOFError, KeyError, IndexError, TypeError) as error:
         raise ValueError(
             f"{path} cannot be read ({error}); move it away to continue with an empty replay."
         ) from None

@@ -17,6 +17,8 @@ class UnrollConfig:
         starts at every step, so an unroll of length n is an n-step transition.
       stagger: whether environment i skips its first `i * period / num_envs` steps once, so that the unrolls
         of all environments do not end at the same moment.
+      keeps_state: whether an unroll includes the recurrent state before its first step. Without, a sample's
+        `initial_state` is an empty tuple.
 
     Raises:
       ValueError: a number is too low.
@@ -26,6 +28,7 @@ class UnrollConfig:
     burn_in: int = 0
     period: int | None = None
     stagger: bool = True
+    keeps_state: bool = True
 
     def __post_init__(self) -> None:
         if self.length < 1 or self.burn_in < 0 or self.every < 1:

@@ -1,7 +1,10 @@
 """Inference: takes batches of requests, acts, answers, and stores the steps as experience."""
 
 import contextlib
+import functools
+import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,6 +15,7 @@ from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.step_store import StepStore
 from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.figures import BatchFigures
+from seed_rl.inference.refusals import OVER, overflow, problems
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
@@ -22,12 +26,6 @@ from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
-
-# The answer to a step of a stream that has ended; nobody reads it.
-_OVER = BadStep("A newer stream of these environments has taken over.")
-
-# The most environments that a message names.
-_MOST_NAMED = 8
 
 
 class InferenceCore:
@@ -102,17 +100,48 @@ class InferenceCore:
         batcher: Batcher[Request],
         deliver: Deliver,
     ) -> list[Any]:
-        """Answers one batch of (client, request) pairs; returns what `hand_over` takes."""
+        """Answers one batch of (client, request) pairs; returns what `hand_over` takes.
+
+        Requests of environments that have to wait for training stay unanswered; they will be submitted again.
+        """
+        self.figures.begin([request for _, request in batch])
+        if self._store.holds:
+            batch = [pair for pair in batch if not self._hold(*pair, batcher)]
+            if not batch:
+                return []
+        answers, completed = self.process([request for _, request in batch])
+        if self._store.holds:
+            batch, answers = self._without_closing(batch, answers, batcher)
         requests = [request for _, request in batch]
-        self.figures.begin(requests)
-        answers, completed = self.process(requests)
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
         self.figures.add(requests)
         return completed
 
-    def process(self, requests: list[Request]) -> tuple[list[Answer], list[Any]]:
+    def _without_closing(
+        self, batch: list[tuple[int, Request]], answers: list[Any], batcher: Batcher[Request]
+    ) -> tuple[list[tuple[int, Request]], list[Answer]]:
+        """The requests that have an answer, and their answers; the others are held back."""
+        for pair, answer in zip(batch, answers, strict=True):
+            if answer is None and not self._hold(*pair, batcher):
+                self._submit_again(*pair, batcher)  # Training has been quick.
+        has_answer = [answer is not None for answer in answers]
+        return list(itertools.compress(batch, has_answer)), list(itertools.compress(answers, has_answer))
+
+    def _hold(self, client: int, request: Request, batcher: Batcher[Request]) -> bool:
+        resume = functools.partial(self._submit_again, client, request, batcher)
+        return self._store.hold(self._training_ids(request.lease), resume)
+
+    @staticmethod
+    def _submit_again(client: int, request: Request, batcher: Batcher[Request]) -> None:
+        """The time that the request was held back counts as training's, not as inference's."""
+        request = request._replace(arrived=time.monotonic())
+        batcher.submit_all([(client, request, request.lease.num_envs)])
+
+    def process(self, requests: list[Request]) -> tuple[list[Any], list[Any]]:
         """Acts on a batch; returns the answer to each request, and what `hand_over` takes.
+
+        The answer is None if the request has to wait for training before it is acted on (see `_close`).
 
         Raises:
           FloatingPointError: the policy has diverged.
@@ -121,43 +150,52 @@ class InferenceCore:
         with self._turns.take(leases) as (first, over):
             for lease in first:
                 self._begin(lease)
-            if not over:
+            if not (over or self._store.holds):
                 return self._process_in_turn(requests, env_ids)
-            return self._process_others(requests, [_OVER if lease in over else None for lease in leases])
+            answers = [OVER if lease in over else None for lease in leases]
+            return (self._close if self._store.holds else self._process_others)(requests, answers)
+
+    def _close(
+        self, requests: list[Request], answers: Sequence[Answer | None]
+    ) -> tuple[list[Answer | None], list[Any]]:
+        """Acts on the requests that have no answer yet; those that close their unrolls remain without one.
+
+        A step that closes an unroll is stored with the policy's values for it. But it will be acted on again,
+        so the table remains as it is.
+        """
+        is_last = [
+            answer is None and self._store.closes(self._training_ids(request.lease))
+            for request, answer in zip(requests, answers, strict=True)
+        ]
+        if not any(is_last):
+            return self._process_others(requests, answers)
+        closing = list(itertools.compress(requests, is_last))
+        values, completed = self._process_in_turn(closing, _env_ids(closing), is_last=True)
+        remaining = iter(values)
+        answers = [next(remaining) if last else answer for last, answer in zip(is_last, answers, strict=True)]
+        answers, more = self._process_others(requests, answers)
+        waits = [last and not isinstance(x, BadStep) for last, x in zip(is_last, answers, strict=True)]
+        return [None if wait else x for wait, x in zip(waits, answers, strict=True)], completed + more
 
     def _process_in_turn(
-        self, requests: list[Request], env_ids: np.ndarray
+        self, requests: list[Request], env_ids: np.ndarray, is_last: bool = False
     ) -> tuple[list[Answer], list[Any]]:
         """Does the same for streams whose turn it is, while no other thread acts for their environments."""
         batch = self._rows()
         batch.fill([request.records for request in requests], env_ids)
         if not self._steps.are_valid(batch.rows["record"]):
-            return self._process_others(requests, self._problems(batch.rows["record"], requests))
-        return self._act(batch.rows, env_ids, requests)
+            answers = problems(self._steps, batch.rows["record"], requests)
+            return self._process_others(requests, answers, is_last)
+        return self._act(batch.rows, env_ids, requests, is_last)
 
     def _process_others(
-        self, requests: list[Request], answers: Sequence[Answer | None]
+        self, requests: list[Request], answers: Sequence[Answer | None], is_last: bool = False
     ) -> tuple[list[Answer], list[Any]]:
         """Acts on the requests that have no answer yet."""
         good = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
-        others, completed = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
+        others, completed = self._process_in_turn(good, _env_ids(good), is_last) if good else ([], [])
         remaining = iter(others)
         return [next(remaining) if answer is None else answer for answer in answers], completed
-
-    def _problems(self, records: np.ndarray, requests: list[Request]) -> list[BadStep | None]:
-        """What is wrong with each request's records, of which these `[B]` are the batch's copies.
-
-        A process that shares memory may change its own records at any time, so those prove nothing.
-        """
-        end, problems = 0, list[BadStep | None]()
-        for request in requests:
-            begin, end = end, end + request.lease.num_envs
-            try:
-                self._steps.check(records[begin:end].tobytes(), request.lease.num_envs)
-                problems.append(None)
-            except ValueError as error:
-                problems.append(BadStep(str(error)))
-        return problems
 
     def _rows(self) -> Rows:
         """This thread's memory for a batch: TensorFlow reads it while other threads fill theirs."""
@@ -166,15 +204,18 @@ class InferenceCore:
         return self._of_thread.rows
 
     def _act(
-        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
+        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request], is_last: bool
     ) -> tuple[list[Answer], list[Any]]:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
         starting = self._store.starting(training_ids)
-        rows["starts"][training[starting]] = True
+        rows["starts"][slice(None) if is_last else training[starting]] = True
         with self._weights() as version:
             prev_action, output, states, is_good = self._table.act(rows)
+        if is_last:
+            self._table.restore(env_ids, prev_action, states)
+            rows["starts"], states = False, optree.tree_map(lambda x: x[:0], states)
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
             possible = [self._actions.are_possible(action) for action in output.action]
@@ -187,7 +228,7 @@ class InferenceCore:
             step = optree.tree_map(lambda x: x[training], step)
         completed = self._store.append(training_ids, *step, starting, states, version)
         with self._lock:
-            self.agent_steps += len(training)
+            self.agent_steps += 0 if is_last else len(training)
         return answers, completed
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
@@ -217,7 +258,7 @@ class InferenceCore:
             rows = slice(end, end := end + request.lease.num_envs)
             env_ids = request.lease.env_ids
             if not is_good[rows].all():
-                answers[index] = _overflow(env_ids[~is_good[rows]])
+                answers[index] = overflow(env_ids[~is_good[rows]])
                 is_good[rows] = False
                 self._drop_unrolls(request.lease)
                 self._table.reset(env_ids)
@@ -242,19 +283,13 @@ class InferenceCore:
 
     def _drop_unrolls(self, lease: Lease) -> None:
         """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""
-        training = lease.env_ids[lease.env_ids < self._num_training_envs]
-        self._store.reset(training, lease.key)
+        self._store.reset(self._training_ids(lease), lease.key)
+
+    def _training_ids(self, lease: Lease) -> np.ndarray:
+        """The ids of a stream's environments that do not only evaluate."""
+        return lease.env_ids[lease.env_ids < self._num_training_envs]
 
 
 def _env_ids(requests: list[Request]) -> np.ndarray:
     """The ids of all environments in a batch `[B]`."""
     return np.concatenate([request.lease.env_ids for request in requests])
-
-
-def _overflow(env_ids: np.ndarray) -> BadStep:
-    """The answer to a stream with these environments, for which the network overflows."""
-    named = ", ".join(map(str, env_ids[:_MOST_NAMED])) + (", ..." if len(env_ids) > _MOST_NAMED else "")
-    return BadStep(
-        f"The observations or rewards of these environments make the network overflow: {named}. Check them, "
-        "and scale them down in the environment."
-    )

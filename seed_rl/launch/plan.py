@@ -15,7 +15,13 @@ from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, configs_directory, find_preset
+from seed_rl.launch.presets import (
+    DEFAULT_AGENT,
+    DEFAULT_ENVIRONMENT,
+    VARIANTS,
+    configs_directory,
+    find_preset,
+)
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.wire.hosts import LearnerHosts
@@ -47,7 +53,7 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
     """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, a preset first.
 
     Args:
-      args: the command line without the program's name.
+      args: the command line without the program's name; the agent may be one of `presets.VARIANTS`.
       configs: directory of the presets; by default the project's own.
 
     Returns:
@@ -55,7 +61,7 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
       there is none for this environment and agent, or if a flagfile was given.
 
     Raises:
-      UsageError: too many arguments before the first flag.
+      UsageError: too many arguments before the first flag, or there is no preset of a variant.
     """
     count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
     if count > len(_POSITIONAL):
@@ -64,6 +70,9 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
             "[actors] [environments per actor] [--flags]."
         )
     positional = [f"--{name}={value}" for name, value in zip(_POSITIONAL, args[:count], strict=False)]
+    variant = args[1] if count > 1 and args[1] in VARIANTS else None
+    if variant:
+        positional[1] = f"--agent={VARIANTS[variant]}"
     flags = [*args[count:], *positional]
     defaults = [f"--agent={DEFAULT_AGENT}"]
     expanded = expand_flagfiles(flags)
@@ -71,7 +80,15 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
         return [*defaults, *flags], None
     defaults.append(f"--environment={DEFAULT_ENVIRONMENT}")
     chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
+    if variant:
+        chosen["agent"] = variant
+        defaults.append(f"--logdir={_logdir(args[0], variant, chosen['game'])}")  # Not that of the agent.
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
+    if variant and not preset:
+        raise UsageError(
+            f"There is no preset of {variant} for {args[0]}; give the agent, {VARIANTS[variant]}, and its "
+            "options."
+        )
     return [*defaults, *([f"--flagfile={preset}"] if preset else []), *flags], preset
 
 
@@ -203,8 +220,11 @@ def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: i
 
 def default_logdir(line: CommandLine, environment_config: Options) -> str:
     """runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
-    game = getattr(environment_config, "game", None)
-    name = "_".join(str(part) for part in (line.environment, line.agent, game) if part)
+    return _logdir(line.environment, line.agent, getattr(environment_config, "game", None))
+
+
+def _logdir(environment: str | None, agent: str | None, game: str | None) -> str:
+    name = "_".join(str(part) for part in (environment, agent, game) if part)
     return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
 
 

@@ -6,6 +6,8 @@ import seed_rl
 
 DEFAULT_ENVIRONMENT = "atari"
 DEFAULT_AGENT = "vtrace"
+# Sets of an agent's options that have a name of their own: their presets have it in the place of the agent's.
+VARIANTS = {"rainbow": "dqn", "btr": "dqn"}
 
 
 def configs_directory() -> Path:
@@ -26,7 +28,7 @@ def find_preset(directory: Path, environment: str, agent: str, game: str | None 
     Args:
       directory: where the flagfiles are.
       environment: name of the suite.
-      agent: name of the agent.
+      agent: name of the agent, or one of `VARIANTS`.
       game: the `--game` that was given; None if the preset determines the game.
     """
     stem = f"{environment}_{agent}"

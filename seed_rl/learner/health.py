@@ -106,7 +106,7 @@ def _kl(figures: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"the policy moves too far between acting and learning (KL(old|new) is {kl:.2f}); lower "
-        "--learning_rate or --passes."
+        "--learning_rate, or train fewer times on each unroll (--passes or --epochs)."
     )
 
 

@@ -95,6 +95,7 @@ class Learner:
             config.num_envs - algorithm.num_eval_envs,
             algorithm.unroll,
             self._intake.insert if self._intake else None,
+            self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
         )
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
@@ -250,6 +251,7 @@ class Learner:
         if output.priority is not None:
             _require_finite(output)
             self._experience.update_priorities(batch.handle, output.priority.numpy())
+        self._experience.trained()
         return output
 
     def _report(self, output: UpdateOutput | None, lags: list[float]) -> dict[str, Any]:

@@ -33,6 +33,17 @@ class NetworkConfig(Options):
         "(Andrychowicz et al., 2021).",
         choices=("relu", "tanh"),
     )
+    torso_units: int | None = option(
+        None,
+        "Units of the fully connected layer after a torso's convolutions; 0 leaves it out, for agents whose "
+        "heads have a hidden layer of their own. None: the torso's own number.",
+        at_least=0,
+    )
+    layer_norm: bool = option(
+        False,
+        "Whether layer normalization follows each linear layer and each convolution before its activation "
+        "(Gallici et al., 2024).",
+    )
     lstm_size: int = option(256, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
     frame_stack: int = option(
         1,
@@ -67,6 +78,11 @@ class NetworkConfig(Options):
             raise ValueError(
                 f"--network={self.network} takes the place of torsos and their scaling; leave out --torso "
                 "and --normalize_observations."
+            )
+        if self.network is not None and (self.layer_norm or self.torso_units is not None):
+            raise ValueError(
+                f"--network={self.network} takes the place of torsos and their layers; leave out "
+                "--layer_norm and --torso_units."
             )
         if not all(size > 0 for size in self.mlp_units):
             raise ValueError(f"--mlp_sizes={self.mlp_sizes} is not valid; every size must be above 0.")

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.streams import duel, make_stream
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
@@ -38,8 +39,10 @@ class DuelingNetwork(keras.layers.Layer):
         super().__init__()
         self.trunk = Trunk(config, env_spec)
         initializers = config.initializer, "zeros" if start_at_zero else "glorot_uniform"
-        self._value_hidden, self._value = _stream(units, 1, *initializers)
-        self._advantage_hidden, self._advantage = _stream(units, num_actions, *initializers)
+        self._value_hidden, self._value = make_stream(units, 1, *initializers, config.layer_norm)
+        self._advantage_hidden, self._advantage = make_stream(
+            units, num_actions, *initializers, config.layer_norm
+        )
         self.unroll(*self.trunk.example())
         self.built = True
 
@@ -48,12 +51,4 @@ class DuelingNetwork(keras.layers.Layer):
         features, state = self.trunk.unroll(prev_action, env, state)
         value = self._value(self._value_hidden(features))
         advantage = self._advantage(self._advantage_hidden(features))
-        return value + advantage - tf.reduce_mean(advantage, -1, keepdims=True), state
-
-
-def _stream(
-    units: int, outputs: int, initializer: str, last_initializer: str
-) -> tuple[keras.layers.Dense, keras.layers.Dense]:
-    # The last layer always computes in float32: bfloat16 has three digits, too few for a Q-value.
-    hidden = keras.layers.Dense(units, activation="relu", kernel_initializer=initializer)
-    return hidden, keras.layers.Dense(outputs, kernel_initializer=last_initializer, dtype="float32")
+        return duel(value, advantage), state

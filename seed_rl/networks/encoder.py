@@ -59,6 +59,8 @@ class Encoder(keras.layers.Layer):
                 scale,
                 config.initializer,
                 config.mlp_activation,
+                config.layer_norm,
+                config.torso_units,
             )
             for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
             if self._network is None
@@ -76,6 +78,16 @@ class Encoder(keras.layers.Layer):
         """The state before the first step; empty if nothing is stacked."""
         named = zip(self._names, self._stacks, strict=True)
         return {name: stack.initial_state(batch_size) for name, stack in named if stack and stack.has_state}
+
+    def states(self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The states before each step of observations `[T, B, ...]`: `[T, B, ...]`; see `encode`."""
+        arrays = flatten_like(self._observation_spec, observation)
+        named = zip(self._names, self._stacks, arrays, strict=True)
+        return {
+            name: stack.states(array, done, state[name])
+            for name, stack, array in named
+            if stack and stack.has_state
+        }
 
     def encode(
         self, observation: Nest, done: tf.Tensor, state: dict[str, tf.Tensor]

@@ -69,6 +69,10 @@ class FrameStack:
             frames = unpack_stacks(frames if self.has_state else frames[..., tf.newaxis], self._spec)
         return tf.reshape(frames, [num_steps, -1, *self.shape]), state
 
+    def states(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        """The states before each of the steps: uint8 `[T, B, *spec.shape, num_frames]`; see `stack`."""
+        return tf.stack([state, *self._stack_words(frames, done, state)[:-1]])
+
     def _stack_words(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> list[tf.Tensor]:
         """T stacks uint8 `[B, *spec.shape, num_frames]`; the lowest byte of a word is the oldest frame's."""
         dtype = _WORDS[self._num_frames]

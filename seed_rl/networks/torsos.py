@@ -9,8 +9,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.layers import Chain, dense, normalization
 from seed_rl.networks.scaling import FixedScale, RunningScale
-from seed_rl.networks.tracking import track_each
 from seed_rl.types import ArraySpec
 
 Scale = FixedScale | RunningScale
@@ -30,6 +30,7 @@ _SECTIONS = {
     # Kurach et al., "Google Research Football", 2019: IMPALA's, with one more section.
     "football": (16, 32, 32, 32),
 }
+_RESNET_UNITS = 256
 # Scaled vectors are clipped to this, for the sake of components that hardly ever change.
 _MAX_ABS_SCALED = 10.0
 
@@ -52,6 +53,8 @@ def make_torso(
     scale: Scale | None = None,
     initializer: str = "he_normal",
     mlp_activation: str = "relu",
+    layer_norm: bool = False,
+    torso_units: int | None = None,
 ) -> Any:
     """Creates the torso for one array of an observation.
 
@@ -63,18 +66,20 @@ def make_torso(
       scale: scaling of the inputs; None: fixed.
       initializer: initializer of layers that are followed by a ReLU, by its name in Keras.
       mlp_activation: activation of the MLP's layers.
+      layer_norm: whether every layer is normalized before its activation.
+      torso_units: units of the layer after the convolutions; 0: no such layer; None: the torso's own number.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
     """
     scale = scale or FixedScale(spec)
     if not is_image(spec):
-        return MLP(spec, mlp_units, scale, initializer, mlp_activation)
+        return MLP(spec, mlp_units, scale, initializer, mlp_activation, layer_norm)
     height, width, _ = shape
     if name == "auto":
         name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
     if name == "mlp":
-        return MLP(spec, mlp_units, scale, initializer, mlp_activation)
+        return MLP(spec, mlp_units, scale, initializer, mlp_activation, layer_norm)
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
@@ -82,8 +87,11 @@ def make_torso(
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
     if name in _SECTIONS:
-        return resnet(scale, _SECTIONS[name], initializer)
-    return cnn(scale, *_CONVOLUTIONS[name], initializer)
+        units = _RESNET_UNITS if torso_units is None else torso_units
+        return resnet(scale, _SECTIONS[name], initializer, units, layer_norm)
+    convolutions, own_units = _CONVOLUTIONS[name]
+    units = own_units if torso_units is None else torso_units
+    return cnn(scale, convolutions, units, initializer, layer_norm)
 
 
 class MLP(keras.layers.Layer):
@@ -99,10 +107,11 @@ class MLP(keras.layers.Layer):
         scale: Scale,
         initializer: str = "he_normal",
         activation: str = "relu",
+        layer_norm: bool = False,
     ):
         super().__init__(autocast=False)  # Raw observations are scaled in float32.
         self._spec, self._scale = spec, scale
-        self._dense = Chain([_dense(n, initializer, activation) for n in units])
+        self._dense = Chain([dense(n, initializer, activation, layer_norm) for n in units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps `[N, *shape]` to `[N, F]`."""
@@ -123,40 +132,60 @@ class MLP(keras.layers.Layer):
 
 
 def cnn(
-    scale: Scale, convolutions: Sequence[tuple[int, int, int]], units: int, initializer: str = "he_normal"
+    scale: Scale,
+    convolutions: Sequence[tuple[int, int, int]],
+    units: int,
+    initializer: str = "he_normal",
+    layer_norm: bool = False,
 ) -> Any:
     """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
 
     This covers IMPALA's small CNN (Espeholt et al., 2018, figure 3, left), the CNN of Mnih et al., 2015, and
-    the one by MinAtar's authors (Young and Tian, 2019).
+    the one by MinAtar's authors (Young and Tian, 2019). With `units=0`, the convolutions are all.
     """
-    (filters, size, stride), *rest = convolutions
-    kwargs = {"activation": "relu", "kernel_initializer": initializer}
-    first = PixelConv2D(scale, filters, size, stride, **kwargs)
-    others = [keras.layers.Conv2D(f, k, s, **kwargs) for f, k, s in rest]
-    return Chain([first, *others, keras.layers.Flatten(), _dense(units, initializer)])
+    chain: list[Any] = []
+    for i, (filters, size, stride) in enumerate(convolutions):
+        kwargs = {"activation": None if layer_norm else "relu", "kernel_initializer": initializer}
+        if i == 0:
+            chain.append(PixelConv2D(scale, filters, size, stride, **kwargs))
+        else:
+            chain.append(keras.layers.Conv2D(filters, size, stride, **kwargs))
+        if layer_norm:
+            chain += [*normalization(True), keras.layers.ReLU()]
+    return Chain([*chain, keras.layers.Flatten(), *_last(units, initializer, layer_norm)])
 
 
-def resnet(scale: Scale, sections: Sequence[int], initializer: str = "he_normal") -> Any:
-    """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, 256]`.
+def resnet(
+    scale: Scale,
+    sections: Sequence[int],
+    initializer: str = "he_normal",
+    units: int = _RESNET_UNITS,
+    layer_norm: bool = False,
+) -> Any:
+    """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, units]`.
 
     Each section is a convolution, a pooling that halves the image, and two residual blocks. `initializer` is
-    used for the last layer; the convolutions use Glorot's.
+    used for the last layer, which `units=0` leaves out; the convolutions use Glorot's.
     """
     chain: list[Any] = []
     for i, filters in enumerate(sections):
         chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
+        chain += normalization(layer_norm)
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
-        chain += [ResidualBlock(filters) for _ in range(2)]
-    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), _dense(256, initializer)])
+        chain += [ResidualBlock(filters, layer_norm) for _ in range(2)]
+    last = _last(units, initializer, layer_norm)
+    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), *last])
 
 
 class ResidualBlock(keras.layers.Layer):
-    """`x + conv(relu(conv(relu(x))))` with 3x3 convolutions."""
+    """`x + conv(relu(conv(relu(x))))` with 3x3 convolutions, each followed by its normalization if wanted."""
 
-    def __init__(self, filters: int):
+    def __init__(self, filters: int, layer_norm: bool = False):
         super().__init__()
-        self._branch = Chain([keras.layers.ReLU(), _conv3x3(filters), keras.layers.ReLU(), _conv3x3(filters)])
+        chain: list[Any] = []
+        for _ in range(2):
+            chain += [keras.layers.ReLU(), _conv3x3(filters), *normalization(layer_norm)]
+        self._branch = Chain(chain)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps `[N, H, W, filters]` to the same shape."""
@@ -191,23 +220,10 @@ class PixelConv2D(keras.layers.Conv2D):
         return tf.nn.conv2d(*arguments, self.strides, self.padding.upper())
 
 
-class Chain(keras.layers.Layer):
-    """Applies layers in sequence. Unlike `keras.Sequential`, it leaves the dtype of its input alone."""
-
-    def __init__(self, chain: Sequence[Any]):
-        super().__init__(autocast=False)
-        self._chain = track_each(self, chain, "layer")
-
-    def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Maps the first layer's input to the last layer's output."""
-        for layer in self._chain:
-            inputs = layer(inputs)
-        return inputs
-
-
 def _conv3x3(filters: int) -> Any:
     return keras.layers.Conv2D(filters, 3, padding="same")
 
 
-def _dense(units: int, initializer: str, activation: str = "relu") -> Any:
-    return keras.layers.Dense(units, activation=activation, kernel_initializer=initializer)
+def _last(units: int, initializer: str, layer_norm: bool) -> list[Any]:
+    """The fully connected layer after convolutions, unless it has no units."""
+    return [dense(units, initializer, layer_norm=layer_norm)] if units else []

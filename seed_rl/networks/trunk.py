@@ -29,6 +29,11 @@ class Trunk(keras.layers.Layer):
         self._encoder = Encoder(config, env_spec.observation)
         self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
 
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether there is an LSTM."""
+        return self._core is not None
+
     def example(self) -> tuple[tf.Tensor, EnvOutput, Nest]:
         """Arguments of `unroll` for T = B = 1, with which networks create their variables."""
         leaves = flatten_spec(self._env_spec.observation)
@@ -49,6 +54,24 @@ class Trunk(keras.layers.Layer):
     def observe(self, env: EnvOutput) -> None:
         """Adds observations to the running statistics, if the settings ask for them."""
         self._encoder.observe(env.observation)
+
+    def states(self, env: EnvOutput, state: Nest) -> Nest:
+        """The states before each step, without running the network, so that steps can be run separately.
+
+        Args:
+          env: `[T, B, ...]`; T must be known when this is traced.
+          state: the state before the first step, nest of `[B, ...]`.
+
+        Returns:
+          A nest of `[T, B, ...]`, an empty tuple if there is no state.
+
+        Raises:
+          ValueError: the network has an LSTM, whose states only a run of the network gives.
+        """
+        if self._core:
+            raise ValueError("The states of a network with an LSTM are not known before it has run.")
+        frames = self._encoder.states(env.observation, env.done, (state or {}).get("frames", {}))
+        return {"frames": frames} if frames else ()
 
     def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
         """Runs over time; the state is reset before each step where `env.done` is set.

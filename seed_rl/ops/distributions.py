@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.ops import draws
+from seed_rl.ops.bounds import bounds_of
 from seed_rl.types import ArraySpec
 
 # Standard deviations stay above this, so that densities and their gradients stay finite.
@@ -178,6 +179,21 @@ class Normal(ActionDistribution):
         mean, stddev = self._mean_and_stddev(parameters)
         return self._to_action(mean + stddev * draws.normal(tf.shape(mean)))
 
+    def sample_with_log_prob(self, parameters: tf.Tensor, noise: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Actions that differentiable operations make from noise, and the log of their density.
+
+        The density follows from the base values that the actions are made of, never from the actions. So it
+        and its gradient are exact near a Box's bounds as well (Haarnoja et al., 2018, appendix C), where
+        `log_prob` is not.
+
+        Args:
+          parameters: `[..., num_parameters]`.
+          noise: standard normal, float32 `[..., num_parameters / 2]`.
+        """
+        mean, stddev = self._mean_and_stddev(parameters)
+        base = mean + stddev * noise
+        return self._to_action(base), tf.reduce_sum(self._log_density(mean, stddev, base), -1)
+
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """The images of the means."""
         return self._to_action(self._mean_and_stddev(parameters)[0])
@@ -216,10 +232,7 @@ class TanhNormal(Normal):
 
     def __init__(self, spec: ArraySpec):
         super().__init__(spec.shape)
-        low, high = np.array(spec.minimum, np.float32), np.array(spec.maximum, np.float32)
-        if not (low < high).all():
-            raise ValueError(f"A Box action needs lowest values below its highest values, not {spec}.")
-        self._middle, self._half_range = 0.5 * (low + high), 0.5 * (high - low)
+        self._middle, self._half_range = bounds_of(spec)
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
         self._nodes = nodes.astype(np.float32)
         self._node_weights = (weights / weights.sum()).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Epsilon-greedy exploration, with one epsilon per environment (SEED RL: Espeholt et al., 2020, Table 8)."""
+"""Epsilon-greedy exploration: an epsilon for each environment (SEED RL, 2020, Table 8), or one for all."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,6 +13,22 @@ def training_epsilons(num_envs: int) -> np.ndarray:
     al., "Ape-X", 2018, section 4.1).
     """
     return (0.4 ** np.linspace(1.0, 8.0, num_envs)).astype(np.float32)
+
+
+def annealed_epsilon(progress: tf.Tensor, initial: float, final: float, fraction: float) -> tf.Tensor:
+    """From `initial` to `final` in a line over a fraction of the run, then `final` (Mnih et al., 2015).
+
+    Args:
+      progress: float32 scalar, the fraction of the run that is complete.
+      initial: epsilon at the start.
+      final: epsilon from `fraction` on.
+      fraction: of the run, 0 to 1; 0: `final` from the start.
+
+    Returns:
+      Epsilon, float32 scalar.
+    """
+    share = tf.minimum(progress / fraction, 1.0) if fraction else tf.ones_like(progress)
+    return initial + share * (final - initial)
 
 
 def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:

@@ -1,4 +1,6 @@
-"""n-step targets within an unroll (R2D2: Kapturowski et al., 2019, section 2.3)."""
+"""n-step targets of one transition or of all in an unroll (R2D2: Kapturowski et al., 2019, section 2.3)."""
+
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -32,3 +34,38 @@ def n_step_targets(
         longer = tf.where(cut, values[:-1], rewards + discounts * targets[1:])
         targets = tf.concat([longer, values[-1:]], 0)
     return targets[:-1]
+
+
+class NStepReturn(NamedTuple):
+    """What `n_step_return` returns, each `[B]`: the target of a value V is `reward + discount * V(x_step)`.
+
+    Attributes:
+      reward: float32, the discounted sum of rewards.
+      discount: float32, the product of the discounts before the bootstrap; 0 where the episode ends first.
+      step: int32, the step to bootstrap from, 0 to n: less than n where the episode was cut short.
+    """
+
+    reward: tf.Tensor
+    discount: tf.Tensor
+    step: tf.Tensor
+
+
+def n_step_return(rewards: tf.Tensor, discounts: tf.Tensor, cut: tf.Tensor) -> NStepReturn:
+    """The parts of the first transition's n-step target, for targets that are more than a number.
+
+    `n_step_targets(rewards, discounts, values, cut, n)[0]` is `reward + discount * values[step]`. Where the
+    first transition is not experience, the reward is 0, the discount 1 and the step 0.
+
+    Args:
+      rewards: `[n, B]` reward of each transition; n must be known when this is traced.
+      discounts: `[n, B]` gamma, and 0 where the transition ends its episode.
+      cut: bool `[n, B]`, as in `n_step_targets`.
+    """
+    reward, discount = tf.zeros_like(rewards[0]), tf.ones_like(discounts[0])
+    step, goes_on = tf.zeros_like(cut[0], tf.int32), tf.ones_like(cut[0])
+    for t in range(rewards.shape[0]):
+        goes_on = tf.logical_and(goes_on, tf.logical_not(cut[t]))
+        reward += tf.where(goes_on, discount * rewards[t], 0.0)
+        discount = tf.where(goes_on, discount * discounts[t], discount)
+        step += tf.cast(goes_on, tf.int32)
+    return NStepReturn(reward, discount, step)

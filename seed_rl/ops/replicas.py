@@ -38,3 +38,18 @@ def num_replicas() -> int:
     """The number of training devices, while their step is traced; elsewhere 1."""
     context = tf.distribute.get_replica_context()
     return 1 if context is None else context.num_replicas_in_sync
+
+
+def part_of_batch(whole: tf.Tensor, axis: int) -> tf.Tensor:
+    """This training device's part of an array over the whole batch, which all devices have computed alike.
+
+    So random numbers that are drawn for the whole batch do not depend on the number of devices.
+
+    Args:
+      whole: its dimension `axis` is the batch, whose size is known and a multiple of the number of devices.
+      axis: the dimension of the batch.
+    """
+    count, context = num_replicas(), tf.distribute.get_replica_context()
+    if count == 1:
+        return whole
+    return tf.gather(tf.split(whole, count, axis), context.replica_id_in_sync_group)

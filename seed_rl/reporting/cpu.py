@@ -10,6 +10,7 @@ import psutil
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _LAUNCHER, _LEARNER, _ACTOR = "seed_rl.local_main", "seed_rl.learner_main", "seed_rl.actor_main"
+_GATEWAY = "seed_rl.gateway_main"
 
 
 class CpuUse:
@@ -47,7 +48,7 @@ class CpuUse:
 
 
 class RunCpu:
-    """Measures a learner, and its actors if they are children of the same local launcher."""
+    """Measures a learner, its gateways, and its actors if they are children of the same local launcher."""
 
     def __init__(self, learner: int | None = None):
         """Starts counting; `learner` is the learner's process, by default this one."""
@@ -60,16 +61,19 @@ class RunCpu:
     def take(self) -> dict[str, float]:
         """Figures since the last call, or the start.
 
-        `learner_cpu_cores`; `actor_processes` and `actor_cpu_cores`, with what the actors have started, if
-        they are found; `machine_cores`, how many cores there are for this process, and `machine_cpu_cores`,
-        those in use by anything, unless this process may use only a part of the machine. Actors of several
-        learners under one launcher count in equal parts.
+        `learner_cpu_cores`; `gateway_cpu_cores`, of all its gateways, if it has any; `actor_processes` and
+        `actor_cpu_cores`, with what the actors have started, if they are found; `machine_cores`, how many
+        there are for this process, and `machine_cpu_cores`, those in use by anything, unless this process may
+        use only a part of the machine. Actors of several learners under one launcher count in equal parts.
         """
         used = self._use.take()
         figures = {"learner_cpu_cores": used.pop(_LEARNER, 0.0), "machine_cores": available_cores()}
         actors: dict[str, float] = {}  # By process.
         for name, cores in used.items():
             actor = name.split("/")[0]
+            if actor == _GATEWAY:
+                figures["gateway_cpu_cores"] = figures.get("gateway_cpu_cores", 0.0) + cores
+                continue
             actors[actor] = actors.get(actor, 0.0) + cores
         if actors:
             figures["actor_processes"] = len(actors) / self._num_learners
@@ -84,6 +88,8 @@ class RunCpu:
     def _watch(self) -> None:
         """Finds the processes; all that an actor has started belongs to it."""
         pids, commands = {_LEARNER: self._learner}, _siblings(self._learner)
+        gateways = (child for child in _children(self._learner) if _GATEWAY in _command(child))
+        pids |= {f"{_GATEWAY}/{gateway.pid}": gateway.pid for gateway in gateways}
         self._num_learners = max(1, sum(_LEARNER in command for command in commands.values()))
         for actor, command in commands.items():
             if _ACTOR in command:
@@ -101,6 +107,13 @@ def _siblings(learner: int) -> dict[psutil.Process, list[str]]:
         return {child: _command(child) for child in launcher.children()}
     except psutil.Error:
         return {}
+
+
+def _children(pid: int) -> list[psutil.Process]:
+    try:
+        return psutil.Process(pid).children()
+    except psutil.Error:
+        return []
 
 
 def _command(process: psutil.Process) -> list[str]:

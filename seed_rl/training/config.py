@@ -15,20 +15,23 @@ class TrainerConfig(Options):
     learning_rate: float = option(
         0.00048, "Initial learning rate. The paper sweeps 1e-5 to 1e-3 (Tables 6 and 7).", above=0
     )
+    learning_rate_scaling: str = option(
+        "none",
+        "How the learning rate grows with the batch: with its square root, linearly, or not at all. For A2C, "
+        "Stooke & Abbeel found the square root best (2018, section 5.3). Optimizers that an agent makes "
+        "itself, with learning rates of its own, are left alone.",
+        choices=("none", "sqrt", "linear"),
+    )
+    learning_rate_batch_size: int | None = option(
+        None,
+        "The --batch_size that --learning_rate is meant for; --learning_rate_scaling multiplies the rate by "
+        "the ratio of --batch_size to it, or by the square root of that.",
+        at_least=1,
+    )
     learning_rate_schedule: str = option(
         "linear",
         "How the learning rate changes over --total_environment_frames: constant, or linear decay to 0.",
         choices=("constant", "linear"),
-    )
-    learning_rate_scaling: str = option(
-        "none",
-        "How the learning rate grows with the batch: linear multiplies it by --batch_size / "
-        "--learning_rate_batch_size, sqrt by the square root of that (the best for A2C in Stooke & Abbeel, "
-        "2018, section 5.3), none by nothing.",
-        choices=("none", "sqrt", "linear"),
-    )
-    learning_rate_batch_size: int | None = option(
-        None, "Unrolls in the batch that --learning_rate is meant for, if it is scaled.", at_least=1
     )
     adam_beta_1: float = option(0.9, "Decay of Adam's mean of gradients.", at_least=0, at_most=1)
     adam_epsilon: float = option(
@@ -45,24 +48,26 @@ class TrainerConfig(Options):
         "parameter_norm/LAYER and step_norm/LAYER (Stooke & Abbeel, 2018, appendix C).",
     )
 
+    def validate(self) -> None:
+        """Checks that a rule for the learning rate has all it needs."""
+        if self.learning_rate_scaling == "none" and self.learning_rate_batch_size is not None:
+            raise ValueError(
+                f"--learning_rate_batch_size={self.learning_rate_batch_size} has no effect without a rule; "
+                "add --learning_rate_scaling=sqrt or linear, or leave it out."
+            )
+        if self.learning_rate_scaling != "none" and self.learning_rate_batch_size is None:
+            raise ValueError(
+                f"--learning_rate_scaling={self.learning_rate_scaling} needs the batch size that "
+                "--learning_rate is meant for; add --learning_rate_batch_size."
+            )
+
     @property
     def scaled_learning_rate(self) -> float:
-        """The learning rate at the start of a run, for its batch size."""
+        """The initial learning rate for this batch size.
+
+        Stooke & Abbeel (2018), section 5.3, scale it by the square root of the batch's size.
+        """
         if self.learning_rate_batch_size is None:
             return self.learning_rate
         ratio = self.batch_size / self.learning_rate_batch_size
         return self.learning_rate * (math.sqrt(ratio) if self.learning_rate_scaling == "sqrt" else ratio)
-
-    def validate(self) -> None:
-        """Checks that the learning rate is scaled from a batch size, or not at all."""
-        scaling, base = self.learning_rate_scaling, self.learning_rate_batch_size
-        if scaling != "none" and base is None:
-            raise ValueError(
-                f"--learning_rate_scaling={scaling} needs the batch size that --learning_rate is meant for; "
-                "set --learning_rate_batch_size."
-            )
-        if scaling == "none" and base is not None:
-            raise ValueError(
-                f"--learning_rate_batch_size={base} has no effect without --learning_rate_scaling; set that "
-                "to sqrt or linear, or leave it out."
-            )

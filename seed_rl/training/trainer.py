@@ -1,13 +1,14 @@
 """The trainer: one update of any algorithm. Gradients, clipping, schedule, optimizers."""
 
+import math
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
-from seed_rl.algorithms.base import Algorithm
+from seed_rl.algorithms.base import Algorithm, Epochs
 from seed_rl.algorithms.check import check_losses
-from seed_rl.devices.replicas import Replicas
+from seed_rl.devices.replicas import Replicas, along_batch
 from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.layer_norms import Change, Layers, layer_norms, values
@@ -56,6 +57,7 @@ class Trainer:
         self._algorithm = algorithm
         self._config = config
         self._layers = Layers(algorithm) if config.log_layer_norms else None
+        self._metric_names: list[str] = []  # In the order of `_update_on_part`.
 
     def update(self, sample: Sample, progress: float) -> UpdateOutput:
         """Trains on a batch.
@@ -64,37 +66,92 @@ class Trainer:
           sample: tensors `[S, B, ...]`, as `Replicas.distribute` makes them.
           progress: fraction of the run that is complete, 0 to 1, for the schedule.
         """
-        output = self._update(sample, tf.constant(self.learning_rate(progress), tf.float32))
+        scalars = self.learning_rate(progress), _limited(progress)
+        learning_rate, progress = (tf.constant(x, tf.float32) for x in scalars)
+        if self._algorithm.epochs:
+            return self._update_in_epochs(sample, self._algorithm.epochs, learning_rate, progress)
+        output = self._update(sample, learning_rate, progress)
         self.updates += 1
         return output
 
     def learning_rate(self, progress: float) -> float:
-        """The learning rate at this fraction of the run, scaled for the batch size.
-
-        Objectives with an optimizer of their own do not follow it.
-        """
-        left = 1.0 - min(max(progress, 0.0), 1.0)
-        rate = self._config.scaled_learning_rate
-        return rate * (left if self._config.learning_rate_schedule == "linear" else 1.0)
+        """The learning rate at this fraction of the run."""
+        left = 1.0 - _limited(progress)
+        is_linear = self._config.learning_rate_schedule == "linear"
+        return self._config.scaled_learning_rate * (left if is_linear else 1.0)
 
     def restored(self) -> None:
         """Must be called after a checkpoint has been restored into the variables."""
         self.updates = int(self.iteration.numpy())
 
+    def _update_in_epochs(
+        self, rollout: Sample, epochs: Epochs, learning_rate: tf.Tensor, progress: tf.Tensor
+    ) -> UpdateOutput:
+        """Several updates; the metrics are their means."""
+        part_size = self._config.batch_size // self._replicas.count
+        count = self._replicas.first(rollout.weight).shape[0] // part_size
+        prepared = self._prepare(rollout)
+        size = self._replicas.first(prepared.weight).shape[0]
+        sums, name, limit = tf.constant(0.0), *(epochs.limit or ("", math.inf))
+        epoch = 0
+        while epoch < epochs.passes:
+            epoch += 1
+            order = tf.reshape(tf.random.shuffle(tf.range(size)), [count, size // count])
+            before = sums
+            for indices in tf.unstack(order):
+                sums += self._update_on_part(prepared, indices, learning_rate, progress)
+                self.updates += 1
+            if name and (sums - before)[self._metric_names.index(name)] / count > limit:
+                break
+        self._observe(rollout)
+        means = tf.unstack(sums / tf.cast(epoch * count, tf.float32))
+        metrics = dict(zip(self._metric_names, means, strict=True))
+        metrics |= {"epochs": tf.constant(float(epoch)), "learning_rate": learning_rate}
+        return UpdateOutput(None, metrics)
+
     @tf.function(autograph=False)
-    def _update(self, sample: Sample, learning_rate: tf.Tensor) -> UpdateOutput:
-        priority, metrics = self._replicas.run(self._train, sample, learning_rate)
+    def _prepare(self, rollout: Sample) -> Sample:
+        return self._replicas.run(self._algorithm.prepare, rollout)
+
+    @tf.function(autograph=False)
+    def _observe(self, rollout: Sample) -> None:
+        self._replicas.run(self._algorithm.observe, rollout)
+
+    @tf.function(autograph=False)
+    def _update_on_part(
+        self, prepared: Sample, indices: tf.Tensor, learning_rate: tf.Tensor, progress: tf.Tensor
+    ) -> tf.Tensor:
+        """One update on a minibatch: these places in the batch of each device. Returns the metrics `[M]`."""
+
+        def train(prepared: Sample) -> dict[str, tf.Tensor]:
+            part = along_batch(lambda x, axis: tf.gather(x, indices, axis=axis), prepared)
+            return self._train(part, learning_rate)[1]
+
+        metrics = self._replicas.first(self._replicas.run(train, prepared))
+        self._metric_names = list(metrics)
         self.iteration.assign_add(1)
-        self._algorithm.after_update(self.iteration)
+        self._algorithm.after_update(self.iteration, progress)
+        return tf.stack([tf.cast(value, tf.float32) for value in metrics.values()])
+
+    @tf.function(autograph=False)
+    def _update(self, sample: Sample, learning_rate: tf.Tensor, progress: tf.Tensor) -> UpdateOutput:
+        priority, metrics = self._replicas.run(self._observe_and_train, sample, learning_rate)
+        self.iteration.assign_add(1)
+        self._algorithm.after_update(self.iteration, progress)
         metrics = {**self._replicas.first(metrics), "learning_rate": learning_rate}
         return UpdateOutput(self._replicas.join(priority), metrics)
+
+    def _observe_and_train(
+        self, sample: Sample, learning_rate: tf.Tensor
+    ) -> tuple[tf.Tensor | None, dict[str, tf.Tensor]]:
+        self._algorithm.observe(sample)
+        return self._train(sample, learning_rate)
 
     def _train(
         self, sample: Sample, learning_rate: tf.Tensor
     ) -> tuple[tf.Tensor | None, dict[str, tf.Tensor]]:
         """What each training device does with its part of a batch; returns its priorities, and metrics."""
         algorithm, objectives = self._algorithm, self._objectives
-        algorithm.observe(sample)
         with tf.GradientTape(persistent=len(objectives) > 1) as tape:
             output = algorithm.losses(sample)
             check_losses(algorithm, output, sample)
@@ -140,6 +197,11 @@ def _metrics(losses: dict[str, tf.Tensor], norms: dict[str, tf.Tensor]) -> dict[
     for name, loss in losses.items():
         metrics |= {f"{name}_loss": loss, f"{name}_gradient_norm": norms[name]}
     return metrics
+
+
+def _limited(progress: float) -> float:
+    """A run may be a little longer than planned."""
+    return min(max(progress, 0.0), 1.0)
 
 
 def _make_optimizer(config: TrainerConfig) -> keras.optimizers.Optimizer:

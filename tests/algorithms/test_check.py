@@ -175,7 +175,7 @@ def test_a_protocols_own_defaults_are_enough():
     algorithm, sample = Complete(), batch()
     assert isinstance(algorithm, Algorithm) and algorithm.num_eval_envs == 0
     assert algorithm.observe(sample) is None
-    assert algorithm.after_update(tf.constant(1, tf.int64)) is None
+    assert algorithm.after_update(tf.constant(1, tf.int64), tf.constant(0.0)) is None
     np.testing.assert_array_equal(algorithm.initial_priority(sample.env, sample.agent), np.ones(B))
     arguments = (tf.zeros([3], tf.int32), sample.env, (), tf.range(3))
     assert algorithm.policy.act_greedy(*arguments)[0].action.numpy().tolist() == [0, 0, 0]

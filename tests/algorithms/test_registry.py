@@ -60,8 +60,9 @@ def entry(make="make_complete", config_class="Settings"):
 
 
 def test_an_installed_package_adds_an_algorithm(add):
+    built_in = registry.names()
     add({"sarsa": entry(), "vtrace": entry()})
-    assert registry.names() == ["r2d2", "sarsa", "vtrace"]
+    assert registry.names() == sorted([*built_in, "sarsa"])
     assert registry.config_class("sarsa") is incomplete.Settings
     assert isinstance(registry.make("sarsa", incomplete.Settings(), SPEC, 2), incomplete.Complete)
     assert registry.config_class("vtrace") is not incomplete.Settings  # Ours comes first.
@@ -69,7 +70,7 @@ def test_an_installed_package_adds_an_algorithm(add):
 
 def test_an_unknown_name_lists_the_installed_ones(add):
     add({"sarsa": entry()})
-    with pytest.raises(ValueError, match="--agent=salsa is not valid; choose one of: r2d2, sarsa, vtrace"):
+    with pytest.raises(ValueError, match=r"--agent=salsa is not valid; choose one of: .*sarsa, vtrace"):
         registry.config_class("salsa")
 
 

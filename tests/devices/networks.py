@@ -21,6 +21,22 @@ CASES = {
         VECTORS,
         {"unroll_length": 4, "lstm_size": 0, "normalize_observations": True, "normalize_rewards": True},
     ),
+    "dqn-scalar": (
+        "dqn",
+        VECTORS,
+        {
+            "n_steps": 2,
+            "dueling": True,
+            "munchausen": True,
+            "layer_norm": True,
+            "update_target_every_n_step": 2,
+        },
+    ),
+    "dqn-frames": (
+        "dqn",
+        IMAGES,
+        {**_IMAGE_OPTIONS, "distribution": "categorical", "num_atoms": 7, "dueling": True, "double": True},
+    ),
     "r2d2-lstm": ("r2d2", VECTORS, {**_SHORT, "lstm_size": 8, "update_target_every_n_step": 2}),
     "r2d2-frames": ("r2d2", IMAGES, {**_SHORT, **_IMAGE_OPTIONS, "unroll_length": 3}),
 }

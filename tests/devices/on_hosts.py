@@ -8,8 +8,8 @@ import sys
 import numpy as np
 
 from seed_rl.devices.hosts import Collective
-from seed_rl.devices.replicas import Replicas, along_batch
-from tests.devices.on_logical_devices import B, make, samples, trained_on
+from seed_rl.devices.replicas import along_batch
+from tests.devices.on_logical_devices import B, samples, trained_on
 
 
 def part_of(batch, index, count):
@@ -21,7 +21,7 @@ def main(name, index, addresses, output):
     index, addresses = int(index), addresses.split(",")
     collective = Collective(addresses, index)
     replicas = collective.replicas(("CPU:0",))
-    batches = [part_of(batch, index, len(addresses)) for batch in samples(make(name, Replicas()))]
+    batches = [part_of(batch, index, len(addresses)) for batch in samples(name)]
     assert batches[0].weight.shape == (B // len(addresses),)
     np.savez(output, **trained_on(name, replicas, batches))
 

@@ -24,6 +24,8 @@ from tests.devices import recorded
 
 B, UPDATES = 8, 20
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
+# Where random numbers are drawn for a whole batch, which they only are for continuous actions.
+SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 2.0)))}
 # Whatever looks at a whole batch is turned on.
 OPTIONS = {
     "vtrace": {
@@ -34,6 +36,26 @@ OPTIONS = {
         "normalize_advantages": True,
         "target_entropy": 0.5,
     },
+    "ppo": {
+        "unroll_length": 5,
+        "lstm_size": 8,
+        "normalize_observations": True,
+        "normalize_rewards": True,
+        "clip_value": 0.2,
+        "epochs": 3,
+    },
+    "appo": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
+    "a2c": {"unroll_length": 5, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
+    "dqn": {
+        "n_steps": 3,
+        "head_size": 16,
+        "dueling": True,
+        "munchausen": True,
+        "normalize_observations": True,
+        "update_target_every_n_step": 3,
+        "target_update_rate": 0.5,
+    },
+    "pqn": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
     "r2d2": {
         "unroll_length": 7,
         "burn_in": 3,
@@ -42,23 +64,34 @@ OPTIONS = {
         "normalize_observations": True,
         "update_target_every_n_step": 6,
     },
+    "sac": {
+        "mlp_sizes": "16,16",
+        "normalize_observations": True,
+        "priority_exponent": 0.6,
+        "actor_learning_rate": 0.003,
+        "target_update_rate": 0.1,
+    },
 }
+
+
+def spec_of(name):
+    return SPECS.get(name, SPEC)
 
 
 def make(name, replicas):
     keras.utils.set_random_seed(0)
     with replicas.scope():
-        return registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
+        return registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), spec_of(name), B)
 
 
 def alone(name):
     """What one device leaves behind."""
-    return trained(name, (), samples(make(name, Replicas())))
+    return trained(name, (), samples(name))
 
 
-def samples(algorithm):
+def samples(name):
     """Recorded batches, one for each update."""
-    return recorded.samples(algorithm, SPEC, B, UPDATES)
+    return recorded.samples(make(name, Replicas()), spec_of(name), B, UPDATES)
 
 
 def trained(name, devices, batches):
@@ -73,7 +106,7 @@ def trained_on(name, replicas, batches):
 
 def parity(name):
     """Prints the largest difference between 1, 2 and 4 devices, relative to 1 or to the value, by name."""
-    batches = samples(make(name, Replicas()))
+    batches = samples(name)
     alone, worst = trained(name, (), batches), {}
     for devices in (("CPU:2",), ("CPU:0", "CPU:1"), ("CPU:0", "CPU:1", "CPU:2", "CPU:3")):
         several = trained(name, devices, batches)
@@ -89,14 +122,19 @@ def placed(name):
     tf.config.set_soft_device_placement(False)
     replicas = Replicas(("CPU:1", "CPU:2"))
     algorithm = make(name, replicas)
-    (batch, *_) = samples(make(name, Replicas()))
+    (batch, *_) = samples(name)
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B), replicas)
     sample = replicas.distribute(batch)
     trainer.update(sample, 0.0)
-    update = trainer._update.get_concrete_function(sample, tf.constant(0.0))
+    scalars = tf.constant(0.0), tf.constant(0.0)
+    if algorithm.epochs:
+        arguments = trainer._prepare(sample), tf.range(B // 2), *scalars
+        update = trainer._update_on_part.get_concrete_function(*arguments)
+    else:
+        update = trainer._update.get_concrete_function(sample, *scalars)
     with tf.device("CPU:3"):
-        copy = registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), SPEC, B)
-    table = EnvTable(copy.policy, SPEC, B, "CPU:3")
+        copy = registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), spec_of(name), B)
+    table = EnvTable(copy.policy, spec_of(name), B, "CPU:3")
     print(json.dumps({"training": products(update.graph), "inference": products(table._act.graph)}))
 
 
@@ -104,11 +142,11 @@ def exported(name, directory):
     """Prints how far the exported policy is from the one that two devices have trained."""
     replicas = Replicas(("CPU:1", "CPU:2"))
     algorithm = make(name, replicas)
-    (batch, *_) = samples(make(name, Replicas()))
+    (batch, *_) = samples(name)
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1), replicas)
     for _ in range(3):
         trainer.update(replicas.distribute(batch), 0.0)
-    export_policy(algorithm.policy, SPEC, directory)
+    export_policy(algorithm.policy, spec_of(name), directory)
     steps = tf.nest.map_structure(lambda x: tf.constant(x[0]), (batch.prev_action, batch.env))
     arguments = (*steps, algorithm.policy.initial_state(B), tf.range(B))
     found = [model.act(*arguments)[0].info for model in (tf.saved_model.load(directory), algorithm.policy)]

@@ -24,11 +24,11 @@ def random_step(rng, spec, *leading):
 
 
 def samples(algorithm, spec, batch_size, number):
-    """Batches of NumPy arrays; actions are discrete."""
+    """Batches of NumPy arrays."""
     rng, policy, found = np.random.default_rng(0), algorithm.policy, []
     for _ in range(number):
         state = policy.initial_state(batch_size)
-        start, steps, prev_action = state, [], np.zeros(batch_size, np.int32)
+        start, steps, prev_action = state, [], spec.action.zeros(batch_size)
         for _ in range(algorithm.unroll.stored_steps):
             env = random_step(rng, spec, batch_size)
             tensors = tf.nest.map_structure(tf.constant, (prev_action, env))

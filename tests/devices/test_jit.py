@@ -39,7 +39,7 @@ def test_it_is_compiled_as_a_whole():
     algorithm, replicas = slopes.Slope(), Replicas(jit=True)
     trainer, batch = Trainer(algorithm, TrainerConfig(), replicas), slopes.sample(1.0)
     trainer.update(batch, 0.0)
-    graph = trainer._update.get_concrete_function(batch, tf.constant(0.0)).graph
+    graph = trainer._update.get_concrete_function(batch, tf.constant(0.0), tf.constant(0.0)).graph
     attributes = [op.node_def.attr.get("_XlaMustCompile") for op in graph.get_operations()]
     compiled = [attribute for attribute in attributes if attribute is not None and attribute.b]
     assert len(compiled) == 1

@@ -78,6 +78,17 @@ KINDS = [
         ["works 96%", "blocked 40%", "waits 50%", "--replay_compression=none"],
     ),
     (
+        "balanced",  # Transitions, for which there is no intake.
+        {
+            "agent": "r2d2",
+            "inference_blocked_share": 0.4,
+            "training_waiting_share": 0.5,
+            "prefetch_waiting_share": 0.5,
+            "intake_waiting_share": None,
+        },
+        ["Nothing bounds", "40%", "50%"],
+    ),
+    (
         "queue",
         {"inference_blocked_share": 0.4, "training_waiting_share": 0.3},
         ["blocked 40%", "30%", "--queue_capacity above 32"],
@@ -95,7 +106,7 @@ KINDS = [
     (
         "interpreter",
         {"inference_waiting_share": 0.1, "learner_cpu_cores": 1.04},
-        ["10%", "1.0 cores", "--env_batch_size", "--num_learners"],
+        ["10%", "1.0 cores", "--env_batch_size", "--num_gateways=0", "--num_learners"],
     ),
     (
         "stragglers",
@@ -114,6 +125,26 @@ KINDS = [
     ),
     ("inference", ACTING, ["95%", "60%", "60 of 64", "raise --inference_batch_size", "--inference_devices"]),
     ("machine", FULL, ["16 cores", "learner uses 2.0", "actors 3.8", "all else 10.1", "stop the other"]),
+    (
+        "rollouts",  # Of four passes each.
+        {"agent": "ppo", "rollout_unrolls": 16.0, "training_waiting_share": 0.3},
+        ["70%", "lower --epochs=4", "--agent=appo"],
+    ),
+    (
+        "rollouts",
+        {"agent": "a2c", "rollout_unrolls": 16.0, "training_waiting_share": 0.3},
+        ["70%", "trains, 70% of the time", "; use a smaller network, or --agent=appo"],
+    ),
+    (
+        "rollouts",
+        {"agent": "ppo", "rollout_unrolls": 16.0, **ACTING},
+        ["40%", "inference takes 60%", "accelerator"],
+    ),
+    (
+        "rollouts",
+        {"agent": "ppo", "rollout_unrolls": 16.0, **STEPPING},
+        ["40%", "inference takes 15%", "--num_actors", "6.0 ms"],
+    ),
     (
         "synchronous",
         {
@@ -140,7 +171,8 @@ def test_what_bounds_a_run_is_said_with_its_figures_and_the_flag(name, given, wo
 @pytest.mark.parametrize(("name", "given", "words"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_every_flag_that_is_named_exists(name, given, words):
     run = make_record(agent=given.get("agent", "vtrace"))
-    there = {*run.learner_settings, *run.agent_settings, "task", "num_env_groups"} | option_names(LocalConfig)
+    there = {*run.learner_settings, *run.agent_settings, "task", "agent", "num_env_groups"}
+    there |= option_names(LocalConfig)
     for finding in found(**given):
         flags = re.findall(r"--(\w+)", finding.sentence)
         assert flags

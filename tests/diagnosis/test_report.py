@@ -68,16 +68,16 @@ def test_figures_are_medians_of_the_last_periods():
 
 
 def test_nothing_is_told_from_too_few_periods():
-    assert "(2 periods); try again when the run has trained for 30 s" in too_few([period(1), period(2)])
-    assert "(0 periods)" in too_few([])
-    assert "(0 periods)" in too_few([older(1), older(2)])
+    assert "(2 of 3 periods); try again when the run has trained for 30 s" in too_few([period(1), period(2)])
+    assert "(0 of 3 periods)" in too_few([])
+    assert "(0 of 3 periods)" in too_few([older(1), older(2)])
     gather([period(1), period(2), period(3)], SETTINGS)
 
 
 def test_a_run_of_an_older_version_says_so():
     old = [older(n) for n in range(1, 5)]
     assert "a version of seed_rl that did not measure" in too_few(old)
-    assert "(1 periods)" in too_few([*old, period(5)])  # It has been resumed by this one.
+    assert "(1 of 3 periods)" in too_few([*old, period(5)])  # It has been resumed by this one.
 
 
 def test_a_report_is_a_few_lines(run):
@@ -89,7 +89,7 @@ def test_a_report_is_a_few_lines(run):
 
 
 def test_a_run_that_has_just_started_has_too_few_figures(run):
-    assert "too few figures yet (0 periods)" in "".join(report(run))
+    assert "too few figures yet (0 of 3 periods)" in "".join(report(run))
 
 
 def test_live_reports_on_each_period_and_ends_with_the_run(run):

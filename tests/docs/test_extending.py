@@ -24,12 +24,12 @@ def package(tmp_path):
     """A folder with the package of the page and its entry points, as pip would leave it."""
     corridor, config, algorithm = blocks("python")
     folder = tmp_path / "their_package"
-    (folder / "a2c").mkdir(parents=True)
+    (folder / "naive").mkdir(parents=True)
     (folder / "__init__.py").touch()
-    (folder / "a2c" / "__init__.py").touch()
+    (folder / "naive" / "__init__.py").touch()
     (folder / "corridor.py").write_text(corridor)
-    (folder / "a2c" / "config.py").write_text(config)
-    (folder / "a2c" / "algorithm.py").write_text(algorithm)
+    (folder / "naive" / "config.py").write_text(config)
+    (folder / "naive" / "algorithm.py").write_text(algorithm)
     info = tmp_path / "their_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: their_package\nVersion: 1.0\n")
@@ -61,10 +61,10 @@ def test_the_examples_learn_with_the_command_of_the_page(package):
 
 
 def test_their_flags_are_in_the_help_and_their_limits_hold(package):
-    shown = run(package, "seed_rl.learner_main", "--environment=corridor", "--agent=a2c", "--help").stdout
+    shown = run(package, "seed_rl.learner_main", "--environment=corridor", "--agent=naive", "--help").stdout
     for flag in ("--length", "--unroll_length", "--lstm_size", "--queue_capacity", "--entropy_cost"):
         assert flag in shown
-    refused = run(package, "seed_rl.local_main", "corridor", "a2c", "--length=1")
+    refused = run(package, "seed_rl.local_main", "corridor", "naive", "--length=1")
     assert refused.returncode == 2
     assert "--length=1 is too low; it must be at least 2" in refused.stderr
 
@@ -72,20 +72,20 @@ def test_their_flags_are_in_the_help_and_their_limits_hold(package):
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ("def losses(", "def loses(", "--agent=a2c is incomplete: "),
-        ("return A2CPolicy(", "return (", "A2C.policy must be a seed_rl.algorithms.policy.Policy"),
-        ("config.queue", "'a queue'", "A2C.experience must be a"),
-        ("valid, axis=0)", "valid)", "A2C.losses must return 'loss' of shape [B] = [8]"),
+        ("def losses(", "def loses(", "--agent=naive is incomplete: "),
+        ("return NaivePolicy(", "return (", "Naive.policy must be a seed_rl.algorithms.policy.Policy"),
+        ("config.queue", "'a queue'", "Naive.experience must be a"),
+        ("valid, axis=0)", "valid)", "Naive.losses must return 'loss' of shape [B] = [8]"),
     ],
     ids=["no losses", "no policy", "unknown experience", "wrong shape"],
 )
 def test_an_algorithm_that_is_wrong_gets_one_sentence(package, old, new, words):
-    path = package / "their_package" / "a2c" / "algorithm.py"
+    path = package / "their_package" / "naive" / "algorithm.py"
     text = path.read_text()
     assert old in text
     path.write_text(text.replace(old, new))
     args = ("--num_actors=1", "--env_batch_size=8", "--lstm_size=0", "--batch_size=8", "--logdir=run")
-    done = run(package, "seed_rl.local_main", "corridor", "a2c", *args)
+    done = run(package, "seed_rl.local_main", "corridor", "naive", *args)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr.strip().splitlines()[-1]
     assert "Traceback" not in done.stderr

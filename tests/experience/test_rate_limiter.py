@@ -40,3 +40,23 @@ def test_a_restored_replay_need_not_be_filled_again():
     limiter.restored(60)
     limiter.inserted(61)
     assert limiter.may_sample()
+
+
+@pytest.mark.parametrize(("ratio", "batch_size", "min_size"), [(0.75, 64, 100), (8.0, 32, 10), (200, 8, 1)])
+def test_many_at_once_are_as_many_as_one_by_one(ratio, batch_size, min_size):
+    single, several = (RateLimiter(ratio, batch_size, min_size) for _ in range(2))
+    size = 0
+    for _ in range(300):
+        room = several.room(size)
+        assert (room > 0) == several.may_insert() == single.may_insert()
+        for number in range(size, size + room):
+            assert single.may_insert()
+            single.inserted(number + 1)
+        size += room
+        several.inserted(size, room)
+        assert single.measured_ratio == several.measured_ratio
+        assert not single.may_insert() or single.measured_ratio is None
+        if several.may_sample():
+            single.sampled()
+            several.sampled()
+    assert several.measured_ratio == pytest.approx(ratio, rel=0.1)

@@ -10,7 +10,6 @@ import pytest
 
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.replay import importance_weights
 from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
 from tests.experience.trajectories import Streams
@@ -275,13 +274,6 @@ def test_draws_follow_the_priorities():
     counts = np.bincount([int(replay.sample().handle[0]) for _ in range(5000)], minlength=8)
     expected = 5000 * np.arange(1, 9) / 36
     assert ((counts - expected) ** 2 / expected).sum() < 24.3
-
-
-def test_importance_weights_are_those_of_the_equation():
-    probabilities = np.array([0.1, 0.4, 0.05])
-    weights = [(1 / (1000 * p)) ** 0.6 for p in probabilities]
-    expected = [w / max(weights) for w in weights]
-    np.testing.assert_allclose(importance_weights(probabilities, 0.6), expected, rtol=1e-6)
 
 
 def test_batches_carry_the_weights_of_their_unrolls():

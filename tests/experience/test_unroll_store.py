@@ -140,3 +140,8 @@ def test_unrolls_are_inserted_when_they_are_handed_over():
     for step in range(3):
         store.hand_over(append(store, [0], [step]))
     assert [[steps_of(unroll) for unroll in unrolls] for unrolls in inserted] == [[[0, 1]], [[1, 2]]]
+
+
+def test_a_store_with_states_refuses_settings_without():
+    with pytest.raises(ValueError, match="UnrollStore needs keeps_state=True"):
+        make(1, 3, keeps_state=False)

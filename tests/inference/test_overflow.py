@@ -1,6 +1,7 @@
 """Observations that are finite and make the network overflow: the fault of one stream, not of the run."""
 
 import contextlib
+import dataclasses
 import itertools
 import time
 
@@ -10,6 +11,8 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.dqn.algorithm import make as make_dqn
+from seed_rl.algorithms.dqn.config import DQNConfig
 from seed_rl.algorithms.r2d2.algorithm import make as make_r2d2
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.vtrace.algorithm import make as make_vtrace
@@ -38,11 +41,20 @@ def r2d2(**settings):
     return make_r2d2(config, SPEC, GROUP * NUM_GROUPS)
 
 
+def dqn(**settings):
+    tf.keras.utils.set_random_seed(1)
+    config = DQNConfig.of(n_steps=LENGTH, num_eval_envs=1, exploration="noisy", **settings)
+    return make_dqn(config, SPEC, GROUP * NUM_GROUPS)
+
+
 ALGORITHMS = {
     "vtrace": lambda: vtrace(lstm_size=0),
     "vtrace-lstm": lambda: vtrace(lstm_size=8),
     "vtrace-normalized": lambda: vtrace(lstm_size=0, normalize_observations=True),
     "r2d2": lambda: r2d2(lstm_size=8),
+    "dqn": dqn,
+    "dqn-atoms": lambda: dqn(distribution="categorical"),
+    "dqn-quantiles": lambda: dqn(distribution="quantile"),
 }
 
 
@@ -55,12 +67,13 @@ class Groups:
     """Groups of environments that see small random numbers in front of a core."""
 
     def __init__(self, algorithm):
+        unroll = dataclasses.replace(algorithm.unroll, keeps_state=True)  # This store keeps it.
         self.core = InferenceCore(
             algorithm.policy,
             SPEC,
             GROUP * NUM_GROUPS,
             algorithm.num_eval_envs,
-            UnrollStore(GROUP * NUM_GROUPS - algorithm.num_eval_envs, algorithm.unroll, lambda unrolls: None),
+            UnrollStore(GROUP * NUM_GROUPS - algorithm.num_eval_envs, unroll, lambda unrolls: None),
             lambda: contextlib.nullcontext(0),
         )
         self._keys, self._random = itertools.count(), np.random.default_rng(0)

@@ -77,6 +77,22 @@ def test_flags_alone_leave_the_default_preset_in_place(configs):
     assert flags_of(planned(configs, "--num_actors=1").learners[0])["num_envs"] == "5"
 
 
+def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
+    (configs / "catch_rainbow_small.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
+    args, preset = plan.complete_arguments(["catch", "rainbow", "3", "--n_steps=2"], configs)
+    assert preset == configs / "catch_rainbow_small.flags"
+    assert "--agent=dqn" in args and "--agent=rainbow" not in args
+    made = planned(configs, "catch", "rainbow", "3", "--n_steps=2")
+    learner = flags_of(made.learners[0])
+    assert (learner["agent"], learner["n_steps"], len(made.actors)) == ("dqn", "2", 3)
+    # A run of the agent itself has other settings, and so another directory.
+    assert made.logdir == Path("runs/catch_rainbow")
+    assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a")
+    assert refusal(configs, "atari", "rainbow").startswith(
+        "There is no preset of rainbow for atari; give the"
+    )
+
+
 def test_each_child_gets_the_flags_that_it_knows(configs):
     args = (
         "--seed=7",

@@ -13,7 +13,7 @@ from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.experience.base import ClosedError
-from seed_rl.experience.config import FifoConfig, ReplayConfig
+from seed_rl.experience.config import FifoConfig, ReplayConfig, TransitionReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.rows import Rows
@@ -68,7 +68,7 @@ class Bandit(Algorithm):
         diverged = tf.where(self.updates_seen >= self._diverges_from, np.float32(np.nan), 1.0)
         return Losses({LOSS: loss * diverged}, None, {"bandit_figure": tf.reduce_max(self.logits)})
 
-    def after_update(self, iteration):
+    def after_update(self, iteration, progress):
         self.updates_seen.assign_add(1)
 
 
@@ -90,6 +90,24 @@ class Replayer(Bandit):
         output = super().losses(sample)
         loss = output.by_objective[LOSS]
         return output._replace(priority=1000.0 * tf.ones_like(loss) + 0.0 * loss)
+
+
+class OffPolicy(Bandit):
+    """The same from single transitions, and their history."""
+
+    def __init__(self):
+        super().__init__()
+        self.unroll = UnrollConfig(1, burn_in=2, period=1, stagger=False, keeps_state=False)
+        self.experience = TransitionReplayConfig(
+            replay_buffer_size=60, replay_buffer_min_size=20, replay_ratio=0.5, checkpoint_replay=True
+        )
+        self.num_eval_envs = 1
+
+    def losses(self, sample):
+        assert sample.initial_state == ()
+        assert sample.env.reward.shape == (4, 2)
+        output = super().losses(sample)
+        return output._replace(priority=1.0 + output.by_objective[LOSS] ** 2)
 
 
 class Collapsed(Bandit):
@@ -240,6 +258,20 @@ def test_replay_takes_the_place_of_a_queue(logdir):
     # As they came in, and after they were trained on, where no other unroll has taken the place meanwhile.
     assert 1.0 in experience._tree.get(np.arange(50))
     assert {1000.0} <= after_updates <= {1.0, 1000.0}
+
+
+@pytest.mark.parametrize("synchronous", [False, True])
+def test_transitions_are_replayed_at_the_ratio_and_saved(logdir, synchronous):
+    players = Players(f"unix:{logdir.parent}/socket")
+    training = learner(logdir, 800, OffPolicy(), synchronous=synchronous)
+    assert training.run(players.failed)
+    assert players.finished()
+    assert players.errors == []
+    last = metrics(logdir)[-1]
+    assert last["replay_size"] == 60
+    assert last["replay_ratio"] == pytest.approx(0.5, rel=0.1)
+    assert not any("intake_waiting_share" in line for line in metrics(logdir))
+    assert len(learner(logdir, 900, OffPolicy())._experience) == 60
 
 
 def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):

@@ -99,3 +99,26 @@ def test_starts_near_the_uniform_policy():
 def test_settings_that_do_not_fit_are_refused(spec, options, sentence):
     with pytest.raises(ValueError, match=sentence):
         network(spec, **options)
+
+
+@pytest.mark.parametrize(
+    "spec,options", [(VECTOR, {}), (FRAME, {"frame_stack": 4}), (DICT, {"frame_stack": 2})]
+)
+def test_steps_may_be_run_separately_from_the_states_before_them(spec, options):
+    found = network(spec, lstm_size=0, **options)
+    prev_action, env = random_unroll(spec)
+    start = found.trunk.initial_state(B)
+    whole, _ = found.unroll(prev_action, env, start)
+    states = found.trunk.states(env, start)
+    for t in (3, 0, T - 1):
+        step = tf.nest.map_structure(lambda x, t=t: x[t : t + 1], (prev_action, env))
+        state = tf.nest.map_structure(lambda x, t=t: x[t], states)
+        single, _ = found.unroll(*step, state)
+        np.testing.assert_allclose(single.baseline[0], whole.baseline[t], **CLOSE)
+
+
+def test_the_states_of_an_lstm_are_not_known_beforehand():
+    found = network(lstm_size=4)
+    _, env = random_unroll(VECTOR)
+    with pytest.raises(ValueError, match="LSTM"):
+        found.trunk.states(env, found.trunk.initial_state(B))

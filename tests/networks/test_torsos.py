@@ -150,3 +150,38 @@ def test_the_mlps_activation(activation, expected):
     layer(tf.zeros([1, 2]))
     layer.trainable_variables[0].assign(np.eye(2))
     np.testing.assert_allclose(layer(tf.constant([[-2.0, 2.0]])), [expected], rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["minatar", "shallow", "nature", "resnet", "mlp"])
+def test_layer_normalization_makes_features_independent_of_the_inputs_scale(name):
+    shape = (40, 40, 3)
+    spec = ArraySpec(shape, "float32")
+    images = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
+    for layer_norm in (True, False):
+        torso = make_torso(name, spec, shape, (8, 8), layer_norm=layer_norm)
+        one, ten = torso(images).numpy(), torso(10 * images).numpy()
+        assert np.abs(one).max() > 0.1
+        assert (np.abs(ten - one).max() < 0.01) == layer_norm
+
+
+def test_layer_normalization_comes_before_the_activation():
+    spec = ArraySpec((3,), "float32")
+    layer = make_torso("auto", spec, (3,), (4,), mlp_activation="tanh", layer_norm=True)
+    vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+    found = layer(vectors).numpy()
+    kernel = next(v.numpy() for v in layer.trainable_variables if len(v.shape) == 2)
+    linear = vectors @ kernel
+    centered = linear - linear.mean(1, keepdims=True)
+    np.testing.assert_allclose(
+        found, np.tanh(centered / np.sqrt(linear.var(1, keepdims=True) + 1e-3)), rtol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "size"),
+    [("nature", 0, 64), ("nature", 7, 7), ("resnet", 0, 5 * 5 * 32), ("resnet", 9, 9)],
+)
+def test_the_layer_after_convolutions_may_have_any_size_or_be_left_out(name, units, size):
+    shape = (36, 36, 4)
+    torso = make_torso(name, ArraySpec(shape, "uint8"), shape, (64,), torso_units=units)
+    assert torso(np.zeros((2, *shape), np.uint8)).shape == (2, size)

@@ -203,3 +203,52 @@ def test_tanh_normal_log_prob_of_its_own_samples_recovers_the_base():
 def test_unsupported_specs_are_refused(spec, sentence):
     with pytest.raises(ValueError, match=sentence):
         distribution_for(spec)
+
+
+def test_the_density_of_a_sample_is_that_of_its_action():
+    for spec in (BOX, UNBOUNDED, NESTED_BOX):
+        distribution = distribution_for(spec)
+        parameters = 0.5 * random_parameters(distribution, 3, 5)  # Away from the tails.
+        noise = tf.clip_by_value(tf.random.stateless_normal([3, 5, spec.size], [0, 1]), -1.0, 1.0)
+        action, log_prob = distribution.sample_with_log_prob(parameters, noise)
+        assert action.shape == (3, 5, *spec.shape) and log_prob.shape == (3, 5)
+        np.testing.assert_allclose(log_prob, distribution.log_prob(parameters, action), rtol=1e-3, atol=1e-3)
+
+
+def test_samples_with_their_density_come_from_the_distribution():
+    """The mean of -log p is the entropy, and half of the actions are below the mode."""
+    distribution = distribution_for(BOX)
+    parameters = tf.tile(random_parameters(distribution)[tf.newaxis], [100_000, 1])
+    action, log_prob = distribution.sample_with_log_prob(
+        parameters, tf.random.stateless_normal([100_000, 2], [3, 4])
+    )
+    np.testing.assert_allclose(-tf.reduce_mean(log_prob), distribution.entropy(parameters[0]), atol=0.02)
+    below = tf.reduce_mean(tf.cast(action < distribution.mode(parameters), tf.float32), 0)
+    np.testing.assert_allclose(below, [0.5, 0.5], atol=0.01)
+
+
+@pytest.mark.parametrize("mean", [0.3, 3.0, 6.0, -12.0])
+def test_the_density_of_a_sample_and_its_gradient_are_exact_up_to_the_bounds(mean):
+    """Against float64: there, the action of a tail still determines the base value that it came from."""
+    distribution = distribution_for(ArraySpec((1,), "float32", (-2.0,), (4.0,)))
+    raw, noise, half_range = -0.5, 0.7, 3.0
+
+    def slow(mean, raw):
+        deviation = stddev(raw)
+        base = mean + deviation * noise
+        # log(1 - tanh(x)^2) = -2 log cosh(x)
+        log_slope = -2 * (np.logaddexp(base, -base) - np.log(2))
+        return scipy.stats.norm.logpdf(noise) - np.log(deviation) - log_slope - np.log(half_range)
+
+    parameters = tf.constant([[mean, raw]], tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(parameters)
+        action, log_prob = distribution.sample_with_log_prob(parameters, tf.constant([[noise]]))
+    assert -2.0 < action < 4.0
+    np.testing.assert_allclose(log_prob, [slow(mean, raw)], rtol=1e-5)
+    step = 1e-4
+    expected = [
+        (slow(mean + step, raw) - slow(mean - step, raw)) / (2 * step),
+        (slow(mean, raw + step) - slow(mean, raw - step)) / (2 * step),
+    ]
+    np.testing.assert_allclose(tape.gradient(log_prob, parameters)[0], expected, rtol=1e-3)

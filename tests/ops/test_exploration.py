@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.exploration import epsilon_greedy, training_epsilons
+from seed_rl.ops.exploration import annealed_epsilon, epsilon_greedy, training_epsilons
 
 
 @pytest.mark.parametrize("num_envs", [2, 3, 610])
@@ -27,3 +27,20 @@ def test_epsilon_is_the_share_of_random_actions():
         expected = np.full(4, epsilon / 4)
         expected[1] += 1 - epsilon
         np.testing.assert_allclose(shares, expected, atol=0.012)
+
+
+@pytest.mark.parametrize(
+    ("progress", "fraction", "expected"),
+    [
+        (0.0, 0.2, 1.0),
+        (0.05, 0.2, 0.775),
+        (0.2, 0.2, 0.1),
+        (0.9, 0.2, 0.1),
+        (0.5, 1.0, 0.55),
+        (0.0, 0.0, 0.1),
+    ],
+)
+def test_epsilon_falls_in_a_line_and_then_stays(progress, fraction, expected):
+    found = annealed_epsilon(tf.constant(progress), 1.0, 0.1, fraction)
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-5)

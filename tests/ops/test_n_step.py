@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.n_step import n_step_targets
+from seed_rl.ops.n_step import n_step_return, n_step_targets
 
 T, B, GAMMA = 9, 50, 0.9
 
@@ -48,3 +48,30 @@ def test_by_hand():
 def test_no_transition_is_no_target():
     with pytest.raises(ValueError, match="n >= 1"):
         n_step_targets(tf.zeros([1, 1]), tf.zeros([1, 1]), tf.zeros([2, 1]), tf.fill([1, 1], False), 0)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, T])
+def test_the_parts_of_a_target_make_up_the_target(n):
+    rng = np.random.default_rng(n)
+    rewards, values = rng.normal(size=(n, B)), rng.normal(size=(n + 1, B))
+    discounts = np.where(rng.random((n, B)) < 0.2, 0.0, GAMMA)
+    cut = rng.random((n, B)) < 0.2
+    rewards, discounts, values = (tf.constant(x, tf.float32) for x in (rewards, discounts, values))
+    found = n_step_return(rewards, discounts, tf.constant(cut))
+    target = found.reward + found.discount * tf.gather(tf.transpose(values), found.step, batch_dims=1)
+    expected = n_step_targets(rewards, discounts, values, tf.constant(cut), n)[0]
+    np.testing.assert_allclose(target, expected, rtol=1e-5, atol=1e-6)
+    first_cut = np.where(cut.any(0), cut.argmax(0), n)
+    np.testing.assert_array_equal(found.step, first_cut)
+    assert (found.discount.numpy() == 0).any() and len(set(found.step.numpy())) > 1
+
+
+def test_the_parts_of_a_target_by_hand():
+    rewards = tf.constant([[1.0], [2.0], [4.0]])
+    half, never = tf.fill([3, 1], 0.5), tf.fill([3, 1], False)
+    np.testing.assert_allclose(n_step_return(rewards, half, never), [[3.0], [0.125], [3]])
+    ended = tf.constant([[0.5], [0.0], [0.5]])
+    np.testing.assert_allclose(n_step_return(rewards, ended, never)[:2], [[2.0], [0.0]])
+    cut = tf.constant([[False], [True], [False]])
+    np.testing.assert_allclose(n_step_return(rewards, half, cut), [[1.0], [0.5], [1]])
+    np.testing.assert_allclose(n_step_return(rewards, half, tf.fill([3, 1], True)), [[0.0], [1.0], [0]])

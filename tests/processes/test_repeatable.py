@@ -12,6 +12,13 @@ TIMES = (
     *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
 )
 
+UNROLL = "--unroll_length=8"
+# Whatever is random in training and in acting is turned on.
+DQN = (
+    *("dqn", "--exploration=noisy", "--initial_epsilon=1", "--final_epsilon=0.1", "--epsilon_fraction=0.1"),
+    *("--distribution=quantile", "--priority_exponent=0.5", "--replay_buffer_min_size=100"),
+)
+
 
 def trained(house, name, *args):
     """The last figures and every value of the last checkpoint."""
@@ -23,7 +30,6 @@ def trained(house, name, *args):
         "--synchronous",
         "--env_batch_size=4",
         "--total_environment_frames=1500",
-        "--unroll_length=8",
         "--batch_size=4",
         f"--logdir={logdir}",
     )
@@ -42,11 +48,15 @@ def trained(house, name, *args):
 @pytest.mark.parametrize(
     "args",
     [
-        ("vtrace", "--num_actors=1", "--lstm_size=8"),
-        ("vtrace", "--num_actors=1", "--lstm_size=8", "--jit"),
-        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10"),
+        ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL),
+        ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL, "--jit"),
+        ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2", UNROLL),
+        ("a2c", "--num_actors=1", "--lstm_size=8", UNROLL),
+        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10", UNROLL),
+        (*DQN, "--num_actors=2", "--num_eval_envs=2"),
+        ("sac", "--num_actors=2", "--num_eval_envs=2", "--replay_buffer_min_size=100", "--replay_ratio=1"),
     ],
-    ids=["vtrace", "compiled", "r2d2"],
+    ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "dqn", "sac"],
 )
 def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     figures, values = trained(house, "first", *args, "--seed=3")

@@ -84,6 +84,22 @@ def test_actors_are_the_learners_siblings_under_a_launcher(start, learners):
     wait_until(lambda: "actor_processes" not in use.take(), "actors that are gone")
 
 
+def test_gateways_are_the_learners_children(start):
+    learner = start(
+        LAUNCHER.replace("seed_rl.actor_main", "seed_rl.gateway_main"), "seed_rl.learner_main", "0", "2"
+    )
+    learner.stdout.readline()
+    use = RunCpu(learner.pid)
+    figures = {}
+
+    def is_busy():
+        figures.update(use.take())
+        return figures["gateway_cpu_cores"] > 0.1
+
+    wait_until(is_busy, "busy gateways")
+    assert figures["learner_cpu_cores"] < 0.1 and "actor_cpu_cores" not in figures
+
+
 def test_a_learner_alone_has_no_actors():
     """Whatever else its parent has started."""
     use = RunCpu(os.getpid())

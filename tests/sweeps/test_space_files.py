@@ -2,7 +2,7 @@
 
 import pytest
 
-from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.algorithms.registry import config_class
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError
@@ -63,12 +63,15 @@ def test_the_papers_spaces_are_as_in_its_tables(name):
 def test_every_flag_is_one_of_the_learner_the_agent_or_any_environment(path):
     space = read_space(path)
     names = {*space.flags, *space.parameters}
-    assert names <= option_names(LearnerConfig, VTraceConfig, EnvironmentConfig)
+    assert names <= option_names(LearnerConfig, config_class(space.agent), EnvironmentConfig)
 
 
 # By space: what every run of it trains, where it is not drawn. The engines of both suites may be missing.
 RUNS = {
     "catch": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0}, 40_000, 32, 8),
+    "catch_dqn": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0, "double": True}, 40_000, 32, 8),
+    "catch_ppo": ("catch", {"rows": 10}, {"lstm_size": 0, "unroll_length": 32}, 40_000, 32, 8),
+    "catch_pqn": ("catch", {"rows": 10}, {"layer_norm": True, "unroll_length": 16}, 40_000, 32, 8),
     "dmlab_stability": (
         "dmlab",
         {"game": "explore_goal_locations_small", "num_action_repeats": 4},
@@ -99,7 +102,7 @@ def test_every_run_is_of_the_intended_environment_network_and_frames(path, tmp_p
         # As the launcher reads the command.
         args, preset = complete_arguments(run.command[3:])
         line = parse_local(["seed_rl.local_main", *args], "")
-        assert (line.environment, line.agent, preset) == (environment, "vtrace", None)
+        assert (line.environment, line.agent, preset) == (environment, space.agent, None)
         agent, local = line.agent_config(), line.read(LocalConfig)
         learner = line.read(LearnerConfig, num_envs=num_envs, logdir="", server_address="")
         assert learner.total_environment_frames == frames

@@ -20,6 +20,7 @@ class Slope(Algorithm):
         self.weights = tf.Variable([1.0, 1.0])
         self.observed = tf.Variable(0.0, trainable=False)
         self.seen = tf.Variable(0, dtype=tf.int64, trainable=False)
+        self.progress_seen = tf.Variable(0.0, trainable=False)
 
     @property
     def policy(self):
@@ -36,8 +37,9 @@ class Slope(Algorithm):
         loss = tf.reduce_mean(sample.env.reward, axis=0) * tf.reduce_sum(self.weights)
         return Losses({LOSS: loss}, tf.abs(loss), {"my_figure": tf.reduce_max(loss)})
 
-    def after_update(self, iteration):
+    def after_update(self, iteration, progress):
         self.seen.assign(iteration)
+        self.progress_seen.assign(progress)
 
 
 class Pair(Slope):

@@ -6,8 +6,10 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.discrete import num_actions, num_training_envs
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.r2d2.policy import R2D2Policy
+from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.dueling import DuelingNetwork
 from seed_rl.ops.exploration import training_epsilons
@@ -15,7 +17,7 @@ from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.n_step import n_step_targets
 from seed_rl.ops.rescaling import rescale, undo_rescale
 from seed_rl.ops.rewards import clip_reward
-from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Nest, Sample
+from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
 
 
 def make(config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int) -> "R2D2":
@@ -37,27 +39,21 @@ class R2D2(Algorithm):
           ValueError: the settings do not fit the environment, or all environments only evaluate.
         """
         super().__init__(name="r2d2_agent")  # Its name in checkpoints.
-        num_actions = _num_actions(env_spec.action)
-        if config.num_eval_envs >= num_envs:
-            raise ValueError(
-                f"--num_eval_envs={config.num_eval_envs} leaves none of the {num_envs} environments to train "
-                "on; set it lower."
-            )
+        actions = num_actions(env_spec.action, "R2D2")
+        num_training = num_training_envs(num_envs, config.num_eval_envs)
         self.unroll = UnrollConfig(config.unroll_length, config.burn_in)
         self.experience = config.replay
         self.num_eval_envs = config.num_eval_envs
         self._config = config
         self._action_dtype = env_spec.action.dtype
         # One for each training environment, by id, then one shared by all others.
-        self._epsilons = np.append(
-            training_epsilons(num_envs - config.num_eval_envs), np.float32(config.eval_epsilon)
-        )
+        self._epsilons = np.append(training_epsilons(num_training), np.float32(config.eval_epsilon))
         network = config.net
         self._online, self._target = (
-            DuelingNetwork(network, env_spec, num_actions, network.head_size, network.start_at_zero)
+            DuelingNetwork(network, env_spec, actions, network.head_size, network.start_at_zero)
             for _ in range(2)
         )
-        self._update_target()
+        copy_weights(self._online, self._target)
 
     @property
     def policy(self) -> R2D2Policy:
@@ -71,10 +67,7 @@ class R2D2(Algorithm):
 
     def observe(self, sample: Sample) -> None:
         """Updates the running statistics of observations, and keeps them the same in both networks."""
-        self._online.trunk.observe(sample.env)
-        pairs = zip(self._online.non_trainable_variables, self._target.non_trainable_variables, strict=True)
-        for online, target in pairs:
-            target.assign(online)
+        observe_in_all((self._online, self._target), sample.env)
 
     def losses(self, sample: Sample) -> Losses:
         """Squared temporal differences of unrolls `[burn_in + T + 1, B, ...]`.
@@ -122,15 +115,11 @@ class R2D2(Algorithm):
         differences = temporal_differences(self._config, q_values, q_values, agent.action, env)
         return priorities(differences, self._config.eta)
 
-    def after_update(self, iteration: tf.Tensor) -> None:
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
         """Copies the weights to the target network when a copy is due."""
-        due = tf.equal(iteration % self._config.update_target_every_n_step, 0)
-        tf.cond(due, self._update_target, lambda: tf.constant(False))
-
-    def _update_target(self) -> tf.Tensor:
-        for online, target in zip(self._online.variables, self._target.variables, strict=True):
-            target.assign(online)
-        return tf.constant(True)
+        del progress
+        every = self._config.update_target_every_n_step
+        copy_weights_when_due(self._online, self._target, iteration, every)
 
 
 class TemporalDifferences(NamedTuple):
@@ -183,11 +172,3 @@ def priorities(differences: TemporalDifferences, eta: float) -> tf.Tensor:
     """`eta max |delta| + (1 - eta) mean |delta|` over an unroll's transitions (section 2.3): `[B]`."""
     sizes = tf.abs(differences.errors)
     return eta * tf.reduce_max(sizes, 0) + (1.0 - eta) * masked_mean(sizes, differences.valid, axis=0)
-
-
-def _num_actions(spec: ArraySpec) -> int:
-    if not spec.is_discrete or spec.shape != ():
-        raise ValueError(
-            f"R2D2 needs one discrete action, but the environment's is {spec}; choose another --agent."
-        )
-    return spec.num_values[0]

@@ -2,16 +2,10 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
+from seed_rl.algorithms.base import LOSS, Losses
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.algorithms.vtrace.entropy_cost import EntropyCost
-from seed_rl.algorithms.vtrace.policy import VTracePolicy
-from seed_rl.algorithms.vtrace.reward_scale import RewardScale
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.networks.actor_critic import ActorCritic
-from seed_rl.ops.distributions import distribution_for
-from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.rewards import clip_reward, soft_asymmetric
+from seed_rl.ops.masked import explained_variance, masked_mean, masked_normalize
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
 
@@ -22,8 +16,10 @@ def make(config: VTraceConfig, env_spec: EnvironmentSpec, num_envs: int) -> "VTr
     return VTrace(config, env_spec)
 
 
-class VTrace(Algorithm):
+class VTrace(ActorCriticAlgorithm):
     """Learns from each unroll once, or `passes` times, in the order in which they arrive."""
+
+    _config: VTraceConfig
 
     def __init__(self, config: VTraceConfig, env_spec: EnvironmentSpec):
         """Creates all variables.
@@ -31,39 +27,13 @@ class VTrace(Algorithm):
         Raises:
           ValueError: the settings do not fit the environment.
         """
-        super().__init__(name="vtrace_agent")  # Its name in checkpoints.
-        self.unroll = UnrollConfig(config.unroll_length)
+        super().__init__(config, env_spec, "vtrace_agent")  # Its name in checkpoints.
         self.experience = config.queue
-        self._config = config
-        self._distribution = distribution_for(env_spec.action)
-        self._network = ActorCritic(config.net, env_spec, self._distribution.num_parameters)
-        self._entropy_cost = EntropyCost(
-            config.entropy_cost, config.target_entropy, config.entropy_cost_adjustment_speed
-        )
-        self._reward_scale = RewardScale(config.discounting) if config.normalize_rewards else None
-
-    @property
-    def policy(self) -> VTracePolicy:
-        """The policy that samples from the network's action distribution."""
-        return VTracePolicy(self._network, self._distribution, self._reward_scale)
-
-    @property
-    def objectives(self) -> dict[str, Objective]:
-        """A single objective, for the variables of the network and of the entropy cost if it is adjusted."""
-        variables = [*self._network.trainable_variables, *self._entropy_cost.trainable_variables]
-        return {LOSS: Objective(variables)}
-
-    def observe(self, sample: Sample) -> None:
-        """Updates the running statistics of observations and rewards."""
-        self._network.trunk.observe(sample.env)
-        if self._reward_scale:
-            self._reward_scale.observe(sample.env, sample.initial_state[1])
 
     def losses(self, sample: Sample) -> Losses:
         """Policy gradient, baseline, entropy and KL terms for unrolls `[T + 1, B, ...]`."""
         config, distribution = self._config, self._distribution
-        state = sample.initial_state[0] if self._reward_scale else sample.initial_state
-        output, _ = self._network.unroll(sample.prev_action, sample.env, state)
+        output, _ = self._network.unroll(sample.prev_action, sample.env, self._network_state(sample))
         # From here on everything is [T, B]: transition t starts at step t and ends at step t + 1.
         policy, values = output.policy_parameters[:-1], output.baseline[:-1]
         behaviour, actions = sample.agent.info["policy_parameters"][:-1], sample.agent.action[:-1]
@@ -72,7 +42,7 @@ class VTrace(Algorithm):
 
         targets = vtrace(
             log_rhos=log_prob - distribution.log_prob(behaviour, actions),
-            discounts=tf.where(sample.env.done[1:], 0.0, config.discounting),
+            discounts=self._discounts(sample),
             rewards=self._reward(sample.env.reward[1:]),
             values=values,
             bootstrap_value=output.baseline[-1],
@@ -84,7 +54,7 @@ class VTrace(Algorithm):
         )
         advantages = targets.advantages
         if config.normalize_advantages:
-            advantages = _normalize(advantages, valid)
+            advantages = masked_normalize(advantages, valid)
         terms = {
             "policy_gradient_loss": -log_prob * advantages,
             "baseline_loss": 0.5 * tf.square(targets.targets - values),
@@ -98,30 +68,6 @@ class VTrace(Algorithm):
 
         terms |= {"value": values, "clipped_rho": targets.rhos}
         metrics = {name: masked_mean(term, valid) for name, term in terms.items()}
-        metrics["explained_variance"] = _explained_variance(values, targets.targets, valid)
+        metrics["explained_variance"] = explained_variance(values, targets.targets, valid)
         metrics["entropy_cost"] = self._entropy_cost.cost()
         return Losses({LOSS: masked_mean(loss, valid, axis=0)}, None, metrics)
-
-    def _reward(self, reward: tf.Tensor) -> tf.Tensor:
-        """Scales and clips rewards for the loss."""
-        if self._reward_scale:
-            reward = self._reward_scale.scale(reward)
-        if self._config.reward_clipping == "soft_asymmetric":
-            return soft_asymmetric(reward)
-        return clip_reward(reward, self._config.max_abs_reward)
-
-
-def _normalize(x: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Scales `x` to mean 0 and standard deviation 1 where `mask` is set; 0 elsewhere."""
-    mean = masked_mean(x, mask)
-    deviation = tf.sqrt(masked_mean(tf.square(x - mean), mask))
-    return tf.where(mask, (x - mean) / (deviation + 1e-8), 0.0)
-
-
-def _explained_variance(values: tf.Tensor, targets: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """The fraction of the targets' variance that the values explain: 1 at best."""
-
-    def variance(x: tf.Tensor) -> tf.Tensor:
-        return masked_mean(tf.square(x - masked_mean(x, mask)), mask)
-
-    return 1.0 - tf.math.divide_no_nan(variance(targets - values), variance(targets))

@@ -8,6 +8,7 @@ import tensorflow as tf
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.algorithms.target_network import copy_weights
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
@@ -173,7 +174,7 @@ def test_initial_priorities_against_numpy(options):
 def test_the_stored_state_is_that_of_the_first_step_and_not_that_after_the_burn_in():
     """A regression: the original stored the state of the step after the burn-in, and then burnt it in."""
     algorithm = make()
-    algorithm._update_target()
+    copy_weights(algorithm._online, algorithm._target)
     rng = np.random.default_rng(0)
     _, states = play(algorithm, random_env(rng, 5), algorithm.policy.initial_state(B))
     env = random_env(rng, algorithm.unroll.stored_steps, ends=0.0)

@@ -41,7 +41,7 @@ def learn(algorithm, make, num_batches, learning_rate):
             loss = tf.reduce_mean(loss_of(algorithm, sample))
         gradients = tape.gradient(loss, variables_of(algorithm))
         optimizer.apply_gradients(zip(gradients, variables_of(algorithm), strict=True))
-        algorithm.after_update(iteration)
+        algorithm.after_update(iteration, tf.constant(0.0))
 
     iterations = itertools.count(1)
     for batch in itertools.islice(unrolls(algorithm, Games(make)), num_batches):

@@ -1,7 +1,7 @@
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.vtrace.entropy_cost import EntropyCost
+from seed_rl.algorithms.actor_critic.entropy_cost import EntropyCost
 
 
 def test_a_fixed_cost_has_nothing_to_learn():

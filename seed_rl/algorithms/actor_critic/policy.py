@@ -1,17 +1,17 @@
-"""V-trace's policy: it samples from the network's action distribution."""
+"""The policy of actor-critic algorithms: it samples from the network's action distribution."""
 
 from typing import Any
 
 import tensorflow as tf
 
+from seed_rl.algorithms.actor_critic.reward_scale import RewardScale
 from seed_rl.algorithms.policy import Policy
-from seed_rl.algorithms.vtrace.reward_scale import RewardScale
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import ActionDistribution
 from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 
-class VTracePolicy(Policy):
+class ActorCriticPolicy(Policy):
     """Samples from the action distribution that an actor-critic network outputs.
 
     `AgentOutput.info` holds `policy_parameters` `[B, P]` (of the behaviour policy) and `baseline` `[B]`.
@@ -21,7 +21,7 @@ class VTracePolicy(Policy):
         self, network: ActorCritic, distribution: ActionDistribution, reward_scale: RewardScale | None
     ):
         """Acts with a network whose variables belong to the algorithm, and keeps `reward_scale`'s sums."""
-        super().__init__(name="vtrace_policy")
+        super().__init__(name="actor_critic_policy")
         self._network, self._distribution, self._reward_scale = network, distribution, reward_scale
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:

@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.vtrace.reward_scale import RewardScale
+from seed_rl.algorithms.actor_critic.reward_scale import RewardScale
 from seed_rl.types import EnvOutput
 
 T, B, DISCOUNTING = 6, 3, 0.9

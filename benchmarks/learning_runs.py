@@ -1,0 +1,230 @@
+"""Training runs of shipped presets, shared by the benchmarks of learning. No TensorFlow.
+
+Each run is `python -m seed_rl.local_main` in a process of its own with a run directory that stays. It is
+ended by SIGINT, as by Ctrl-C, and judged by its metrics.jsonl.
+"""
+
+import contextlib
+import dataclasses
+import os
+import re
+import signal
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.harness import log_end, module_child, read_metrics
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.child import Child
+from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.launch.watch import Ended, Tick, Watch
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.runs.curves import curve, return_name
+from seed_rl.runs.layout import RunDirectory
+
+_LOG_PERIOD = "--log_period_secs=2"
+
+# A mean over the first few episodes may be good by chance.
+FEWEST_EPISODES = 100
+
+# A run that reports nothing ends this long after its limit.
+_START_SECS = 120.0
+_STOP_SECS = 90.0
+
+
+class FailedRun(RuntimeError):
+    """A run ended by itself before it was complete; the text has the end of its log."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A preset and the flags that are added to it.
+
+    Attributes:
+      environment: name of the suite.
+      agent: name of the agent, or of a variant such as `rainbow`.
+      game: the environment's `--game`, as given or from the preset; None if the suite has none.
+      arguments: what local_main takes for this, without the seed and the run directory.
+      total_frames: environment frames after which a run is complete.
+      batch_size: unrolls in a training batch.
+    """
+
+    environment: str
+    agent: str
+    game: str | None
+    arguments: tuple[str, ...]
+    total_frames: int
+    batch_size: int
+
+    @property
+    def name(self) -> str:
+        """`ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`."""
+        return "/".join(filter(None, (self.environment, self.agent, self.game)))
+
+
+class Progress(NamedTuple):
+    """What a run has reached so far.
+
+    Attributes:
+      final: the last mean return that was reported: in evaluation if there is one, else in training.
+      best: the highest, not counting those over fewer than `FEWEST_EPISODES` episodes.
+      frames: environment frames played.
+      seconds: seconds of training.
+      frames_to_mark: environment frames until the mean return first reached the mark; None if it has not.
+      seconds_to_mark: the same in seconds of training.
+      updates_to_mark: the same in updates.
+    """
+
+    final: float | None
+    best: float | None
+    frames: int
+    seconds: float
+    frames_to_mark: int | None = None
+    seconds_to_mark: float | None = None
+    updates_to_mark: int | None = None
+
+
+def make_case(name: str, flags: Sequence[str] = ()) -> Case:
+    """Checks the preset and all flags before anything starts.
+
+    Args:
+      name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as local_main takes them.
+      flags: further flags of local_main, as `--name=value`; they override the preset.
+
+    Raises:
+      UsageError: there is no such preset, or a flag is wrong.
+    """
+    environment, agent, game = [*name.split("/", 2), "", ""][:3]
+    if not (environment and agent):
+        raise UsageError(f"{name!r} is no preset; write ENVIRONMENT/AGENT, like catch/ppo, or with /GAME.")
+    own = [environment, agent, *([f"--game={game}"] if game else [])]
+    complete, preset = complete_arguments([*own, *flags])
+    if preset is None:
+        raise UsageError(f"There is no preset for {name}; choose an environment and an agent that have one.")
+    line = parse_local(["local_main", *complete], "")
+    make_plan(line, "unix:unused")
+    config = line.read(LearnerConfig, num_envs=1, logdir="")
+    return Case(
+        environment,
+        agent,
+        getattr(line.environment_config(), "game", None),
+        (*own, _LOG_PERIOD, *flags),
+        config.total_environment_frames,
+        config.batch_size,
+    )
+
+
+def progress(periods: Sequence[dict[str, Any]], mark: float | None = None) -> Progress:
+    """What a run has reached.
+
+    Args:
+      periods: its metrics, in ascending order of environment frames.
+      mark: a mean return to reach; None: there is none.
+    """
+    if not periods:
+        return Progress(None, None, 0, 0.0)
+    name = return_name(periods)
+    returns = curve(periods, name).value
+    reported = [p for p in periods if p.get(name) is not None and p["episodes"] >= FEWEST_EPISODES]
+    first = next((p for p in reported if mark is not None and p[name] >= mark), None)
+    return Progress(
+        float(returns[-1]) if len(returns) else None,
+        max((float(p[name]) for p in reported), default=None),
+        int(periods[-1]["env_frames"]),
+        float(periods[-1]["seconds"]),
+        *((int(first["env_frames"]), float(first["seconds"]), int(first["updates"])) if first else ()),
+    )
+
+
+def train(
+    case: Case, seed: int, logdir: Path, *, mark: float | None, stop_at_mark: bool, minutes: float
+) -> Progress:
+    """Trains until the run is complete, the time is over or the mark is reached; resumes what has begun.
+
+    Args:
+      case: what to train.
+      seed: the run's `--seed`.
+      logdir: the run directory; a file beside it, with `.log` added, has the output.
+      mark: a mean return to reach, see `progress`.
+      stop_at_mark: whether the run ends there.
+      minutes: limit on the training time of all sessions together; 0: none.
+
+    Raises:
+      FailedRun: the run ended by itself before it was complete.
+    """
+
+    def found() -> Progress:
+        return progress(read_metrics(logdir), mark)
+
+    def ended(so_far: Progress) -> bool:
+        return (
+            so_far.frames >= case.total_frames
+            or bool(minutes and so_far.seconds >= 60 * minutes)
+            or (stop_at_mark and so_far.frames_to_mark is not None)
+        )
+
+    before = found()
+    if ended(before):
+        return before
+    logdir.parent.mkdir(parents=True, exist_ok=True)
+    log = logdir.with_name(f"{logdir.name}.log")
+    flags = (f"--seed={seed}", f"--logdir={logdir}")
+    child = module_child("seed_rl.local_main", *case.arguments, *flags, log=log)
+    patience = 60 * minutes - before.seconds + _START_SECS if minutes else None
+    _supervise(child, _on_change(RunDirectory(logdir).metrics, lambda: ended(found())), patience)
+    return found()
+
+
+def run_directory(parent: Path, case: Case, *parts: str) -> Path:
+    """The run directory for a case: its name and further parts, joined by underscores."""
+    name = "_".join((*case.name.split("/"), *parts))
+    return parent / re.sub(r"[^A-Za-z0-9._-]+", "-", name)
+
+
+def _supervise(child: Child, done: Callable[[], bool], patience: float | None) -> None:
+    """Runs the child until `done`, or for `patience` seconds; then, and at a Ctrl-C, stops it.
+
+    Raises:
+      FailedRun: it failed.
+    """
+    watch = Watch()
+    watch.start(child)
+    try:
+        for event in watch:
+            match event:
+                case Ended(_, code):
+                    if code:
+                        raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
+                    return
+                case Tick() if done() or (patience is not None and child.seconds > patience):
+                    return
+    finally:
+        _stop(child, watch)
+
+
+def _stop(child: Child, watch: Watch) -> None:
+    """Sends SIGINT, waits for the checkpoint, and kills what is left."""
+    try:
+        if child.running:
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGINT)
+            watch.wait([child], _STOP_SECS)
+    finally:
+        child.kill()
+
+
+def _on_change(path: Path, condition: Callable[[], bool]) -> Callable[[], bool]:
+    """The condition, asked only after the file has changed; false until then."""
+    seen = 0
+
+    def changed() -> bool:
+        nonlocal seen
+        size = 0
+        with contextlib.suppress(OSError):
+            size = path.stat().st_size
+        if size == seen:
+            return False
+        seen = size
+        return condition()
+
+    return changed

@@ -1,0 +1,72 @@
+"""The part that actor-critic algorithms share: network, policy, and rewards as their losses see them."""
+
+import tensorflow as tf
+
+from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.actor_critic.entropy_cost import EntropyCost
+from seed_rl.algorithms.actor_critic.policy import ActorCriticPolicy
+from seed_rl.algorithms.actor_critic.reward_scale import RewardScale
+from seed_rl.algorithms.base import LOSS, Algorithm, Objective
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.actor_critic import ActorCritic
+from seed_rl.ops.distributions import distribution_for
+from seed_rl.ops.rewards import clip_reward, soft_asymmetric
+from seed_rl.types import EnvironmentSpec, Nest, Sample
+
+
+class ActorCriticAlgorithm(Algorithm):
+    """Samples from a network's action distribution, and learns it together with a baseline."""
+
+    def __init__(self, config: ActorCriticConfig, env_spec: EnvironmentSpec, name: str):
+        """Creates all variables.
+
+        Args:
+          config: settings.
+          env_spec: spec of the environment.
+          name: the algorithm's.
+
+        Raises:
+          ValueError: the settings do not fit the environment.
+        """
+        super().__init__(name=name)
+        self.unroll = UnrollConfig(config.unroll_length)
+        self._config = config
+        self._distribution = distribution_for(env_spec.action)
+        self._network = ActorCritic(config.net, env_spec, self._distribution.num_parameters)
+        self._entropy_cost = EntropyCost(
+            config.entropy_cost, config.target_entropy, config.entropy_cost_adjustment_speed
+        )
+        self._reward_scale = RewardScale(config.discounting) if config.normalize_rewards else None
+
+    @property
+    def policy(self) -> ActorCriticPolicy:
+        """The policy that samples from the network's action distribution."""
+        return ActorCriticPolicy(self._network, self._distribution, self._reward_scale)
+
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        """A single objective, for the variables of the network and of the entropy cost if it is adjusted."""
+        variables = [*self._network.trainable_variables, *self._entropy_cost.trainable_variables]
+        return {LOSS: Objective(variables)}
+
+    def observe(self, sample: Sample) -> None:
+        """Updates the running statistics of observations and rewards."""
+        self._network.trunk.observe(sample.env)
+        if self._reward_scale:
+            self._reward_scale.observe(sample.env, sample.initial_state[1])
+
+    def _network_state(self, sample: Sample) -> Nest:
+        """The network's part of the state before an unroll's first step."""
+        return sample.initial_state[0] if self._reward_scale else sample.initial_state
+
+    def _discounts(self, sample: Sample) -> tf.Tensor:
+        """Of the transitions of unrolls `[T + 1, B, ...]`: gamma, or 0 where the episode ends: `[T, B]`."""
+        return tf.where(sample.env.done[1:], 0.0, self._config.discounting)
+
+    def _reward(self, reward: tf.Tensor) -> tf.Tensor:
+        """Rewards of any shape, scaled and clipped for the loss."""
+        if self._reward_scale:
+            reward = self._reward_scale.scale(reward)
+        if self._config.reward_clipping == "soft_asymmetric":
+            return soft_asymmetric(reward)
+        return clip_reward(reward, self._config.max_abs_reward)

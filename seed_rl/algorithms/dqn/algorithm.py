@@ -1,0 +1,174 @@
+"""DQN and its descendants: Q-learning from replay of transitions (Mnih et al., 2015; Hessel et al., 2018)."""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
+from seed_rl.algorithms.discrete import num_actions, num_training_envs
+from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.algorithms.dqn.exploration import Exploration
+from seed_rl.algorithms.dqn.policy import DQNPolicy
+from seed_rl.algorithms.dqn.returns import KINDS
+from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.q_network import Head, QNetwork
+from seed_rl.ops.masked import masked_mean
+from seed_rl.ops.munchausen import munchausen_bonus, soft_value
+from seed_rl.ops.n_step import NStepReturn, n_step_return
+from seed_rl.ops.rewards import clip_reward
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
+
+
+def make(config: DQNConfig, env_spec: EnvironmentSpec, num_envs: int) -> "DQN":
+    """Makes DQN for an environment; environments may explore differently, by their ids below `num_envs`."""
+    return DQN(config, env_spec, num_envs)
+
+
+class Step(NamedTuple):
+    """What a network needs to know at one step of each transition: arrays and nests of `[B, ...]`."""
+
+    prev_action: tf.Tensor
+    env: EnvOutput
+    state: Nest
+
+
+class Transitions(NamedTuple):
+    """A batch of n-step transitions.
+
+    Attributes:
+      first: the step that the transition starts from.
+      last: the step to bootstrap from.
+      action: integers `[B]`, the action taken at the first step.
+      returned: the rewards between the two steps, and the discount of what comes after them.
+      valid: bool `[B]`, False where the first step was the last of an episode cut short (types.py).
+    """
+
+    first: Step
+    last: Step
+    action: tf.Tensor
+    returned: NStepReturn
+    valid: tf.Tensor
+
+
+class DQN(Algorithm):
+    """Learns from replay of transitions, with a target network; what else it does is a matter of settings."""
+
+    def __init__(self, config: DQNConfig, env_spec: EnvironmentSpec, num_envs: int):
+        """Creates all variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment, or all environments only evaluate.
+        """
+        super().__init__(name="dqn_agent")
+        actions = num_actions(env_spec.action, "DQN")
+        num_training = num_training_envs(num_envs, config.num_eval_envs)
+        # Frames before the first step only fill its stack of frames.
+        self.unroll = UnrollConfig(
+            config.n_steps, config.net.frame_stack - 1, period=1, stagger=False, keeps_state=False
+        )
+        self.experience = config.replay
+        self.num_eval_envs = config.num_eval_envs
+        self._config, self._action_dtype = config, env_spec.action.dtype
+        self._returns = KINDS[config.distribution](config)
+        self._exploration = Exploration(config, num_training)
+        head = Head(
+            units=config.net.head_size,
+            dueling=config.net.dueling,
+            num_outputs=self._returns.num_outputs,
+            implicit=self._returns.implicit,
+            noisy_sigma=config.net.noisy_sigma if self._exploration.noisy else None,
+            start_at_zero=config.net.start_at_zero,
+        )
+        self._online, self._target = (QNetwork(config.net, env_spec, actions, head) for _ in range(2))
+        copy_weights(self._online, self._target)
+
+    @property
+    def policy(self) -> DQNPolicy:
+        """Acts with the online network."""
+        return DQNPolicy(self._online, self._returns, self._exploration, self._action_dtype)
+
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        """A single objective, for the online network's variables."""
+        return {LOSS: Objective(self._online.trainable_variables)}
+
+    def observe(self, sample: Sample) -> None:
+        """Updates the running statistics of observations, and keeps them the same in both networks."""
+        observe_in_all((self._online, self._target), sample.env)
+
+    def losses(self, sample: Sample) -> Losses:
+        """The loss of transitions `[frame_stack - 1 + n + 1, B, ...]`; networks run on two steps of each."""
+        transitions = self._transitions(sample)
+        features, _ = self._online.features(*transitions.first)
+        fractions = self._returns.fractions(tf.shape(features)[0], for_target=False)
+        outputs = self._online.outputs(features, fractions, self._exploration.noisy)
+        taken = tf.gather(outputs, transitions.action, batch_dims=1)
+        target = tf.stop_gradient(self._targets(transitions))
+        loss, error = self._returns.loss(taken, fractions, target)
+        valid = transitions.valid
+        loss, error = (tf.where(valid, x, 0.0) for x in (loss, error))
+
+        q_values = self._returns.mean(outputs)
+        means = {
+            "td_error": error,
+            "q_value": tf.gather(q_values, transitions.action, batch_dims=1),
+            "q_max": tf.reduce_max(q_values, -1),
+            "target": self._returns.mean_target(target),
+        }
+        metrics = {name: masked_mean(values, valid) for name, values in means.items()}
+        metrics["epsilon"] = self._exploration.mean()
+        metrics["importance_weight"] = tf.reduce_mean(sample.weight)
+        return Losses({LOSS: loss}, error, metrics)
+
+    def _transitions(self, sample: Sample) -> Transitions:
+        """Finds the two steps of each transition, with their stacks of frames."""
+        config, start = self._config, self.unroll.burn_in
+        env, batch_size = sample.env, sample.weight.shape[0]
+        states = self._online.trunk.states(env, self.policy.initial_state(batch_size))
+        returned = n_step_return(
+            rewards=clip_reward(env.reward[start + 1 :], config.max_abs_reward),
+            discounts=tf.where(env.done[start + 1 :], 0.0, config.discounting),
+            cut=env.truncated[start:-1],
+        )
+        steps = Step(sample.prev_action, env, states)
+        rows = tf.range(batch_size)
+        last = tf.stack([start + returned.step, rows], -1)
+        return Transitions(
+            first=tf.nest.map_structure(lambda x: x[start], steps),
+            last=tf.nest.map_structure(lambda x: tf.gather_nd(x, last), steps),
+            action=sample.agent.action[start],
+            returned=returned,
+            valid=tf.logical_not(env.truncated[start]),
+        )
+
+    def _targets(self, transitions: Transitions) -> tf.Tensor:
+        """What the online network's outputs are regressed to; see `Returns.target`."""
+        config, returns, noisy = self._config, self._returns, self._exploration.noisy
+        reward, discount, _ = transitions.returned
+        features, _ = self._target.features(*transitions.last)
+        fractions = returns.fractions(tf.shape(features)[0], for_target=True)
+        outputs = self._target.outputs(features, fractions, noisy)
+        if config.munchausen:
+            first, _ = self._target.features(*transitions.first)
+            reward += munchausen_bonus(
+                returns.q_values(self._target, first, noisy),
+                transitions.action,
+                config.munchausen_alpha,
+                config.munchausen_temperature,
+                config.munchausen_clip,
+            )
+            value = soft_value(outputs, returns.mean(outputs), config.munchausen_temperature)
+            return returns.target(reward, discount, value)
+        q_values = returns.mean(outputs)
+        if config.double:
+            online_features, _ = self._online.features(*transitions.last)
+            q_values = returns.q_values(self._online, online_features, noisy)
+        best = tf.gather(outputs, tf.argmax(q_values, -1), batch_dims=1)
+        return returns.target(reward, discount, best)
+
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Moves the target network when that is due, and epsilon."""
+        every, rate = self._config.update_target_every_n_step, self._config.target_update_rate
+        copy_weights_when_due(self._online, self._target, iteration, every, rate)
+        self._exploration.update(progress)

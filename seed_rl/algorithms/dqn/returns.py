@@ -1,0 +1,166 @@
+"""What is learned of the return of an action: its mean, the probabilities of atoms, or its quantiles.
+
+Networks give float32 outputs `[B, A, K]`. Each kind says what they mean, what they are regressed to, and by
+which loss.
+"""
+
+import abc
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.networks.q_network import QNetwork
+from seed_rl.ops import draws
+from seed_rl.ops.categorical_returns import cross_entropy, entropy, project, support
+from seed_rl.ops.huber import huber
+from seed_rl.ops.quantiles import midpoints, quantile_huber_loss
+from seed_rl.ops.rescaling import rescale, undo_rescale
+
+
+class Loss(NamedTuple):
+    """Float32 `[B]` each: what is minimized, and a transition's error, which is also its priority."""
+
+    loss: tf.Tensor
+    error: tf.Tensor
+
+
+class Returns(abc.ABC):
+    """One kind of return.
+
+    Attributes:
+      num_outputs: outputs of the network for each action.
+      implicit: whether the network gives quantiles at fractions (see `QNetwork.outputs`).
+    """
+
+    num_outputs: int = 1
+    implicit: bool = False
+
+    def fractions(self, batch_size: tf.Tensor | int, for_target: bool) -> tf.Tensor | None:
+        """The fractions `[B, K]` at which a loss asks for quantiles; None where there are none."""
+        del batch_size, for_target
+        return None
+
+    def q_values(self, network: QNetwork, features: tf.Tensor, noisy: bool) -> tf.Tensor:
+        """The values of actions `[B, A]`, from features `[B, F]`."""
+        return self.mean(network.outputs(features, noisy=noisy))
+
+    @abc.abstractmethod
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """From outputs `[B, A, K]` to values `[B, A]`, on the scale on which they are learned."""
+
+    @abc.abstractmethod
+    def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """What the outputs for the action that was taken should be, or the probabilities that they stand for.
+
+        Args:
+          reward: `[B]`, the sum of rewards before the bootstrap.
+          discount: `[B]`, of what comes after it.
+          outputs: `[B, K]`, the target network's where the bootstrap happens, for the action chosen there.
+        """
+
+    @abc.abstractmethod
+    def mean_target(self, target: tf.Tensor) -> tf.Tensor:
+        """The mean return of targets, `[B]` in units of reward, for the logs."""
+
+    @abc.abstractmethod
+    def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
+        """The loss of outputs `[B, K]` for the actions taken; no gradient may flow through the target."""
+
+
+class ScalarReturns(Returns):
+    """The mean return, possibly rescaled by h: `h(R + gamma h^-1(Q))` (Pohlen et al., 2018, equation 3)."""
+
+    def __init__(self, config: DQNConfig):
+        self._epsilon = config.value_function_rescaling_epsilon
+        self._huber = config.loss == "huber"
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """The values themselves."""
+        return outputs[..., 0]
+
+    def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """`[B]`."""
+        value = outputs[:, 0]
+        if not self._epsilon:
+            return reward + discount * value
+        return rescale(reward + discount * undo_rescale(value, self._epsilon), self._epsilon)
+
+    def mean_target(self, target: tf.Tensor) -> tf.Tensor:
+        """The targets on the scale of rewards."""
+        return undo_rescale(target, self._epsilon) if self._epsilon else target
+
+    def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
+        """Huber or squared; the error is the absolute temporal difference (Schaul et al., 2016)."""
+        difference = target - outputs[:, 0]
+        loss = huber(difference) if self._huber else 0.5 * tf.square(difference)
+        return Loss(loss, tf.abs(difference))
+
+
+class CategoricalReturns(Returns):
+    """The probabilities of fixed atoms, whose logits the network gives (C51: Bellemare et al., 2017)."""
+
+    def __init__(self, config: DQNConfig):
+        self._atoms = support(config.v_min, config.v_max, config.num_atoms)
+        self.num_outputs = config.num_atoms
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """`sum_i z_i p_i`."""
+        return tf.reduce_sum(tf.nn.softmax(outputs) * self._atoms, -1)
+
+    def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """The probabilities `[B, K]` of the atoms, to which those of `R + gamma z` are projected."""
+        values = reward[:, tf.newaxis] + discount[:, tf.newaxis] * self._atoms
+        return project(values, tf.nn.softmax(outputs), self._atoms)
+
+    def mean_target(self, target: tf.Tensor) -> tf.Tensor:
+        """The mean of the projected distribution."""
+        return tf.reduce_sum(target * self._atoms, -1)
+
+    def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
+        """Cross entropy; the error is the KL divergence (Hessel et al., 2018, "The integrated agent")."""
+        loss = cross_entropy(target, outputs)
+        return Loss(loss, tf.nn.relu(loss - entropy(target)))
+
+
+class QuantileReturns(Returns):
+    """Quantiles at random fractions (IQN: Dabney et al., 2018).
+
+    In acting, the mean is over evenly spaced fractions, where the paper draws them: so it has no noise.
+    """
+
+    implicit = True
+
+    def __init__(self, config: DQNConfig):
+        self._num = {False: config.num_quantiles, True: config.num_target_quantiles}
+        self._acting = midpoints(config.num_acting_quantiles)
+
+    def fractions(self, batch_size: tf.Tensor | int, for_target: bool) -> tf.Tensor:
+        """Uniform draws from [0, 1) (section 3.1)."""
+        number = self._num[for_target]
+        return tf.ensure_shape(draws.uniform(tf.stack([batch_size, number])), [None, number])
+
+    def q_values(self, network: QNetwork, features: tf.Tensor, noisy: bool) -> tf.Tensor:
+        """The mean of the quantiles at evenly spaced fractions."""
+        fractions = tf.tile(self._acting[tf.newaxis], [tf.shape(features)[0], 1])
+        return self.mean(network.outputs(features, fractions, noisy))
+
+    def mean(self, outputs: tf.Tensor) -> tf.Tensor:
+        """The mean of the quantiles."""
+        return tf.reduce_mean(outputs, -1)
+
+    def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+        """The quantiles of `R + gamma Z`, `[B, K]` (equation 2)."""
+        return reward[:, tf.newaxis] + discount[:, tf.newaxis] * outputs
+
+    def mean_target(self, target: tf.Tensor) -> tf.Tensor:
+        """The mean of the target's quantiles."""
+        return tf.reduce_mean(target, -1)
+
+    def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
+        """The quantile Huber loss (equation 3), which is also the error."""
+        loss = quantile_huber_loss(outputs, fractions, target)
+        return Loss(loss, loss)
+
+
+KINDS = {"scalar": ScalarReturns, "categorical": CategoricalReturns, "quantile": QuantileReturns}

@@ -1,0 +1,56 @@
+"""Policies that take the action of the highest value or, with a probability of epsilon, a random one."""
+
+import abc
+
+import tensorflow as tf
+
+from seed_rl.algorithms.policy import Policy
+from seed_rl.ops.exploration import epsilon_greedy
+from seed_rl.types import AgentOutput, EnvOutput, Nest
+
+
+class EpsilonGreedyPolicy(Policy):
+    """A policy for one discrete action.
+
+    `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned.
+    """
+
+    def __init__(self, action_dtype: str, name: str):
+        """`action_dtype` is the dtype of the environment's actions."""
+        super().__init__(name=name)
+        self._action_dtype = action_dtype
+
+    @abc.abstractmethod
+    def values(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Nest]:
+        """Q-values float32 `[B, A]` and the next state.
+
+        Args:
+          prev_action: `[B, ...]`.
+          env: `[B, ...]`.
+          state: nest of `[B, ...]`.
+          env_ids: int32 `[B]`; None: without any exploration.
+        """
+
+    @abc.abstractmethod
+    def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:
+        """The probability of a random action in each environment, float32 `[B]`, by their ids int32 `[B]`."""
+
+    def act(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Takes the best action or, with the environment's epsilon, a random one; see `Policy.act`."""
+        q_values, state = self.values(prev_action, env, state, env_ids)
+        return self._answer(epsilon_greedy(q_values, self.epsilons(env_ids)), q_values), state
+
+    def act_greedy(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
+    ) -> tuple[AgentOutput, Nest]:
+        """Takes the best action; otherwise like `act`."""
+        del env_ids
+        q_values, state = self.values(prev_action, env, state, None)
+        return self._answer(tf.argmax(q_values, -1), q_values), state
+
+    def _answer(self, action: tf.Tensor, q_values: tf.Tensor) -> AgentOutput:
+        return AgentOutput(tf.cast(action, self._action_dtype), {"q_values": q_values})

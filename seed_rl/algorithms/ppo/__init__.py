@@ -1,0 +1,1 @@
+"""PPO: proximal policy optimization (Schulman et al., 2017)."""

@@ -1,0 +1,88 @@
+"""The PPO algorithm: epochs of clipped updates on rollouts (Schulman et al., 2017, algorithm 1)."""
+
+import tensorflow as tf
+
+from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
+from seed_rl.algorithms.actor_critic.clipped_loss import Transitions, clipped_losses
+from seed_rl.algorithms.base import Epochs, Losses
+from seed_rl.algorithms.ppo.config import PPOConfig
+from seed_rl.algorithms.rollout_parts import parts_of
+from seed_rl.ops.gae import gae
+from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
+
+
+def make(config: PPOConfig, env_spec: EnvironmentSpec, num_envs: int) -> "PPO":
+    """Makes PPO for an environment; it explores alike in all copies, so `num_envs` does not matter."""
+    del num_envs
+    return PPO(config, env_spec)
+
+
+class PPO(ActorCriticAlgorithm):
+    """Trains on rollouts, in minibatches of transitions or, if the network has an LSTM, of whole unrolls."""
+
+    _config: PPOConfig
+
+    def __init__(self, config: PPOConfig, env_spec: EnvironmentSpec):
+        """Creates all variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment.
+        """
+        super().__init__(config, env_spec, "ppo_agent")  # Its name in checkpoints.
+        self.experience = config.rollouts
+        limit = None if config.target_kl is None else ("kl_old_new", config.target_kl)
+        self.epochs = Epochs(config.rollouts.epochs, limit)
+
+    def observe(self, sample: Sample) -> None:
+        """Updates the running statistics of observations."""
+        self._network.trunk.observe(sample.env)
+
+    def prepare(self, sample: Sample) -> Sample:
+        """Adds advantages and the baseline's targets to rollouts `[T + 1, B, ...]`; drops their last step.
+
+        Advantages come from the values of the time when the actions were chosen, which are those of the
+        weights before the first epoch. Rewards are scaled by statistics that include those of the rollout.
+        """
+        if self._reward_scale:
+            self._reward_scale.observe(sample.env, sample.initial_state[1])
+        info, valid = sample.agent.info, tf.logical_not(sample.env.truncated[:-1])
+        values = info["baseline"]
+        advantages = gae(
+            rewards=self._reward(sample.env.reward[1:]),
+            discounts=self._discounts(sample),
+            values=values,
+            valid=valid,
+            lambda_=self._config.lambda_,
+        )
+        steps = tf.nest.map_structure(lambda x: x[:-1], (sample.prev_action, sample.env, sample.agent))
+        prev_action, env, agent = steps
+        transitions = Transitions(
+            agent.action,
+            info["policy_parameters"][:-1],
+            values[:-1],
+            advantages,
+            advantages + values[:-1],
+            valid,
+        )
+        prepared = Sample(
+            prev_action,
+            env,
+            AgentOutput(agent.action, transitions._asdict()),
+            self._network_state(sample),
+            sample.weight,
+        )
+        return parts_of(self._network.trunk, prepared)
+
+    def losses(self, sample: Sample) -> Losses:
+        """PPO's loss for a minibatch of what `prepare` returns."""
+        output, _ = self._network.unroll(sample.prev_action, sample.env, sample.initial_state)
+        clipping = self._config.clipping
+        return clipped_losses(
+            self._config,
+            clipping.clip_ratio,
+            clipping.clip_value,
+            self._distribution,
+            self._entropy_cost,
+            output,
+            Transitions(**sample.agent.info),
+        )

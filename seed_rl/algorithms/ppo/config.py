@@ -1,0 +1,53 @@
+"""Settings of PPO. Imports no TensorFlow."""
+
+import dataclasses
+
+from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.experience.config import RolloutsConfig
+from seed_rl.options import Options, option, part
+
+
+@dataclasses.dataclass(frozen=True)
+class ClippingConfig(Options):
+    """How far one batch may move policy and values."""
+
+    clip_ratio: float = option(
+        0.2,
+        "Epsilon: probability ratios outside 1 - epsilon to 1 + epsilon add nothing to the gain. The "
+        "paper uses 0.2 (table 3), and 0.1 on Atari (table 5).",
+        above=0,
+    )
+    clip_value: float | None = option(
+        None,
+        "How far the value may move from what it was when the action was chosen before its error counts in "
+        "full, in units of scaled returns; None: as far as it likes.",
+        above=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PPOConfig(ActorCriticConfig):
+    """PPO (Schulman et al., "Proximal Policy Optimization Algorithms", 2017)."""
+
+    rollouts: RolloutsConfig = part(RolloutsConfig)
+    clipping: ClippingConfig = part(ClippingConfig)
+    unroll_length: int = option(
+        128, "T: transitions that each environment contributes to a rollout, in agent steps.", at_least=1
+    )
+    lambda_: float = option(
+        0.95, "Lambda of the generalized advantage estimates; the paper uses 0.95.", at_least=0, at_most=1
+    )
+    normalize_advantages: bool = option(
+        True, "Whether to normalize advantages to mean 0 and standard deviation 1 in each minibatch."
+    )
+    baseline_cost: float = option(
+        0.5, "Weight of the baseline loss (half the squared error). The paper uses 1.", at_least=0
+    )
+    entropy_cost: float = option(
+        0.01, "Weight of the entropy bonus; its initial value if --target_entropy is set.", at_least=0
+    )
+    target_kl: float | None = option(
+        None,
+        "When KL(old|new) is above this after an epoch, the other epochs are left out; None: never.",
+        above=0,
+    )

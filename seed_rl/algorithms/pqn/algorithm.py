@@ -1,0 +1,103 @@
+"""The PQN algorithm: epochs of regression to the lambda-returns of rollouts (Gallici et al., 2024)."""
+
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS, Algorithm, Epochs, Losses, Objective
+from seed_rl.algorithms.discrete import num_actions
+from seed_rl.algorithms.pqn.config import PQNConfig
+from seed_rl.algorithms.pqn.policy import PQNPolicy
+from seed_rl.algorithms.rollout_parts import parts_of
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.q_network import Head, QNetwork
+from seed_rl.ops.exploration import annealed_epsilon
+from seed_rl.ops.lambda_returns import lambda_returns
+from seed_rl.ops.masked import masked_mean
+from seed_rl.ops.rewards import clip_reward
+from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
+
+
+def make(config: PQNConfig, env_spec: EnvironmentSpec, num_envs: int) -> "PQN":
+    """Makes PQN for an environment; it explores alike in all copies, so `num_envs` does not matter."""
+    del num_envs
+    return PQN(config, env_spec)
+
+
+class PQN(Algorithm):
+    """Learns Q-values from rollouts; there is one network, whose layers are normalized."""
+
+    def __init__(self, config: PQNConfig, env_spec: EnvironmentSpec):
+        """Creates all variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment.
+        """
+        super().__init__(name="pqn_agent")  # Its name in checkpoints.
+        self.unroll = UnrollConfig(config.unroll_length)
+        self.experience = config.rollouts
+        self.epochs = Epochs(config.rollouts.epochs)
+        self._config, self._action_dtype = config, env_spec.action.dtype
+        self._num_actions = num_actions(env_spec.action, "PQN")
+        self._network = QNetwork(config.net, env_spec, self._num_actions, Head())
+        self._epsilon = tf.Variable(self._epsilon_at(tf.constant(0.0)), trainable=False, name="epsilon")
+
+    @property
+    def policy(self) -> PQNPolicy:
+        """Acts with the network that is trained."""
+        return PQNPolicy(self._network, self._epsilon, self._action_dtype)
+
+    @property
+    def objectives(self) -> dict[str, Objective]:
+        """A single objective, for the network's variables."""
+        return {LOSS: Objective(self._network.trainable_variables)}
+
+    def observe(self, sample: Sample) -> None:
+        """Updates the running statistics of observations."""
+        self._network.trunk.observe(sample.env)
+
+    def prepare(self, sample: Sample) -> Sample:
+        """Adds targets to rollouts `[T + 1, B, ...]`, from the Q-values of acting; drops their last step."""
+        valid = tf.logical_not(sample.env.truncated[:-1])
+        targets = lambda_returns(
+            rewards=clip_reward(sample.env.reward[1:], self._config.max_abs_reward),
+            discounts=tf.where(sample.env.done[1:], 0.0, self._config.discounting),
+            values=tf.reduce_max(sample.agent.info["q_values"], -1),
+            valid=valid,
+            lambda_=self._config.lambda_,
+        )
+        steps = tf.nest.map_structure(lambda x: x[:-1], (sample.prev_action, sample.env, sample.agent.action))
+        prev_action, env, action = steps
+        agent = AgentOutput(action, {"target": targets, "valid": valid})
+        unrolls = Sample(prev_action, env, agent, sample.initial_state, sample.weight)
+        return parts_of(self._network.trunk, unrolls)
+
+    def losses(self, sample: Sample) -> Losses:
+        """Half the squared errors of a minibatch of what `prepare` returns."""
+        q_values = self._q_values(sample.prev_action, sample.env, sample.initial_state)
+        target, valid = sample.agent.info["target"], sample.agent.info["valid"]
+        taken = tf.gather(q_values, sample.agent.action, batch_dims=2)
+        errors = target - taken
+        metrics = {
+            "td_error": masked_mean(tf.abs(errors), valid),
+            "q_value": masked_mean(taken, valid),
+            "q_max": masked_mean(tf.reduce_max(q_values, -1), valid),
+            "target": masked_mean(target, valid),
+            "epsilon": tf.convert_to_tensor(self._epsilon),
+        }
+        return Losses({LOSS: masked_mean(0.5 * tf.square(errors), valid, axis=0)}, None, metrics)
+
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Lowers epsilon."""
+        del iteration
+        self._epsilon.assign(self._epsilon_at(progress))
+
+    def _epsilon_at(self, progress: tf.Tensor) -> tf.Tensor:
+        config = self._config
+        return annealed_epsilon(
+            progress, config.initial_epsilon, config.final_epsilon, config.epsilon_fraction
+        )
+
+    def _q_values(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tf.Tensor:
+        """Of unrolls `[T, B, ...]`: `[T, B, A]`."""
+        features, _ = self._network.trunk.unroll(prev_action, env, state)
+        outputs = self._network.outputs(tf.reshape(features, [-1, features.shape[-1]]))
+        return tf.reshape(outputs, [env.reward.shape[0], -1, self._num_actions])

@@ -1,0 +1,49 @@
+"""Settings of PQN. Imports no TensorFlow."""
+
+import dataclasses
+
+from seed_rl.experience.config import RolloutsConfig
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.options import Options, option, part
+
+
+@dataclasses.dataclass(frozen=True)
+class NormalizedNetworkConfig(NetworkConfig):
+    """Settings of PQN's network, which layer normalization keeps stable without a target network."""
+
+    layer_norm: bool = option(
+        True,
+        "Whether each layer is normalized before its activation (Ba et al., 2016). PQN needs it: without "
+        "it, Q-learning without a target network may diverge.",
+    )
+    lstm_size: int = option(0, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
+    use_last_action_and_reward: bool = option(
+        False, "Whether the last action and the last reward are inputs to the network."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PQNConfig(Options):
+    """PQN (Gallici et al., "Simplifying Deep Temporal Difference Learning", 2024)."""
+
+    net: NormalizedNetworkConfig = part(NormalizedNetworkConfig)
+    rollouts: RolloutsConfig = part(RolloutsConfig)
+    unroll_length: int = option(
+        32, "T: transitions that each environment contributes to a rollout, in agent steps.", at_least=1
+    )
+    discounting: float = option(0.99, "Discount (gamma) per agent step.", at_least=0, at_most=1)
+    lambda_: float = option(
+        0.65, "Lambda of the returns; the paper uses 0.65 on Atari and MinAtar.", at_least=0, at_most=1
+    )
+    max_abs_reward: float = option(
+        0.0, "Rewards are clipped to this absolute value in the loss; 0 turns clipping off.", at_least=0
+    )
+    initial_epsilon: float = option(
+        1.0, "Probability of a random action at the start.", at_least=0, at_most=1
+    )
+    final_epsilon: float = option(
+        0.001, "Probability of a random action in the end; the paper uses 0.001.", at_least=0, at_most=1
+    )
+    epsilon_fraction: float = option(
+        0.1, "Fraction of the run over which epsilon falls; the paper uses 0.1.", at_least=0, at_most=1
+    )

@@ -1,0 +1,1 @@
+"""SAC: soft actor-critic with a learned temperature (Haarnoja et al., 2018)."""

@@ -1,0 +1,177 @@
+"""Soft actor-critic with twin critics and a learned temperature (Haarnoja et al., 2018, arXiv:1812.05905)."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import keras
+import tensorflow as tf
+
+from seed_rl.algorithms.base import Algorithm, Losses, Objective
+from seed_rl.algorithms.discrete import num_training_envs
+from seed_rl.algorithms.sac.actions import actions_for
+from seed_rl.algorithms.sac.config import SACConfig
+from seed_rl.algorithms.sac.policy import SACPolicy
+from seed_rl.algorithms.sac.temperature import Temperature
+from seed_rl.algorithms.target_network import copy_weights, observe_in_all
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.policy_network import PolicyNetwork
+from seed_rl.networks.twin_critics import TwinCritics
+from seed_rl.ops import draws
+from seed_rl.ops.masked import masked_mean
+from seed_rl.ops.replicas import num_replicas, part_of_batch
+from seed_rl.ops.rewards import clip_reward
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
+
+# The names of the objectives.
+ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
+
+
+def make(config: SACConfig, env_spec: EnvironmentSpec, num_envs: int) -> "SAC":
+    """Makes SAC for an environment."""
+    return SAC(config, env_spec, num_envs)
+
+
+class _Optimizers:
+    """Keeps optimizers out of the algorithm's own variables: the trainer saves them under their own names."""
+
+    def __init__(self, config: SACConfig):
+        # 1e-8 is what the paper's code takes from TensorFlow.
+        rates = {
+            ACTOR: config.actor_learning_rate,
+            CRITIC: config.critic_learning_rate,
+            TEMPERATURE: config.temperature_learning_rate,
+        }
+        self.by_objective = {name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
+
+
+class _Step(NamedTuple):
+    """Arguments of networks for one step of each transition: `[1, B, ...]`, and the state before it."""
+
+    prev_action: tf.Tensor
+    env: EnvOutput
+    state: Nest
+
+
+class SAC(Algorithm):
+    """Learns from single transitions in replay: an actor, two critics and their targets, and a temperature.
+
+    The actor acts. The target critics follow the critics slowly (`target_update_rate`).
+    """
+
+    def __init__(self, config: SACConfig, env_spec: EnvironmentSpec, num_envs: int):
+        """Creates all variables.
+
+        Raises:
+          ValueError: the settings do not fit the environment, or all environments only evaluate.
+        """
+        super().__init__(name="sac_agent")  # Its name in checkpoints.
+        self._actions = actions_for(env_spec.action, config)
+        self._first = config.net.frame_stack - 1  # The step that a transition starts at.
+        self.unroll = UnrollConfig(1, burn_in=self._first, period=1, stagger=False, keeps_state=False)
+        self.experience = config.replay
+        self.num_eval_envs = config.num_eval_envs
+        self._num_training_envs = num_training_envs(num_envs, config.num_eval_envs)
+        self._config = config
+        self._actor = PolicyNetwork(config.net, env_spec, self._actions.distribution.num_parameters)
+        self._critics, self._targets = (TwinCritics(config.net, env_spec) for _ in range(2))
+        self._temperature = Temperature(config.initial_temperature)
+        self._optimizers = _Optimizers(config)
+        self._is_random = tf.Variable(float(config.random_start), trainable=False, name="is_random")
+        # What the random numbers of the next update follow from.
+        self._seed = tf.Variable(
+            tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64), trainable=False, name="seed"
+        )
+        copy_weights(self._critics, self._targets)
+
+    @property
+    def policy(self) -> SACPolicy:
+        """Acts with the actor."""
+        return SACPolicy(self._actor, self._actions, self._is_random, self._num_training_envs)
+
+    @property
+    def objectives(self) -> Mapping[str, Objective]:
+        """One for the actor, one for both critics, one for the temperature, each with its own optimizer."""
+        variables: dict[str, Any] = {
+            ACTOR: self._actor.trainable_variables,
+            CRITIC: self._critics.trainable_variables,
+            TEMPERATURE: self._temperature.trainable_variables,
+        }
+        optimizers = self._optimizers.by_objective
+        return {name: Objective(variables[name], optimizers[name]) for name in variables}
+
+    def observe(self, sample: Sample) -> None:
+        """Updates the running statistics of observations, and keeps them the same in all networks."""
+        observe_in_all((self._actor, self._critics, self._targets), sample.env)
+
+    def losses(self, sample: Sample) -> Losses:
+        """The losses of transitions `[frame_stack + 1, B, ...]`, from the step before the last to the last.
+
+        All three are at the step that a transition starts at (equations 5, 9 and 18). The trainer
+        differentiates each by its own variables only, so the actor's leaves the critics as they are.
+        """
+        now, later, parameters = self._steps(sample)
+        noise = self._noise(sample.weight.shape[0])
+        valid = tf.logical_not(now.env.truncated[0])
+        temperature = self._temperature.value()
+
+        target = self._target(later, parameters[1:], noise[1:], temperature)
+        features = self._critics.features(*now)
+        action = sample.agent.action[self._first : self._first + 1]
+        taken = self._actions.of_action(self._critics.values(features, action), action)[:, 0]
+        errors = tf.where(valid, tf.stop_gradient(target) - taken, 0.0)  # [2, B]
+
+        value, entropy = self._actions.expected(
+            parameters[:1], noise[:1], functools.partial(self._critics.values, features)
+        )
+        value, entropy = value[0], entropy[0]
+        losses = {
+            ACTOR: -(value + temperature * entropy),
+            CRITIC: 0.5 * tf.reduce_sum(tf.square(errors), 0),
+            TEMPERATURE: self._temperature.loss(entropy, self._actions.target_entropy),
+        }
+        sizes = tf.reduce_mean(tf.abs(errors), 0)
+        means = {"q_value": tf.reduce_mean(taken, 0), "target": target, "entropy": entropy, "td_error": sizes}
+        return Losses(
+            {name: tf.where(valid, loss, 0.0) for name, loss in losses.items()},
+            sizes if self._config.replay.priority_exponent else None,
+            {name: masked_mean(x, valid) for name, x in means.items()} | {"temperature": temperature},
+        )
+
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Moves the target critics, ends the time of random actions, and changes the seed."""
+        del iteration, progress
+        copy_weights(self._critics, self._targets, self._config.target_update_rate)
+        self._is_random.assign(0.0)
+        self._seed.assign_add([0, 1])
+
+    def _steps(self, sample: Sample) -> tuple[_Step, _Step, tf.Tensor]:
+        """The first and the second step of each transition, and the policy's parameters there `[2, B, P]`."""
+        states = self._actor.trunk.states(sample.env, self._actor.trunk.initial_state(sample.weight.shape[0]))
+
+        def steps(start: int, stop: int) -> _Step:
+            both = tf.nest.map_structure(lambda x: x[start:stop], (sample.prev_action, sample.env))
+            return _Step(*both, tf.nest.map_structure(lambda x: x[start], states))
+
+        first = self._first
+        parameters, _ = self._actor.unroll(*steps(first, first + 2))
+        return steps(first, first + 1), steps(first + 1, first + 2), parameters
+
+    def _target(
+        self, later: _Step, parameters: tf.Tensor, noise: tf.Tensor, temperature: tf.Tensor
+    ) -> tf.Tensor:
+        """`r + gamma (min over both targets of Q(s', a') - alpha log pi(a' | s'))`: `[B]`, equations 3 and 5.
+
+        Nothing is bootstrapped where the episode terminates; where it is truncated, s' is its last state.
+        """
+        values = functools.partial(self._targets.values, self._targets.features(*later))
+        value, entropy = self._actions.expected(parameters, noise, values)
+        discount = tf.where(later.env.done[0], 0.0, self._config.discounting)
+        reward = clip_reward(later.env.reward[0], self._config.max_abs_reward)
+        return reward + discount * (value + temperature * entropy)[0]
+
+    def _noise(self, batch_size: int) -> tf.Tensor:
+        """Standard normal `[2, B, N]`, for both steps of each transition, on however many devices."""
+        with draws.seeded(tf.cast(self._seed, tf.int32)):
+            whole = draws.normal(tf.constant([2, batch_size * num_replicas(), self._actions.noise_size]))
+        return part_of_batch(whole, 1)

@@ -1,0 +1,37 @@
+"""What streams are told whose steps cannot be acted on. Imports no TensorFlow."""
+
+import numpy as np
+
+from seed_rl.serving.request import BadStep, Request
+from seed_rl.wire.codec import StepCodec
+
+# The answer to a step of a stream that has ended; nobody reads it.
+OVER = BadStep("A newer stream of these environments has taken over.")
+
+# The most environments that a message names.
+_MOST_NAMED = 8
+
+
+def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> list[BadStep | None]:
+    """What is wrong with each request's records, of which these `[B]` are the batch's copies.
+
+    A process that shares memory may change its own records at any time, so those prove nothing.
+    """
+    end, found = 0, list[BadStep | None]()
+    for request in requests:
+        begin, end = end, end + request.lease.num_envs
+        try:
+            steps.check(records[begin:end].tobytes(), request.lease.num_envs)
+            found.append(None)
+        except ValueError as error:
+            found.append(BadStep(str(error)))
+    return found
+
+
+def overflow(env_ids: np.ndarray) -> BadStep:
+    """The answer to a stream with these environments, for which the network overflows."""
+    named = ", ".join(map(str, env_ids[:_MOST_NAMED])) + (", ..." if len(env_ids) > _MOST_NAMED else "")
+    return BadStep(
+        f"The observations or rewards of these environments make the network overflow: {named}. Check them, "
+        "and scale them down in the environment."
+    )

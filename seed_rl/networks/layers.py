@@ -1,0 +1,36 @@
+"""What networks are built of: chains of layers, and linear layers with a normalization and an activation."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from seed_rl.networks.tracking import track_each
+
+
+class Chain(keras.layers.Layer):
+    """Applies layers in sequence. Unlike `keras.Sequential`, it leaves the dtype of its input alone."""
+
+    def __init__(self, chain: Sequence[Any]):
+        super().__init__(autocast=False)
+        self._chain = track_each(self, chain, "layer")
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        """Maps the first layer's input to the last layer's output."""
+        for layer in self._chain:
+            inputs = layer(inputs)
+        return inputs
+
+
+def dense(units: int, initializer: str, activation: str = "relu", layer_norm: bool = False) -> Any:
+    """A fully connected layer with an activation and, between the two, layer normalization if wanted."""
+    if not layer_norm:
+        return keras.layers.Dense(units, activation=activation, kernel_initializer=initializer)
+    linear = keras.layers.Dense(units, kernel_initializer=initializer)
+    return Chain([linear, *normalization(True), keras.layers.Activation(activation)])
+
+
+def normalization(layer_norm: bool) -> list[Any]:
+    """Layer normalization (Ba et al., 2016) over the last dimension, or nothing."""
+    return [keras.layers.LayerNormalization()] if layer_norm else []

@@ -1,0 +1,422 @@
+"""DQN and its descendants by themselves: losses, priorities, targets, exploration."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.algorithms.base import LOSS
+from seed_rl.algorithms.dqn.algorithm import DQN
+from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.experience.config import TransitionReplayConfig
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.algorithms.objectives import loss_of, variables_of
+
+B, A, N_STEPS = 40, 4, 3
+ACTION = ArraySpec((), "int32", (0,), (A - 1,))
+FRAME = ArraySpec((5, 4), "uint8")
+VECTOR = ArraySpec((6,), "float32")
+
+
+def make(observation=FRAME, num_envs=B, action=ACTION, **options):
+    """An algorithm with weights that make values depend on all inputs, and another target network."""
+    keras.utils.set_random_seed(0)
+    options = {
+        "n_steps": N_STEPS,
+        "frame_stack": 4 if observation is FRAME else 1,
+        "mlp_sizes": "16",
+        "head_size": 8,
+        "discounting": 0.9,
+    } | options
+    algorithm = DQN(DQNConfig.of(**options), EnvironmentSpec(observation, action), num_envs)
+    variables = [*algorithm._online.trainable_variables, *algorithm._target.trainable_variables]
+    for i, variable in enumerate(variables):
+        if "sigma" in variable.path:
+            continue
+        noise = tf.random.stateless_normal(variable.shape, [1, i])
+        variable.assign(noise * (2 / variable.shape[0] ** 0.5 if len(variable.shape) > 1 else 0.1))
+    return algorithm
+
+
+def random_env(rng, num_steps, observation=FRAME, ends=0.2):
+    """[num_steps, B, ...] with terminations and truncations anywhere; rewards far above 1."""
+    shape = (num_steps, B)
+    done = rng.random(shape) < ends
+    truncated = np.zeros(shape, bool)
+    truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((num_steps - 1, B)) < 0.5)
+    reward = np.where(np.roll(truncated, 1, 0), 0, 3 * rng.normal(size=shape)).astype(np.float32)
+    if observation is FRAME:
+        frames = rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8)
+    else:
+        frames = rng.normal(size=(*shape, *observation.shape)).astype(np.float32)
+    return EnvOutput(reward, done, truncated, frames)
+
+
+def random_sample(algorithm, seed=0, observation=FRAME, ends=0.2):
+    """Transitions as replay gives them: without a state, and without what acting said."""
+    rng, num_steps = np.random.default_rng(seed), algorithm.unroll.stored_steps
+    env = random_env(rng, num_steps, observation, ends)
+    actions = rng.integers(0, A, (num_steps + 1, B)).astype(np.int32)
+    arrays = (actions[:-1], env, AgentOutput(actions[1:], {}))
+    return Sample(*tf.nest.map_structure(tf.constant, arrays), (), tf.ones([B]))
+
+
+def fix_fractions(algorithm, monkeypatch):
+    """Fractions that the test knows, in place of random ones."""
+    rng = np.random.default_rng(9)
+    fixed = {target: rng.random((B, size)).astype(np.float32) for target, size in ((False, 5), (True, 7))}
+    if algorithm._returns.implicit:
+        monkeypatch.setattr(
+            algorithm._returns, "fractions", lambda _, for_target: tf.constant(fixed[for_target])
+        )
+    return fixed
+
+
+class Slow:
+    """The loss of one transition after the other, in float64, written like the equations."""
+
+    def __init__(self, algorithm, sample, fractions):
+        self.config, self.algorithm, self.fractions = algorithm._config, algorithm, fractions
+        self.env = tf.nest.map_structure(lambda x: x.numpy(), sample.env)
+        self.action, self.start = sample.agent.action.numpy(), algorithm.unroll.burn_in
+        state = algorithm.policy.initial_state(B)
+        # The whole sample is run through both networks: [S, B, F].
+        self.features = {
+            network: network.trunk.unroll(sample.prev_action, sample.env, state)[0].numpy()
+            for network in (algorithm._online, algorithm._target)
+        }
+
+    def outputs(self, network, step, b, fractions=None):
+        """[A, K]."""
+        features = tf.constant(self.features[network][step, b][np.newaxis])
+        fractions = None if fractions is None else tf.constant(fractions[np.newaxis])
+        return network.outputs(features, fractions)[0].numpy().astype(np.float64)
+
+    def q(self, network, step, b):
+        """Values for choosing an action: [A]."""
+        fractions = None
+        if self.config.distribution == "quantile":
+            number = self.config.num_acting_quantiles
+            fractions = ((np.arange(number) + 0.5) / number).astype(np.float32)
+        return self.mean(self.outputs(network, step, b, fractions))
+
+    def mean(self, outputs):
+        if self.config.distribution == "categorical":
+            return softmax(outputs) @ self.atoms
+        return outputs.mean(-1)
+
+    @property
+    def atoms(self):
+        return np.linspace(self.config.v_min, self.config.v_max, self.config.num_atoms)
+
+    def clip(self, reward):
+        limit = self.config.max_abs_reward
+        return min(max(reward, -limit), limit) if limit else reward
+
+    def transition(self, b):
+        """The sum of rewards, the discount, and the step to bootstrap from."""
+        total, discount, step = 0.0, 1.0, self.start
+        while step < self.start + self.config.n_steps and not self.env.truncated[step, b]:
+            total += discount * self.clip(self.env.reward[step + 1, b])
+            discount *= 0.0 if self.env.done[step + 1, b] else self.config.discounting
+            step += 1
+        return total, discount, step
+
+    def loss(self, b):
+        """The loss and the priority."""
+        config, online, target = self.config, self.algorithm._online, self.algorithm._target
+        if self.env.truncated[self.start, b]:
+            return 0.0, 0.0
+        quantile = config.distribution == "quantile"
+        total, discount, step = self.transition(b)
+        action = self.action[self.start, b]
+        taken = self.outputs(online, self.start, b, self.fractions[False][b] if quantile else None)[action]
+        later = self.outputs(target, step, b, self.fractions[True][b] if quantile else None)
+        if config.munchausen:
+            tau = config.munchausen_temperature
+            first = np.log(softmax(self.q(target, self.start, b) / tau)[action])
+            total += config.munchausen_alpha * max(tau * first, config.munchausen_clip)
+            policy = softmax(self.mean(later) / tau)
+            later = sum(policy[a] * (later[a] - tau * np.log(policy[a])) for a in range(A) if policy[a])
+        else:
+            values = self.q(online, step, b) if config.double else self.mean(later)
+            later = later[values.argmax()]
+        if config.distribution == "categorical":
+            return self.categorical(taken, total, discount, softmax(later))
+        if quantile:
+            loss = self.quantile(taken, self.fractions[False][b], total + discount * later)
+            return loss, loss
+        return self.scalar(taken[0], total, discount, later[0])
+
+    def scalar(self, taken, total, discount, value):
+        epsilon = self.config.value_function_rescaling_epsilon
+        target = total + discount * value
+        if epsilon:
+            root = np.sqrt(1 + 4 * epsilon * (abs(value) + 1 + epsilon))
+            inverse = np.sign(value) * (((root - 1) / (2 * epsilon)) ** 2 - 1)
+            target = total + discount * inverse
+            target = np.sign(target) * (np.sqrt(abs(target) + 1) - 1) + epsilon * target
+        size = abs(target - taken)
+        linear = self.config.loss == "huber" and size > 1
+        return (size - 0.5 if linear else 0.5 * size**2), size
+
+    def categorical(self, logits, total, discount, probabilities):
+        atoms, projected = self.atoms, np.zeros(self.config.num_atoms)
+        spacing = atoms[1] - atoms[0]
+        for i in range(len(atoms)):
+            for j in range(len(atoms)):
+                value = min(max(total + discount * atoms[j], atoms[0]), atoms[-1])
+                projected[i] += max(0.0, 1 - abs(value - atoms[i]) / spacing) * probabilities[j]
+        loss = -(projected * np.log(softmax(logits))).sum()
+        return loss, loss + sum(p * np.log(p) for p in projected if p > 0)
+
+    def quantile(self, taken, fractions, targets):
+        total = 0.0
+        for i in range(len(taken)):
+            for target in targets:
+                delta = target - taken[i]
+                huber = 0.5 * delta**2 if abs(delta) <= 1 else abs(delta) - 0.5
+                total += abs(fractions[i] - (delta < 0)) * huber / len(targets)
+        return total
+
+
+def softmax(x):
+    weights = np.exp(x - x.max(-1, keepdims=True))
+    return weights / weights.sum(-1, keepdims=True)
+
+
+SETTINGS = [
+    {},
+    {"n_steps": 1},
+    {"double": True, "dueling": True},
+    {"loss": "squared", "max_abs_reward": 1.0},
+    {"value_function_rescaling_epsilon": 0.1, "double": True},
+    {"munchausen": True, "munchausen_temperature": 0.5},
+    {"munchausen": True, "munchausen_clip": -0.01, "n_steps": 1},
+    {"distribution": "categorical", "num_atoms": 11, "double": True},
+    {"distribution": "categorical", "num_atoms": 6, "dueling": True, "v_min": -3.0, "v_max": 8.0},
+    {"distribution": "quantile", "num_acting_quantiles": 6, "double": True},
+    {"distribution": "quantile", "num_acting_quantiles": 6, "munchausen": True, "dueling": True},
+    {"use_last_action_and_reward": True},
+]
+
+
+@pytest.mark.parametrize("options", SETTINGS, ids=str)
+def test_loss_and_priorities_against_numpy(options, monkeypatch):
+    algorithm = make(**options)
+    fractions = fix_fractions(algorithm, monkeypatch)
+    sample = random_sample(algorithm)
+    slow = Slow(algorithm, sample, fractions)
+    expected = np.array([slow.loss(b) for b in range(B)])
+    output = tf.function(algorithm.losses)(sample)
+    np.testing.assert_allclose(output.by_objective[LOSS], expected[:, 0], rtol=2e-3, atol=1e-4)
+    np.testing.assert_allclose(output.priority, expected[:, 1], rtol=2e-3, atol=1e-3)
+    ends = [slow.transition(b) for b in range(B)]
+    assert min(step for *_, step in ends) == slow.start and 0.0 in [discount for _, discount, _ in ends]
+    valid = ~slow.env.truncated[slow.start]
+    np.testing.assert_allclose(output.metrics["td_error"], expected[valid, 1].mean(), rtol=2e-3)
+    assert all(np.isfinite(value) for value in output.metrics.values())
+
+
+def test_the_choice_of_the_action_matters():
+    """Otherwise the comparison could not tell double Q-learning from the rest."""
+    sample = random_sample(make(), ends=0.0)
+    losses = [
+        loss_of(make(**options), sample).numpy()
+        for options in ({}, {"double": True}, {"munchausen": True, "munchausen_alpha": 0.0})
+    ]
+    assert all(np.abs(losses[i] - losses[j]).max() > 0.01 for i, j in ((0, 1), (0, 2), (1, 2)))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"dueling": True, "double": True, "exploration": "noisy"},
+        {"distribution": "categorical", "dueling": True},
+        {"distribution": "quantile", "munchausen": True, "layer_norm": True},
+    ],
+    ids=str,
+)
+def test_every_online_variable_learns_and_the_target_does_not(options):
+    algorithm = make(**options)
+    sample = random_sample(algorithm)
+    target = algorithm._target.trainable_variables
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(loss_of(algorithm, sample))
+    gradients, target_gradients = tape.gradient(loss, (variables_of(algorithm), target))
+    for variable, gradient in zip(variables_of(algorithm), gradients, strict=True):
+        assert np.isfinite(gradient).all()
+        assert np.abs(gradient).max() > 0, variable.path
+    assert target_gradients == [None] * len(target)
+
+
+def test_the_step_that_a_truncation_cuts_off_is_not_experience():
+    algorithm = make()
+    sample = random_sample(algorithm)
+    truncated = sample.env.truncated.numpy()[algorithm.unroll.burn_in]
+    output = algorithm.losses(sample)
+    assert truncated.any()
+    for values in (output.by_objective[LOSS].numpy(), output.priority.numpy()):
+        assert (values[truncated] == 0).all() and (values[~truncated] > 0).all()
+
+
+def test_noise_differs_between_updates_and_the_policy_is_greedy_without():
+    algorithm = make(exploration="noisy", num_eval_envs=2)
+    sample = random_sample(algorithm)
+    loss = tf.function(lambda: loss_of(algorithm, sample))
+    assert np.abs(loss() - loss()).max() > 1e-3
+    arguments = rows_like_the_first(B)
+    state = algorithm.policy.initial_state(B)
+    first, second = (algorithm.policy.act(*arguments, state, tf.range(B))[0] for _ in range(2))
+    greedy = algorithm.policy.act_greedy(*arguments, state, tf.range(B))[0]
+    difference = np.abs(first.info["q_values"] - second.info["q_values"]).max(1)
+    assert (difference[: B - 2] > 1e-4).all() and (difference[B - 2 :] == 0).all()
+    np.testing.assert_allclose(first.info["q_values"][B - 2 :], greedy.info["q_values"][B - 2 :], atol=1e-5)
+    np.testing.assert_array_equal(
+        first.action[: B - 2], first.info["q_values"].numpy().argmax(-1)[: B - 2]
+    )  # No epsilon beside the noise.
+
+
+def rows_like_the_first(num_rows, observation=FRAME):
+    env = random_env(np.random.default_rng(0), 1, observation)
+    rows = tf.nest.map_structure(lambda x: tf.repeat(tf.constant(x[0, :1]), num_rows, 0), env)
+    return tf.zeros([num_rows], tf.int32), rows
+
+
+def strayed(algorithm, env_id, rows=4000):
+    """The share of actions that are not the best."""
+    arguments = (*rows_like_the_first(rows), algorithm.policy.initial_state(rows))
+    output, _ = algorithm.policy.act(*arguments, tf.fill([rows], env_id))
+    return (output.action.numpy() != output.info["q_values"].numpy().argmax(-1)).mean()
+
+
+def test_epsilon_falls_with_the_progress_of_the_run_and_not_in_evaluation():
+    algorithm = make(
+        num_envs=5,
+        num_eval_envs=2,
+        eval_epsilon=0.0,
+        initial_epsilon=1.0,
+        final_epsilon=0.2,
+        epsilon_fraction=0.5,
+    )
+    other = (A - 1) / A
+    for progress, epsilon in ((None, 1.0), (0.25, 0.6), (0.5, 0.2), (0.8, 0.2)):
+        if progress is not None:
+            algorithm.after_update(tf.constant(1, tf.int64), tf.constant(progress))
+        for env_id in (0, 2):
+            np.testing.assert_allclose(strayed(algorithm, env_id), epsilon * other, atol=0.03)
+        assert strayed(algorithm, 3) == 0 == strayed(algorithm, 9)
+        np.testing.assert_allclose(algorithm._exploration.mean(), epsilon, rtol=1e-5)
+
+
+def test_a_ladder_has_an_epsilon_for_each_environment():
+    algorithm = make(num_envs=4, num_eval_envs=1, exploration="ladder", eval_epsilon=1.0)
+    for env_id, epsilon in enumerate((0.4, 0.4**4.5, 0.4**8, 1.0)):
+        np.testing.assert_allclose(strayed(algorithm, env_id), epsilon * (A - 1) / A, atol=0.03)
+
+
+@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile"])
+def test_act_with_an_unknown_batch_size(distribution):
+    algorithm = make(distribution=distribution, exploration="noisy")
+    arguments = (*rows_like_the_first(B), algorithm.policy.initial_state(B), tf.range(B))
+    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
+    act = tf.function(algorithm.policy.act_greedy, input_signature=signature, autograph=False)
+    output, state = act(*arguments)
+    assert output.action.shape == (B,) and output.action.dtype == tf.int32
+    assert output.info["q_values"].shape == (B, A) and output.info["q_values"].dtype == tf.float32
+    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
+    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
+    np.testing.assert_allclose(act(*rows)[0].info["q_values"], output.info["q_values"][:1], atol=1e-5)
+    np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
+
+
+def test_greedy_actions_have_the_environments_dtype():
+    algorithm = make(action=ArraySpec((), "int64", (0,), (A - 1,)))
+    prev_action, env = rows_like_the_first(B)
+    output, _ = algorithm.policy.act_greedy(
+        tf.cast(prev_action, tf.int64), env, algorithm.policy.initial_state(B), tf.range(B)
+    )
+    assert output.action.dtype == tf.int64
+
+
+def equal(xs, ys):
+    return all(np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
+
+
+def test_the_target_starts_equal():
+    algorithm = DQN(DQNConfig.of(mlp_sizes="8"), EnvironmentSpec(VECTOR, ACTION), B)
+    assert equal(algorithm._online.variables, algorithm._target.variables)
+
+
+def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then():
+    algorithm = make(update_target_every_n_step=3)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B))
+    sample = random_sample(algorithm)
+    for update in range(1, 8):
+        before = [v.numpy() for v in algorithm._target.trainable_variables]
+        output = trainer.update(sample, 0.0)
+        after = algorithm._target.trainable_variables
+        assert equal(after, algorithm._online.trainable_variables) == (update % 3 == 0)
+        assert equal(after, before) == (update % 3 != 0)
+    assert output.priority.shape == (B,)
+    assert all(np.isfinite(value).all() for value in output.metrics.values())
+
+
+def test_the_target_may_follow_slowly():
+    algorithm = make(
+        VECTOR, update_target_every_n_step=1, target_update_rate=0.1, normalize_observations=True
+    )
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1))
+    before = [v.numpy() for v in algorithm._target.trainable_variables]
+    trainer.update(random_sample(algorithm, observation=VECTOR), 0.0)
+    online, after = algorithm._online.trainable_variables, algorithm._target.trainable_variables
+    for old, goal, new in zip(before, online, after, strict=True):
+        np.testing.assert_allclose(new, old + 0.1 * (goal.numpy() - old), rtol=1e-4, atol=1e-6)
+    assert not equal(before, after)
+    assert equal(algorithm._online.non_trainable_variables, algorithm._target.non_trainable_variables)
+
+
+def test_both_networks_see_observations_by_the_same_statistics():
+    algorithm = make(VECTOR, normalize_observations=True)
+    tf.function(algorithm.observe, autograph=False)(random_sample(algorithm, observation=VECTOR))
+    online, target = algorithm._online.non_trainable_variables, algorithm._target.non_trainable_variables
+    assert len(online) == 3 and equal(online, target)
+    assert float(target[0]) == algorithm.unroll.stored_steps * B
+
+
+@pytest.mark.parametrize("distribution", ["scalar", "quantile"])
+def test_a_checkpoint_holds_both_networks_and_epsilon(tmp_path, distribution):
+    options = {"distribution": distribution, "dueling": True}
+    algorithm, other = make(**options), make(**options)
+    variables = [*algorithm._online.variables, *algorithm._target.variables, algorithm._exploration._annealed]
+    for variable in variables:
+        variable.assign(tf.random.normal(variable.shape))
+    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
+    restored = [*other._online.variables, *other._target.variables, other._exploration._annealed]
+    assert not equal(variables, restored)
+    tf.train.Checkpoint(agent=other).restore(path).assert_consumed()
+    assert equal(variables, restored)
+
+
+def test_how_experience_is_cut_and_where_it_goes():
+    options = {"replay_buffer_size": 50, "replay_buffer_min_size": 5, "replay_ratio": 2.0}
+    algorithm = make(**options)
+    unroll = algorithm.unroll
+    assert (unroll.length, unroll.burn_in, unroll.every) == (N_STEPS, 3, 1)
+    assert not unroll.stagger and not unroll.keeps_state
+    assert algorithm.experience == TransitionReplayConfig(**options)
+
+
+@pytest.mark.parametrize(
+    "action", [ArraySpec((2,), "float32"), ArraySpec((1,), "int32", (0,), (3,))], ids=str
+)
+def test_other_actions_are_refused(action):
+    with pytest.raises(ValueError, match="DQN needs one discrete action, but the environment's is"):
+        make(action=action)
+
+
+def test_some_environment_must_train():
+    with pytest.raises(ValueError, match="--num_eval_envs=4 leaves none of the 4 environments"):
+        make(num_envs=4, num_eval_envs=4)

@@ -1,0 +1,101 @@
+"""PPO by itself: what it prepares of a rollout, and what its loss computes from that."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.algorithms.ppo.algorithm import PPO
+from seed_rl.algorithms.ppo.config import PPOConfig
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from tests.algorithms.objectives import loss_of, variables_of
+from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
+from tests.ops.test_gae import reference
+
+
+def make(action=DISCRETE, **options):
+    keras.utils.set_random_seed(0)
+    options = {"unroll_length": T, "lstm_size": 0, "frame_stack": 4, "mlp_sizes": "16"} | options
+    return PPO(PPOConfig.of(**options), spec(action))
+
+
+def columns(sample):
+    """From transitions `[1, T * B, ...]` to `[T, B, ...]`, NumPy."""
+    info = sample.agent.info
+    return {name: np.reshape(array, (T, B, *array.shape[2:])) for name, array in info.items()}
+
+
+def test_advantages_and_targets_are_those_of_the_values_when_acting(monkeypatch):
+    monkeypatch.setattr("tests.ops.test_gae.T", T)
+    monkeypatch.setattr("tests.ops.test_gae.B", B)
+    algorithm = make(discounting=0.9, lambda_=0.8, max_abs_reward=0.5)
+    sample = rollout(algorithm)
+    assert sample.env.truncated.numpy()[:-1].any() and sample.env.done.numpy()[1:].any()
+    found, values = columns(algorithm.prepare(sample)), sample.agent.info["baseline"].numpy()
+    valid = ~sample.env.truncated.numpy()[:-1]
+    rewards = np.clip(sample.env.reward.numpy()[1:], -0.5, 0.5)
+    advantages = reference(rewards, np.where(sample.env.done[1:], 0, 0.9), values, valid, 0.8)
+    np.testing.assert_allclose(found["advantages"], advantages, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found["targets"], advantages + values[:-1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(found["valid"], valid)
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("lstm_size", [0, 8])
+def test_before_the_first_update_nothing_has_moved(action, lstm_size):
+    """The loss sees the frames, states and actions that the policy saw: every ratio is 1."""
+    algorithm = make(action, lstm_size=lstm_size)
+    prepared = algorithm.prepare(rollout(algorithm, action))
+    metrics = algorithm.losses(prepared).metrics
+    assert abs(metrics["kl_old_new"].numpy()) < 1e-5
+    assert metrics["clipped_share"].numpy() == 0
+    info = prepared.agent.info
+    values, valid = info["old_values"].numpy(), info["valid"].numpy()
+    assert metrics["value"].numpy() == pytest.approx(values[valid].mean(), abs=1e-4)
+
+
+def test_a_recurrent_network_gets_whole_unrolls_and_others_transitions():
+    shapes = [make(lstm_size=size).prepare(rollout(make(lstm_size=size))) for size in (8, 0)]
+    assert [x.env.reward.shape for x in shapes] == [(T, B), (1, T * B)]
+    assert [x.weight.shape for x in shapes] == [(B,), (T * B,)]
+
+
+def test_the_loss_against_numpy():
+    algorithm = make(clip_ratio=0.1, clip_value=0.05, entropy_cost=0.02, baseline_cost=0.7)
+    prepared = algorithm.prepare(rollout(algorithm))
+    for variable in variables_of(algorithm):  # Another policy than the one that has acted.
+        variable.assign_add(0.1 * tf.random.stateless_normal(variable.shape, [1, 2]))
+    output, _ = algorithm._network.unroll(prepared.prev_action, prepared.env, prepared.initial_state)
+    info = {name: array.numpy()[0] for name, array in prepared.agent.info.items()}
+    logits, values = output.policy_parameters.numpy()[0], output.baseline.numpy()[0]
+    log_p, log_q = (x - np.log(np.exp(x).sum(-1, keepdims=True)) for x in (logits, info["behaviour"]))
+    valid, rows = info["valid"], np.arange(T * B)
+    ratio = np.exp(log_p[rows, info["action"]] - log_q[rows, info["action"]])
+    used = info["advantages"][valid]
+    advantages = (info["advantages"] - used.mean()) / used.std()
+    gain = np.minimum(ratio * advantages, np.clip(ratio, 0.9, 1.1) * advantages)
+    limited = info["old_values"] + np.clip(values - info["old_values"], -0.05, 0.05)
+    errors = np.maximum((info["targets"] - values) ** 2, (info["targets"] - limited) ** 2)
+    entropy = -(np.exp(log_p) * log_p).sum(-1)
+    expected = np.where(valid, -gain + 0.7 * 0.5 * errors - 0.02 * entropy, 0.0)
+    assert (np.abs(ratio - 1) > 0.1).any()
+    np.testing.assert_allclose(loss_of(algorithm, prepared), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_rewards_are_scaled_by_statistics_that_include_the_rollout():
+    algorithm = make(normalize_rewards=True)
+    sample = rollout(algorithm)
+    plain = make().prepare(sample._replace(initial_state=sample.initial_state[0]))
+    scaled = algorithm.prepare(sample)
+    assert not np.allclose(plain.agent.info["advantages"], scaled.agent.info["advantages"])
+
+
+def test_training_stops_early_when_the_policy_has_moved_enough():
+    for target_kl, passes in ((1e-6, 1), (1e3, 4)):
+        algorithm = make(target_kl=target_kl)
+        trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.05))
+        sample = rollout(algorithm)
+        trainer.update(sample, 0.0)
+        output = trainer.update(sample, 0.0)  # The first epoch of the first update may not have moved.
+        assert output.metrics["epochs"].numpy() == passes

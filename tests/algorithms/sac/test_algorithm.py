@@ -1,0 +1,298 @@
+"""SAC by itself: its losses beside slow NumPy ones, what each of them moves, and how the rest follows."""
+
+import keras
+import numpy as np
+import pytest
+import scipy.special
+import scipy.stats
+import tensorflow as tf
+
+from seed_rl.algorithms.sac.algorithm import ACTOR, CRITIC, TEMPERATURE
+from seed_rl.devices.publisher import variables_of
+from seed_rl.devices.replicas import Replicas
+from seed_rl.ops.distributions import MIN_STDDEV
+from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import ArraySpec
+from tests.algorithms.sac.transitions import ACTIONS, BOX, DISCRETE, FRAME, UNBOUNDED, B, make, random_sample
+
+GAMMA, ALPHA = 0.9, 0.3
+# Every way in which a transition can lie in an episode: (done, truncated) at its first and its second step.
+DONE = np.array([[0, 0, 0, 1, 0, 1], [0, 1, 0, 0, 1, 1]], bool)
+TRUNCATED = np.array([[0, 0, 0, 0, 1, 0], [0, 0, 1, 1, 0, 0]], bool)
+
+
+def at(sample, t):
+    """The arguments of a feed-forward network for step t."""
+    return tf.nest.map_structure(lambda x: x[t : t + 1], (sample.prev_action, sample.env))
+
+
+class Slow:
+    """SAC's losses for one transition after the other, as the papers write them."""
+
+    def __init__(self, algorithm, sample, action_spec):
+        self._algorithm, self._sample, self._spec = algorithm, sample, action_spec
+        self._noise = algorithm._noise(B).numpy().astype(np.float64)
+
+    def values(self, network, t, b, action):
+        """Of both critics: `[2]`, or `[2, A]` of all actions."""
+        features = network.features(*at(self._sample, t), ())
+        actions = np.zeros((1, B, *self._spec.shape), self._spec.dtype)
+        actions[0, b] = action
+        return network.values(features, tf.constant(actions)).numpy()[:, 0, b].astype(np.float64)
+
+    def improved(self, network, t, b):
+        """The smaller value of what the policy does at a step, and its entropy."""
+        parameters, _ = self._algorithm._actor.unroll(*at(self._sample, t), ())
+        parameters = parameters.numpy()[0, b].astype(np.float64)
+        if self._spec.is_discrete:
+            log_p = scipy.special.log_softmax(parameters)
+            smaller = self.values(network, t, b, 0).min(0)
+            return sum(np.exp(log_p) * smaller), -sum(np.exp(log_p) * log_p)
+        mean, deviation = parameters[:2], np.log1p(np.exp(parameters[2:] + np.log(np.e - 1))) + MIN_STDDEV
+        base = mean + deviation * self._noise[t, b]
+        log_prob = scipy.stats.norm.logpdf(base, mean, deviation).sum()
+        if self._spec.minimum is None:
+            return self.values(network, t, b, base).min(), -log_prob
+        low, high = np.array(self._spec.minimum), np.array(self._spec.maximum)
+        action = (low + high) / 2 + (high - low) / 2 * np.tanh(base)
+        log_prob -= np.log(1 - np.tanh(base) ** 2).sum()  # Of actions scaled to [-1, 1].
+        return self.values(network, t, b, action).min(), -log_prob
+
+    def target(self, b):
+        env = self._sample.env
+        if env.done.numpy()[1, b]:
+            return env.reward.numpy()[1, b]
+        value, entropy = self.improved(self._algorithm._targets, 1, b)
+        return env.reward.numpy()[1, b] + GAMMA * (value + ALPHA * entropy)
+
+    def losses(self, b, target_entropy):
+        if self._sample.env.truncated.numpy()[0, b]:
+            return {ACTOR: 0.0, CRITIC: 0.0, TEMPERATURE: 0.0}
+        action = self._sample.agent.action.numpy()[0, b]
+        q = self.values(self._algorithm._critics, 0, b, action)
+        q = q[:, action] if self._spec.is_discrete else q
+        value, entropy = self.improved(self._algorithm._critics, 0, b)
+        return {
+            ACTOR: ALPHA * -entropy - value,
+            CRITIC: sum(0.5 * (q - self.target(b)) ** 2),
+            TEMPERATURE: ALPHA * (entropy - target_entropy),
+        }
+
+
+@pytest.mark.parametrize(
+    ("action", "target_entropy"), [(BOX, -2), (UNBOUNDED, -2), (DISCRETE, 0.5 * np.log(4))], ids=str
+)
+def test_losses_are_those_of_the_papers(action, target_entropy):
+    algorithm, sample = make(action), random_sample(action, done=DONE, truncated=TRUNCATED)
+    slow, found = Slow(algorithm, sample, action), algorithm.losses(sample)
+    expected = [slow.losses(b, target_entropy) for b in range(B)]
+    for name, losses in found.by_objective.items():
+        np.testing.assert_allclose(losses, [e[name] for e in expected], rtol=1e-4, atol=1e-4, err_msg=name)
+    valid = ~TRUNCATED[0]
+    targets = [slow.target(b) for b in range(B) if valid[b]]
+    np.testing.assert_allclose(found.metrics["target"], np.mean(targets), rtol=1e-4)
+    entropies = [slow.improved(algorithm._critics, 0, b)[1] for b in range(B) if valid[b]]
+    np.testing.assert_allclose(found.metrics["entropy"], np.mean(entropies), rtol=1e-4)
+    np.testing.assert_allclose(found.metrics["temperature"], ALPHA, rtol=1e-5)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=str)
+def test_both_critics_are_sometimes_the_smaller_one(action):
+    """Otherwise the test above could not tell the minimum from one of them."""
+    algorithm, sample = make(action), random_sample(action, steps=20)
+    for network in (algorithm._critics, algorithm._targets):
+        features = network.features(sample.prev_action, sample.env, ())
+        one, other = network.values(features, sample.agent.action).numpy()
+        assert (one < other).any() and (one > other).any()
+
+
+def test_what_follows_a_truncated_step_is_no_experience():
+    algorithm = make()
+    sample = random_sample(truncated=np.stack([np.ones(B, bool), np.zeros(B, bool)]))
+    for losses in algorithm.losses(sample).by_objective.values():
+        np.testing.assert_array_equal(losses, np.zeros(B))
+
+
+def test_a_terminal_target_is_the_reward():
+    done = np.stack([np.zeros(B, bool), np.ones(B, bool)])
+    sample = random_sample(done=done)
+    found = make().losses(sample).metrics["target"]
+    np.testing.assert_allclose(found, sample.env.reward.numpy()[1].mean(), rtol=1e-5)
+
+
+def test_rewards_are_clipped_in_the_loss():
+    done = np.stack([np.zeros(B, bool), np.ones(B, bool)])
+    sample = random_sample(done=done)
+    found = make(max_abs_reward=1.0).losses(sample).metrics["target"]
+    np.testing.assert_allclose(found, sample.env.reward.numpy()[1].clip(-1, 1).mean(), rtol=1e-5)
+
+
+def values_of(variables):
+    return [tf.convert_to_tensor(variable).numpy() for variable in variables]
+
+
+@pytest.mark.parametrize("moving", [ACTOR, CRITIC, TEMPERATURE])
+@pytest.mark.parametrize("action", [BOX, DISCRETE], ids=str)
+def test_a_loss_moves_its_own_variables_only(action, moving):
+    """One optimizer is plain gradient descent, and the others stand still."""
+    algorithm, sample, rate = make(action), random_sample(action), 0.01
+    optimizers = algorithm._optimizers.by_objective
+    for name in optimizers:
+        optimizers[name] = keras.optimizers.SGD(rate if name == moving else 0.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(algorithm.losses(sample).by_objective[moving])
+    gradients = tape.gradient(loss, algorithm.objectives[moving].variables)
+    before = {name: values_of(o.variables) for name, o in algorithm.objectives.items()}
+    Trainer(algorithm, TrainerConfig(batch_size=B, clip_norm=0)).update(sample, 0.0)
+    for name, objective in algorithm.objectives.items():
+        for i, (old, new) in enumerate(zip(before[name], values_of(objective.variables), strict=True)):
+            step = -rate * np.asarray(gradients[i]) if name == moving else np.zeros_like(old)
+            np.testing.assert_allclose(new, old + step, rtol=1e-4, atol=1e-6)
+            assert (name == moving) == bool(np.abs(new - old).max() > 0), name
+
+
+def test_each_learning_rate_is_that_of_its_optimizer():
+    rates = {ACTOR: 0.1, CRITIC: 0.2, TEMPERATURE: 0.0}
+    algorithm = make(**{f"{name}_learning_rate": rate for name, rate in rates.items()})
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.7))
+    trainer.update(random_sample(), 0.5)
+    assert {name: round(float(o.learning_rate), 6) for name, o in trainer.optimizers.items()} == rates
+    np.testing.assert_allclose(algorithm._temperature.value(), ALPHA, rtol=1e-6)
+
+
+def test_targets_follow_the_critics_slowly():
+    algorithm = make(target_update_rate=0.25)
+    online, before = (values_of(n.trainable_variables) for n in (algorithm._critics, algorithm._targets))
+    for update in (1, 2):
+        algorithm.after_update(tf.constant(update, tf.int64), tf.constant(0.0))
+    for o, t, found in zip(online, before, values_of(algorithm._targets.trainable_variables), strict=True):
+        np.testing.assert_allclose(found, o + 0.75**2 * (t - o), rtol=1e-5, atol=1e-6)
+
+
+def test_targets_start_as_the_critics():
+    keras.utils.set_random_seed(0)
+    from seed_rl.algorithms import registry
+    from tests.devices.networks import VECTORS
+
+    algorithm = registry.make("sac", registry.config_class("sac")(), VECTORS, 1)
+    for one, other in zip(algorithm._critics.variables, algorithm._targets.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_every_update_draws_other_noise():
+    algorithm = make()
+    first = algorithm._noise(B)
+    np.testing.assert_array_equal(first, algorithm._noise(B))
+    algorithm.after_update(tf.constant(1, tf.int64), tf.constant(0.0))
+    assert (first.numpy() != algorithm._noise(B).numpy()).all()
+
+
+def test_all_networks_have_the_same_statistics():
+    algorithm = make(normalize_observations=True)
+    sample = random_sample()
+    before = algorithm.losses(sample).metrics["q_value"]
+    algorithm.observe(sample)
+    observations = sample.env.observation.numpy().reshape(-1, 5)
+    for network in (algorithm._actor, algorithm._critics, algorithm._targets):
+        count, mean, variance = values_of(network.non_trainable_variables)
+        assert count == 2 * B
+        np.testing.assert_allclose(mean, observations.mean(0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(variance, observations.var(0), rtol=1e-4)
+    assert abs(before - algorithm.losses(sample).metrics["q_value"]) > 1e-3
+
+
+def test_frames_are_stacked_from_the_steps_before_a_transition():
+    """The loss sees what the policy saw when it acted, from the start of the episode on."""
+    options = {"frame_stack": 4, "torso": "minatar"}
+    algorithm, rng = make(observation=FRAME, **options), np.random.default_rng(1)
+    done = rng.random((12, B)) < 0.3
+    sample = random_sample(observation=FRAME, steps=12, done=done)
+    state, acted = algorithm.policy.initial_state(B), []
+    for t in range(12):
+        prev_action, env = tf.nest.map_structure(lambda x, t=t: x[t], (sample.prev_action, sample.env))
+        output, state = algorithm.policy.act(prev_action, env, state, tf.range(B))
+        acted.append(output.info["policy_parameters"])
+    assert algorithm.unroll.stored_steps == 5
+    for start in range(8):
+        part = tf.nest.map_structure(lambda x, s=start: x[s : s + 5], sample[:3])
+        part = sample._replace(prev_action=part[0], env=part[1], agent=part[2])
+        now, later, parameters = algorithm._steps(part)
+        np.testing.assert_allclose(parameters, acted[start + 3 : start + 5], rtol=1e-4, atol=1e-4)
+        for step, t in ((now, start + 3), (later, start + 4)):
+            again, _ = algorithm._actor.unroll(*step)
+            np.testing.assert_allclose(again[0], acted[t], rtol=1e-4, atol=1e-4)
+    losses = algorithm.losses(part)
+    assert all(np.isfinite(loss).all() for loss in losses.by_objective.values())
+
+
+def test_priorities_are_errors_if_they_are_used():
+    sample = random_sample(truncated=TRUNCATED)
+    assert make().losses(sample).priority is None
+    found = make(priority_exponent=0.6).losses(sample)
+    assert found.priority.shape == (B,)
+    np.testing.assert_array_equal(found.priority.numpy() == 0, TRUNCATED[0])
+    mean = found.priority.numpy()[~TRUNCATED[0]].mean()
+    np.testing.assert_allclose(mean, found.metrics["td_error"], rtol=1e-5)
+
+
+def test_a_checkpoint_has_everything_that_updates_need(tmp_path):
+    """After resuming, the next update is the same to the bit: optimizers, targets, temperature, noise."""
+
+    def started():
+        algorithm = make(normalize_observations=True)
+        trainer = Trainer(algorithm, TrainerConfig(batch_size=B))
+        return algorithm, trainer, Checkpointer(str(tmp_path), algorithm, trainer, 1, 1.0)
+
+    algorithm, trainer, checkpointer = started()
+    for seed in range(3):
+        trainer.update(random_sample(seed=seed), 0.0)
+    checkpointer.save()
+    trainer.update(random_sample(seed=3), 0.0)
+    expected = values_of(checkpointer.variables)
+
+    algorithm, trainer, checkpointer = started()
+    found = {id(variable) for variable in variables_of(algorithm)}
+    assert not any(id(optimizer.iterations) in found for optimizer in trainer.optimizers.values())
+    assert checkpointer.restore()
+    trainer.update(random_sample(seed=3), 0.0)
+    assert trainer.updates == 4
+    for one, other in zip(expected, values_of(checkpointer.variables), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", [BOX, DISCRETE], ids=str)
+def test_a_compiled_update_is_the_same(action):
+    metrics, noise = [], tf.random.stateless_normal([2, B, 0 if action.is_discrete else 2], [1, 2])
+    for jit in (False, True):
+        algorithm = make(action, normalize_observations=True)
+        algorithm._noise = lambda batch_size: noise  # XLA draws other numbers.
+        trainer = Trainer(algorithm, TrainerConfig(batch_size=B), Replicas(jit=jit))
+        outputs = [trainer.update(random_sample(action, seed=seed), 0.0) for seed in range(3)]
+        metrics.append({name: value.numpy() for name, value in outputs[-1].metrics.items()})
+    for name, value in metrics[0].items():
+        np.testing.assert_allclose(metrics[1][name], value, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("action", "options", "sentence"),
+    [
+        (
+            ArraySpec((2,), "int32", (0, 0), (1, 2)),
+            {},
+            r"SAC needs continuous actions or one discrete action, but the environment's is int32\[2\].*; "
+            r"choose another --agent\.",
+        ),
+        (BOX, {"num_eval_envs": B}, "--num_eval_envs=6 leaves none of the 6 environments to train on"),
+        (
+            ArraySpec((1,), "float32", (1.0,), (1.0,)),
+            {},
+            "A Box action needs lowest values below its highest values",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(action, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make(action, **options)

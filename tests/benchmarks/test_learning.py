@@ -1,0 +1,158 @@
+"""Tables of what presets learn: read from metrics that are made up, and once from real runs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import learning
+from benchmarks.learning_runs import Progress, make_case, progress, run_directory
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.presets import configs_directory, find_preset
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def period(frames, value=None, episodes=200, name="mean_return"):
+    figures = {"env_frames": frames, "seconds": frames / 10, "updates": frames // 100, "episodes": episodes}
+    return figures if value is None else figures | {name: value}
+
+
+def write_run(directory, case, seed, periods):
+    logdir = run_directory(directory, make_case(case), f"seed_{seed}")
+    logdir.mkdir(parents=True)
+    (logdir / "metrics.jsonl").write_text("".join(json.dumps(p) + "\n" for p in periods))
+
+
+def result(capsys):
+    return json.loads(capsys.readouterr().out.splitlines()[-1])
+
+
+def test_progress_is_the_last_return_and_the_first_time_at_the_mark():
+    periods = [period(100), period(200, 0.2), period(300, 0.96), period(400, 0.99), period(500, 0.9)]
+    assert progress(periods, 0.95) == Progress(0.9, 0.99, 500, 50.0, 300, 30.0, 3)
+    assert progress(periods, 1.0) == Progress(0.9, 0.99, 500, 50.0, None, None, None)
+    assert progress(periods)[:4] == (0.9, 0.99, 500, 50.0)
+    assert progress([]) == progress([period(0)])[:3] + progress([])[3:] == Progress(None, None, 0, 0.0)
+
+
+def test_progress_prefers_evaluation_and_ignores_the_first_episodes():
+    periods = [
+        period(100, 1.0, episodes=99, name="mean_evaluation_return"),
+        period(200, 0.5, name="mean_evaluation_return") | {"mean_return": 1.0},
+    ]
+    assert progress(periods, 0.95) == Progress(0.5, 0.5, 200, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "mark"),
+    [
+        ("catch/ppo", 0.95),
+        ("gym/vtrace", 475),
+        ("gym/ppo/HalfCheetah-v5", 1500),
+        ("minatar/rainbow", 10),
+        ("atari/appo", 18),
+        ("atari/appo/Breakout", None),
+    ],
+)
+def test_a_preset_has_the_goal_of_the_game_that_it_plays(name, mark):
+    if "/ppo/Half" in name:
+        pytest.importorskip("mujoco", reason="no MuJoCo")
+    assert learning.goal(make_case(name)) == mark
+
+
+def test_every_small_preset_of_a_suite_with_one_goal_for_all_has_it():
+    (goal,) = (goal for goal in learning.GOALS if goal.environment == "catch")
+    shipped = {path.name.split("_")[1] for path in configs_directory().glob("catch_*_small.flags")}
+    assert shipped <= set(goal.agents)
+
+
+def test_complete_runs_are_read_and_not_repeated(tmp_path, capsys):
+    total = make_case("catch/ppo").total_frames
+    for seed, final in ((1, 0.99), (2, 0.5)):
+        write_run(tmp_path, "catch/ppo", seed, [period(1000, 0.97), period(total, final)])
+    args = ["learning", "catch/ppo", "--seeds=1,2", f"--logdir={tmp_path}"]
+    assert learning.main(args) == 0
+    found = result(capsys)
+    assert found["goals"] == {"catch/ppo": 0.95}
+    assert [found["figures"]["catch/ppo"][seed]["final"] for seed in "12"] == [0.99, 0.5]
+
+    assert learning.main([*args, "--markdown"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "| catch/ppo | 0.95 | 0.99; 0.5 | 0.99; 0.97 | 400,000; 400,000 | 1.67; 1.67 | 667; 667 |" in lines
+
+
+@pytest.mark.parametrize("flags", [("--stop_at_goal",), ("--minutes=2",)])
+def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, flags):
+    write_run(tmp_path, "catch/ppo", 1, [period(1000, 0.97), period(1200, 0.9)])
+    assert learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}", *flags]) == 0
+    assert result(capsys)["figures"]["catch/ppo"]["1"]["frames"] == 1200
+
+
+def test_by_default_all_presets_with_a_goal_run(monkeypatch, capsys):
+    trained = []
+    monkeypatch.setattr(
+        learning, "train", lambda case, *_, **__: trained.append(case.name) or Progress(1.0, 1.0, 5, 60.0)
+    )
+    assert learning.main(["learning", "--seeds=7"]) == 0
+    for name in ("catch/a2c", "gym/ppo/CartPole-v1", "recall/r2d2", "minatar/rainbow/breakout"):
+        assert name in trained
+    assert len(trained) == len(set(trained))
+    left_out = capsys.readouterr().err.count("it is left out")
+    assert left_out + len(trained) == sum(len(goal.agents) for goal in learning.GOALS)
+    assert find_preset(configs_directory(), "atari", "dqn", "Pong") or "atari/dqn/Pong" not in trained
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        (("catch/none",), "^There is no preset for catch/none; choose an environment and an agent"),
+        (("catch",), "^'catch' is no preset; write ENVIRONMENT/AGENT, like catch/ppo"),
+        (("catch/rainbow",), "^There is no preset of rainbow for catch"),
+        (("catch/ppo", "--learning_rat=1"), "did you mean --learning_rate"),
+        (("catch/ppo", "--seeds=one"), "--seeds=one is not valid"),
+    ],
+)
+def test_bad_input_is_one_sentence(args, sentence):
+    with pytest.raises(UsageError, match=sentence):
+        learning.main(["learning", *args])
+
+
+def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_path):
+    logdir = tmp_path / "catch_ppo_seed_1"
+    logdir.mkdir()
+    (logdir / "run.json").write_text("{}")  # Another run's directory, which local_main refuses.
+    assert learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}"]) == 1
+    out, err = capsys.readouterr()
+    assert json.loads(out.splitlines()[-1])["figures"] == {"catch/ppo": {"1": None}}
+    assert "catch/ppo, seed 1, failed: " in err
+    assert "exit code 2" in err
+
+
+@pytest.mark.slow
+def test_a_real_run_stops_at_the_limit_and_resumes(tmp_path):
+    pytest.importorskip("tensorflow", reason="no TensorFlow")
+
+    def run(*flags):
+        command = [sys.executable, "-m", "benchmarks.learning", "catch/vtrace", "--seeds=3"]
+        command += [f"--logdir={tmp_path}", "--log_period_secs=0.3", "--num_actors=1", *flags]
+        env = {**os.environ, "PYTHONPATH": str(ROOT)}
+        done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout.splitlines()[-1])["figures"]["catch/vtrace"]["3"]
+
+    log = tmp_path / "catch_vtrace_seed_3.log"
+    first = run("--minutes=0.02")
+    assert 0 < first["frames"] < 400_000
+    assert first["seconds"] >= 1.2
+    assert "Stopped with a checkpoint" in log.read_text()
+    frames = first["frames"] + 5000
+    second = run(f"--total_environment_frames={frames}")
+    assert second["frames"] >= frames
+    assert "Resuming from" in log.read_text()
+    before = log.read_text()
+    assert run(f"--total_environment_frames={frames}") == second
+    assert log.read_text() == before

@@ -1,0 +1,138 @@
+"""Rollouts: one unroll of every environment, each of which waits until all have been trained on."""
+
+import numpy as np
+import pytest
+
+from seed_rl.experience.base import ClosedError
+from seed_rl.experience.config import RolloutsConfig, WholeRolloutsConfig
+from seed_rl.experience.rollouts import Rollouts
+from seed_rl.experience.unroll_config import UnrollConfig
+from tests.experience.slow_store import append
+from tests.experience.test_slab_store import in_batch
+from tests.threads import Thread
+from tests.waiting import wait_until
+
+T, N = 3, 4
+ALL = range(N)
+
+
+def make(batch_size=2, num_envs=N, **options):
+    rollouts = Rollouts(batch_size, **options)
+    return rollouts, rollouts.store(num_envs, UnrollConfig(T))
+
+
+def never():
+    raise AssertionError("This environment need not wait.")
+
+
+def play(store, env_ids, first=0, version=0):
+    """One rollout's steps of these environments, with numbers from `first` on."""
+    for step in range(first, first + T + 1):
+        assert not store.hold(np.array(env_ids), never)
+        assert store.closes(np.array(env_ids)) == (step == first + T)
+        append(store, env_ids, [100 * env_id + step for env_id in env_ids], version)
+
+
+def test_a_rollout_is_one_unroll_of_each_environment():
+    rollouts, store = make()
+    play(store, [0, 1, 3])
+    assert not rollouts.batch_ready()
+    assert rollouts.figures() == {"rollout_unrolls": 3.0}
+    play(store, [2])
+    assert rollouts.batch_ready()
+    found = sorted(in_batch(rollouts.sample()))
+    assert found == [([100 * i + t for t in range(T + 1)], 0) for i in ALL]
+    assert not rollouts.batch_ready()
+
+
+def test_unrolls_do_not_overlap_because_the_last_step_is_acted_on_again():
+    rollouts, store = make()
+    for number in range(3):
+        play(store, ALL, first=number * T, version=number)
+        found = sorted(in_batch(rollouts.sample()))
+        assert found[0] == ([number * T + t for t in range(T + 1)], number)
+        rollouts.trained()
+
+
+def test_an_environment_waits_from_its_last_step_until_training_is_done():
+    rollouts, store = make()
+    resumed = []
+    play(store, [0, 1])
+    assert store.hold(np.array([0]), lambda: resumed.append(0))
+    assert store.hold(np.array([0, 1]), lambda: resumed.append(1))
+    assert not store.hold(np.array([2]), never)
+    play(store, [2, 3])
+    rollouts.sample()
+    assert store.hold(np.array([3]), lambda: resumed.append(3))
+    assert resumed == []
+    rollouts.trained()
+    assert resumed == [0, 1, 3]
+    assert not store.hold(np.array([0, 1, 2, 3]), never)
+    assert rollouts.figures() == {"rollout_unrolls": 0.0}
+
+
+def test_an_interrupted_environment_plays_its_unroll_from_the_start():
+    rollouts, store = make()
+    play(store, [1, 2, 3])
+    append(store, [0], [7])
+    append(store, [0], [8])
+    store.reset(np.array([0]), 1)
+    assert not store.hold(np.array([0]), never)
+    play(store, [0], first=50)
+    assert sorted(in_batch(rollouts.sample()))[0] == ([50 + t for t in range(T + 1)], 0)
+
+
+def test_an_environment_that_is_interrupted_while_it_waits_goes_on_waiting():
+    rollouts, store = make()
+    play(store, [0])
+    store.reset(np.array([0]), 1)
+    resumed = []
+    assert store.hold(np.array([0]), lambda: resumed.append(0))
+    play(store, [1, 2, 3])
+    rollouts.sample()
+    rollouts.trained()
+    assert resumed == [0]
+    play(store, [0, 1, 2, 3], first=9)
+    assert len(in_batch(rollouts.sample())) == N
+
+
+def test_environments_that_only_evaluate_never_wait():
+    _, store = make()
+    assert not store.hold(np.array([], np.int64), never)
+    assert not store.closes(np.array([], np.int64))
+
+
+def test_waiting_for_a_rollout_ends_when_the_rollouts_are_closed():
+    rollouts, _ = make()
+    thread = Thread(rollouts.sample)
+    wait_until(thread.is_waiting, "a rollout")
+    rollouts.close()
+    assert thread.finished() and isinstance(thread.error, ClosedError)
+    with pytest.raises(ClosedError):
+        rollouts.wait_for_room()
+
+
+def test_minibatches_must_divide_the_rollout():
+    with pytest.raises(ValueError, match=r"--batch_size=3 does not divide the 4 unrolls .*: 1, 2, 4"):
+        make(batch_size=3)
+    for batch_size in (1, 2, 4):
+        make(batch_size=batch_size)
+
+
+def test_whole_rollouts_need_a_batch_of_that_size():
+    with pytest.raises(ValueError, match="--batch_size=2 must be 4"):
+        make(batch_size=2, is_whole=True)
+    make(batch_size=4, is_whole=True)
+
+
+def test_a_host_expects_only_the_environments_that_it_serves():
+    rollouts = Rollouts(2)
+    store = rollouts.store(N, UnrollConfig(T), num_served=2)
+    play(store, [2, 3])
+    assert [steps[0] for steps, _ in sorted(in_batch(rollouts.sample()))] == [200, 300]
+
+
+@pytest.mark.parametrize(("config", "uses"), [(RolloutsConfig(epochs=3), 3), (WholeRolloutsConfig(), 1)])
+def test_settings_make_rollouts(config, uses):
+    assert config.uses == uses
+    assert isinstance(config.make(4, UnrollConfig(T), None, 0), Rollouts)

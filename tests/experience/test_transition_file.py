@@ -1,0 +1,129 @@
+"""What is saved of a replay of transitions comes back, and nothing else does."""
+
+import numpy as np
+import pytest
+
+from tests.experience.slow_transitions import assert_is, drawn, make
+
+
+def saved(path, **settings):
+    """A replay that has been written to a file, and its streams."""
+    replay, streams = make(checkpoint_replay=True, **settings)
+    streams.play(30)
+    random = np.random.default_rng(0)
+    for _ in range(10):
+        replay.update_priorities(replay.sample().handle, 9 * random.random(8))
+    replay.save(str(path))
+    return replay, streams
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5])
+@pytest.mark.parametrize("num_steps", [30, 12])
+def test_a_restart_goes_on_with_the_same_transitions(tmp_path, exponent, num_steps):
+    """From rings that have wrapped or are partly empty; all streams are interrupted."""
+    path = tmp_path / "replay.bin"
+    first, streams = make(checkpoint_replay=True, priority_exponent=exponent)
+    streams.play(num_steps)
+    batch = first.sample()
+    first.update_priorities(batch.handle, np.linspace(2, 9, 8))
+    first.save(str(path))
+    assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
+
+    second, again = make(checkpoint_replay=True, priority_exponent=exponent, path=path)
+    assert second.figures().items() < first.figures().items()  # The ratio is measured anew.
+    again.steps = streams.steps
+    indices = np.arange(60)
+    np.testing.assert_array_equal(second._table._draws.get(indices), first._table._draws.get(indices))
+    for env_id in range(3):
+        again.reset(env_id)
+    again.play(2)  # Too few for a transition of the new streams.
+    expected = again.transitions(capacity=20)
+    assert len(second) == len(expected)
+    again.play(6)
+    expected = again.transitions(capacity=20)
+    assert drawn(second, 150).keys() == expected
+    sample, _, handle = second.sample()
+    for column, key in enumerate(zip(*map(np.ndarray.tolist, handle), strict=True)):
+        assert_is(sample, column, again.transition(*key))
+
+
+def test_what_is_new_after_a_restart_has_the_highest_priority_of_before(tmp_path):
+    path = tmp_path / "replay.bin"
+    first, _ = saved(path)
+    second, _ = make(checkpoint_replay=True, path=path)
+    assert second._table._draws.highest == first._table._draws.highest > 8
+
+
+def test_a_restored_replay_need_not_be_filled_again(tmp_path):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    settings = {"replay_buffer_min_size": 40, "replay_ratio": 3.0}
+    replay, streams = make(checkpoint_replay=True, path=path, **settings)
+    assert not replay.batch_ready()
+    streams.play(5)  # Six transitions.
+    assert replay.batch_ready()
+
+
+def test_a_replay_is_saved_only_when_asked_for(tmp_path):
+    path = tmp_path / "replay.bin"
+    replay, streams = make()
+    streams.play(10)
+    replay.save(str(path))
+    make(checkpoint_replay=True)[0].save(str(path))  # Nothing to save yet.
+    assert list(tmp_path.iterdir()) == []
+    assert len(make(checkpoint_replay=True, path=path)[0]) == 0  # Nor to restore.
+    saved(path)
+    assert len(make(path=path)[0]) == 0
+
+
+@pytest.mark.parametrize("other", [{"n": 2}, {"burn_in": 1}, {"replay_buffer_size": 90}])
+def test_a_replay_that_was_cut_in_another_way_is_refused(tmp_path, other):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    with pytest.raises(ValueError, match=r"other transitions \(.*move it away"):
+        make(checkpoint_replay=True, path=path, **other)
+
+
+def test_a_replay_of_other_environments_is_refused(tmp_path):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    with pytest.raises(ValueError, match=r"of 3 environments, not of 4; resume with as many"):
+        make(checkpoint_replay=True, path=path, num_envs=4)
+    replay, _ = make(checkpoint_replay=True, path=path)
+    observation = np.zeros((1, 3, 2), np.uint8)
+    step = ([observation], None), np.zeros(1, np.int64), 0
+    with pytest.raises(ValueError, match=r"other observations or actions .*move its file away"):
+        replay.add(np.zeros(1, np.int64), *step)
+
+
+def test_a_replay_for_more_memory_is_refused(tmp_path):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    with pytest.raises(ValueError, match=r"--replay_buffer_size=60 transitions take .*; lower it, or raise"):
+        make(checkpoint_replay=True, path=path, replay_max_bytes=2000)
+
+
+@pytest.mark.parametrize("spoil", [lambda b: b[:-5], lambda b: b"x" + b, lambda b: b[:60], lambda b: b""])
+def test_a_broken_file_is_refused(tmp_path, spoil):
+    path = tmp_path / "replay.bin"
+    saved(path)
+    path.write_bytes(spoil(path.read_bytes()))
+    with pytest.raises(ValueError, match=r"replay.bin cannot be read .*; move it away"):
+        make(checkpoint_replay=True, path=path)
+
+
+def test_a_file_that_cannot_be_written_leaves_the_one_before(tmp_path):
+    path = tmp_path / "replay.bin"
+    replay, streams = saved(path)
+    before = path.read_bytes()
+    streams.play(5)
+
+    def fail(env_id, steps):
+        raise OSError("full")
+
+    replay._table._rings.of = fail
+    with pytest.raises(OSError, match="full"):
+        replay.save(str(path))
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
+    streams.play(1)  # Nothing holds the lock.

@@ -1,0 +1,330 @@
+"""Replay of transitions: against lists in plain Python, its proportions, and who waits for whom."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.experience.base import ClosedError
+from seed_rl.experience.transition_table import Handle
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.networks.stacking import FrameStack
+from seed_rl.ops.n_step import n_step_targets
+from seed_rl.types import ArraySpec
+from tests.experience.slow_transitions import CONFIG, SHAPE, assert_is, drawn, make
+from tests.threads import Thread
+from tests.waiting import wait_until
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.5])
+@pytest.mark.parametrize(("n", "burn_in"), [(1, 0), (1, 3), (3, 0), (3, 3), (5, 1)])
+def test_against_lists_in_plain_python(n, burn_in, exponent):
+    """Environments at different speeds, episodes that end and are cut short, resets, and rings that wrap."""
+    replay, streams = make(n, burn_in, priority_exponent=exponent)
+    random = np.random.default_rng(1)
+    for turn in range(250):
+        if random.random() < 0.08:
+            streams.reset(int(random.integers(3)))
+        env_ids = random.permutation(np.flatnonzero(random.random(3) < [1.0, 0.7, 0.2])).tolist()
+        if not env_ids:
+            continue
+        completed = streams.advance(env_ids, version=turn)
+        expected = streams.transitions(capacity=20)
+        newest = {env_id: len(streams.steps[env_id]) - 1 - n for env_id in env_ids}
+        assert completed == [env_id for env_id in env_ids if (env_id, newest[env_id]) in expected]
+        streams.store.hand_over(completed)
+        assert len(replay) == len(expected)
+        if expected and turn % 5 == 4:
+            sample, versions, (owners, first) = replay.sample()
+            assert sample.initial_state == ()
+            assert sample.agent.info == {}
+            for column, key in enumerate(zip(owners.tolist(), first.tolist(), strict=True)):
+                assert key in expected
+                assert_is(sample, column, streams.transition(*key))
+                assert versions[column] == streams.steps[key[0]][key[1]].version
+    assert drawn(replay, 200).keys() == streams.transitions(capacity=20)
+    assert len(streams.steps[0]) > 200
+
+
+def test_the_arrays_have_the_dtypes_and_shapes_of_the_steps():
+    replay, streams = make(n=3, burn_in=2)
+    streams.play(10)
+    sample = replay.sample().sample
+    assert sample.env.observation["image"].shape == (6, 8, *SHAPE)
+    assert sample.env.observation["image"].dtype == np.uint8
+    assert sample.env.done.dtype == sample.env.truncated.dtype == bool
+    assert sample.prev_action.dtype == sample.agent.action.dtype == np.int32
+    assert (sample.env.reward.dtype, sample.env.reward.shape) == (np.float32, (6, 8))
+    assert (sample.weight.dtype, sample.weight.shape) == (np.float32, (8,))
+
+
+def test_a_batch_does_not_change_when_steps_are_overwritten():
+    replay, streams = make()
+    streams.play(20)
+    batch = replay.sample()
+    expected = [streams.transition(*key) for key in zip(*map(np.ndarray.tolist, batch.handle), strict=True)]
+    streams.play(200)
+    replay.sample()
+    for column, steps in enumerate(expected):
+        assert_is(batch.sample, column, steps)
+
+
+@pytest.mark.parametrize("num_frames", [2, 4])
+def test_frame_stacks_are_those_of_one_pass_over_the_stream(num_frames):
+    """Each transition's stacks, rebuilt from its history, also at the start of a stream and of episodes."""
+    replay, streams = make(n=3, burn_in=num_frames - 1, batch_size=64)
+    for _ in range(6):
+        streams.play(12)
+        streams.reset(1)
+    stack = FrameStack(num_frames, ArraySpec(SHAPE, "uint8"))
+    whole = []
+    for steps in streams.steps:
+        # Inference starts a new stack with a new stream.
+        begins = [t == 0 or steps[t - 1].stream != step.stream for t, step in enumerate(steps)]
+        done = np.array([[step.env.done or begin] for step, begin in zip(steps, begins, strict=True)])
+        frames = np.stack([step.env.observation["image"] for step in steps])[:, np.newaxis]
+        whole.append(stack.stack(tf.constant(frames), tf.constant(done), stack.initial_state(1))[0].numpy())
+    sample, _, handle = replay.sample()
+    frames, done = tf.constant(sample.env.observation["image"]), tf.constant(sample.env.done)
+    stacks = stack.stack(frames, done, stack.initial_state(64))[0].numpy()[num_frames - 1 :]
+    for column, (env_id, first) in enumerate(zip(*handle, strict=True)):
+        np.testing.assert_array_equal(stacks[:, column], whole[env_id][first : first + 4, 0])
+
+
+@pytest.mark.parametrize("n", [1, 3, 5])
+def test_targets_are_those_of_one_long_unroll(n):
+    """Across episode ends and truncations, which a transition may have anywhere but at its first step."""
+    replay, streams = make(n=n, burn_in=1, num_envs=2, batch_size=64)
+    streams.play(40)
+    whole = [
+        targets(n, *(np.array([leaf(s) for s in steps])[:, None] for leaf in LEAVES))
+        for steps in streams.steps
+    ]
+    sample, _, handle = replay.sample()
+    env = sample.env
+    steps = (env.reward, env.done, env.truncated, env.observation["speed"][..., 0])
+    found = targets(n, *(array[1:] for array in steps))[0]
+    expected = [whole[env_id][first, 0] for env_id, first in zip(*handle, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    assert env.done[2:].any()
+    assert n == 1 or env.truncated[2:].any()
+
+
+LEAVES = (
+    lambda step: step.env.reward,
+    lambda step: step.env.done,
+    lambda step: step.env.truncated,
+    lambda step: step.env.observation["speed"][0],
+)
+
+
+def targets(n, reward, done, truncated, value):
+    """As a loss computes them; `value` stands for the network."""
+    discounts = np.where(done[1:], 0, 0.9).astype(np.float32)
+    tensors = (tf.constant(x) for x in (reward[1:], discounts, value, truncated[:-1]))
+    return n_step_targets(*tensors, n).numpy()
+
+
+def test_what_is_new_has_the_highest_priority_so_far():
+    """Exponent 0.5: 100 counts like 10, 4 like 2, and what is new like the highest there ever was."""
+    replay, streams = make(n=1, burn_in=0, num_envs=1, batch_size=1, truncation=0, replay_buffer_size=4)
+    streams.play(5)
+    assert set(drawn(replay, 100).values()) <= set(range(10, 45))  # Equal at first.
+    replay.update_priorities(Handle(np.zeros(4, int), np.arange(4)), np.array([0.0, 1.0, 100.0, 4.0]))
+    streams.play(1)  # Number 4 takes the place of number 0.
+    shares = np.array([1, 10, 2, 10]) / 23
+    counts = drawn(replay, 4000)
+    found = [counts[0, first] for first in (1, 2, 3, 4)]
+    # Chi-square with 3 degrees of freedom: 16.3 is passed by chance once in a thousand.
+    assert ((found - 4000 * shares) ** 2 / (4000 * shares)).sum() < 16.3
+
+
+def test_priorities_of_what_has_been_overwritten_are_ignored():
+    replay, streams = make(n=1, burn_in=0, num_envs=2, truncation=0, replay_buffer_size=8)
+    streams.play(5)
+    streams.play(2, [1])  # Environment 1 has numbers 2 to 5, and environment 0 numbers 0 to 3.
+    before = replay._table._draws.get(np.arange(8))
+    replay.update_priorities(Handle(np.array([1, 1]), np.array([0, 1])), np.array([9.0, 9.0]))
+    np.testing.assert_array_equal(replay._table._draws.get(np.arange(8)), before)
+    replay.update_priorities(Handle(np.array([1, 1, 0]), np.array([1, 2, 0])), np.array([25.0, 9.0, 16.0]))
+    counts = drawn(replay, 2000)
+    assert counts[1, 2] / counts[0, 1] == pytest.approx(3, rel=0.2)
+    assert counts[0, 0] / counts[0, 1] == pytest.approx(4, rel=0.2)
+    assert counts[1, 5] / counts[0, 1] == pytest.approx(1, rel=0.2)
+
+
+def test_weights_correct_for_the_priorities():
+    replay, streams = make(n=1, burn_in=0, num_envs=1, truncation=0, importance_sampling_exponent=0.4)
+    streams.play(3)
+    replay.update_priorities(Handle(np.zeros(2, int), np.arange(2)), np.array([1.0, 16.0]))
+    sample, _, (_, first) = replay.sample()
+    # Drawn like 1 to 4, so weighed like 1 to 4^-0.4.
+    np.testing.assert_allclose(sample.weight, np.where(first == 0, 1.0, 4**-0.4), rtol=1e-6)
+    assert set(first.tolist()) == {0, 1}
+
+
+def test_without_an_exponent_all_are_drawn_equally_often():
+    """Also where rings are full to different degrees; chi-square with 29 degrees of freedom."""
+    replay, streams = make(n=2, burn_in=0, truncation=0, priority_exponent=0.0)
+    streams.play(40, [0])
+    streams.play(7, [1])
+    streams.play(7, [2])
+    replay.update_priorities(Handle(np.zeros(1, int), np.array([30])), np.array([1e9]))  # Ignored.
+    counts = np.array(list(drawn(replay, 1000).values()))
+    assert len(counts) == len(replay) == 20 + 5 + 5
+    expected = 8000 / 30
+    assert ((counts - expected) ** 2 / expected).sum() < 58.3  # By chance once in a thousand.
+    np.testing.assert_array_equal(replay.sample().sample.weight, np.ones(8, np.float32))
+
+
+def test_nothing_is_drawn_before_the_minimum_size():
+    replay, streams = make(n=2, num_envs=1, truncation=0, replay_buffer_min_size=5, replay_ratio=8.0)
+    streams.play(7)
+    waiting = Thread(replay.sample)
+    wait_until(waiting.is_waiting, "a sample that waits")
+    assert not replay.batch_ready()
+    streams.play(1)
+    assert waiting.finished()
+    assert waiting.error is None
+
+
+@pytest.mark.parametrize("faster", ["inference", "training"])
+def test_the_faster_side_waits_and_the_ratio_is_held(faster):
+    """Twelve environments complete twelve transitions at once, more than there is room for."""
+    replay, streams = make(num_envs=12, batch_size=4, replay_buffer_size=120, replay_ratio=2.0)
+    if faster == "inference":
+        other = Thread(streams.play, 10_000)
+        for _ in range(200):
+            replay.sample()
+        wait_until(other.is_waiting, "inference that waits")
+    else:
+        other = Thread(lambda: [replay.sample() for _ in range(10_000)])
+        streams.play(60)
+        wait_until(other.is_waiting, "training that waits")
+    figures = replay.figures()
+    replay.close()
+    assert other.finished()
+    assert isinstance(other.error, ClosedError)
+    assert figures["replay_ratio"] == pytest.approx(2.0, rel=0.05)
+    assert 0 < figures["replay_size"] <= 120
+
+
+def test_close_ends_every_wait():
+    empty, _ = make(replay_ratio=1.0)
+    full, streams = make(replay_ratio=1.0)
+    threads = [Thread(empty.sample), Thread(streams.play, 1000)]
+    for thread in threads:
+        wait_until(thread.is_waiting, "a thread that waits")
+    for replay in (empty, full):
+        replay.close()
+    for thread in threads:
+        assert thread.finished()
+        assert isinstance(thread.error, ClosedError)
+
+
+def test_inference_does_not_wait_where_nothing_can_be_drawn():
+    """All transitions were interrupted and overwritten, so training cannot catch up."""
+    replay, streams = make(n=4, burn_in=0, num_envs=1, replay_buffer_size=5, replay_ratio=1e6)
+    streams.play(5)
+    for _ in range(3):
+        streams.reset(0)
+        streams.play(3)
+    assert len(replay) == 0
+    assert not replay.batch_ready()
+    replay._limiter.inserted(1)
+    handing_over = Thread(streams.store.hand_over, [0])
+    assert handing_over.finished()
+    assert handing_over.error is None
+
+
+def test_threads_get_whole_transitions():
+    """Two threads store, one draws, and every draw is of one environment's consecutive steps."""
+    replay, streams = make(num_envs=4, replay_buffer_size=40, truncation=0)
+    threads = [Thread(streams.play, 300, env_ids) for env_ids in ([0, 1], [2, 3])]
+    wait_until(lambda: len(replay) > 0, "a transition")
+    batches = []
+    while any(thread.is_alive() for thread in threads) or len(batches) < 20:
+        batches.append(replay.sample())
+    for thread in threads:
+        assert thread.finished()
+        assert thread.error is None
+    for sample, _, handle in batches[:: max(1, len(batches) // 50)]:
+        for column, key in enumerate(zip(*map(np.ndarray.tolist, handle), strict=True)):
+            assert_is(sample, column, streams.transition(*key))
+
+
+def test_the_same_seed_draws_the_same():
+    """As a synchronous run does: one by one what a step completed, and batches in between."""
+    outcomes = []
+    for _ in range(2):
+        replay, streams = make(replay_ratio=2.0, batch_size=4)
+        random, found = np.random.default_rng(0), []
+        for _ in range(30):
+            for completed in streams.advance([0, 1, 2]):
+                streams.store.hand_over([completed])
+                while replay.batch_ready():
+                    batch = replay.sample()
+                    replay.update_priorities(batch.handle, random.random(4))
+                    found.append((*map(np.ndarray.tolist, batch.handle), batch.sample.weight.tolist()))
+        outcomes.append(found)
+    assert outcomes[0] == outcomes[1]
+    assert len(outcomes[0]) > 20
+
+
+def test_figures_count_the_memory_in_use():
+    replay, streams = make(
+        n=1, burn_in=0, num_envs=2, truncation=0, replay_buffer_size=20, priority_exponent=0
+    )
+    assert replay.figures() == {"replay_size": 0, "replay_mib": pytest.approx(20 / 2**20)}
+    step = 4 + 4 + 1 + 1 + 4 + 6 + 8 + 12  # Actions, reward, flags, observation, version and history.
+    streams.play(4)
+    assert replay.figures()["replay_mib"] * 2**20 == 20 + 8 * step
+    streams.play(40)
+    assert replay.figures()["replay_mib"] * 2**20 == 20 + 22 * step
+    assert replay.figures()["replay_size"] == 20
+
+
+def test_a_host_keeps_as_much_of_the_few_environments_that_it_serves(tmp_path):
+    path = tmp_path / "replay.bin"
+    settings = {"num_envs": 6, "num_served": 2, "truncation": 0, "checkpoint_replay": True}
+    replay, streams = make(replay_max_bytes=8000, **settings)
+    streams.play(60, [1, 4])
+    assert len(replay) == 60
+    assert drawn(replay, 150).keys() == streams.transitions(capacity=30)
+    replay.save(str(path))
+    assert len(make(path=path, **settings)[0]) == 60
+    with pytest.raises(ValueError, match="of 2 environments, not of 3"):
+        make(path=path, **{**settings, "num_served": 3})
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"replay_max_bytes": 2**60}, r"--replay_max_bytes=.* is more than this machine's memory"),
+        ({"replay_buffer_size": 10}, r"--replay_buffer_size=10 leaves 4 .* make it at least 18\.$"),
+        (
+            {"replay_buffer_min_size": 61},
+            "so training would never start; lower the first or raise the second",
+        ),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(settings, words):
+    with pytest.raises(ValueError, match=words):
+        make(**settings)
+
+
+def test_too_many_transitions_for_the_memory_are_refused_at_the_first_step():
+    replay, streams = make(replay_buffer_size=10_000, replay_max_bytes=300_000)
+    with pytest.raises(
+        ValueError, match=r"size=10000 transitions take 0.00 GiB, .* raise --replay_max_bytes"
+    ):
+        streams.play(1)
+    assert replay.figures()["replay_size"] == 0
+
+
+@pytest.mark.parametrize(
+    "unroll", [UnrollConfig(3, period=1, stagger=False), UnrollConfig(3, keeps_state=False)]
+)
+def test_unrolls_that_are_no_transitions_are_refused(unroll):
+    replay = CONFIG.make(2, unroll, None, seed=0)
+    with pytest.raises(ValueError, match=r"needs keeps_state=False|cuts no transitions"):
+        replay.store(2, unroll)

@@ -1,0 +1,203 @@
+"""With rollouts, every step of an unroll is acted on by the weights that will train on it."""
+
+import contextlib
+import itertools
+import time
+
+import numpy as np
+import pytest
+
+from seed_rl.experience.rollouts import Rollouts
+from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.inference.core import InferenceCore
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import BadStep, Request
+from seed_rl.serving.slots import Lease
+from seed_rl.types import EnvOutput
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from tests.inference.test_core import SPEC, Witness, action
+from tests.waiting import DEADLINE_SECS
+
+T, SIZE = 3, 2
+
+
+class World:
+    """Groups of environments that number their steps, a batcher, a core, and training that only counts."""
+
+    def __init__(self, num_groups, num_eval_envs=0, num_inference_envs=64):
+        num_envs = num_groups * SIZE
+        self.version, self.num_training = 0, num_envs - num_eval_envs
+        self.rollouts = Rollouts(self.num_training)
+        store = self.rollouts.store(self.num_training, UnrollConfig(T))
+        weights = lambda: contextlib.nullcontext(self.version)  # noqa: E731
+        self.core = InferenceCore(Witness(), SPEC, num_envs, num_eval_envs, store, weights)
+        self.batcher = Batcher(num_inference_envs, 0.01)
+        self._keys, self._actors = itertools.count(), itertools.count(1)
+        self.clients, self._leases = [None] * num_groups, [None] * num_groups
+        self.next_step = np.zeros(num_envs, np.int32)
+        self.refused = []
+        for group in range(num_groups):
+            self.join(group)
+
+    def join(self, group):
+        """A new actor for a group: its steps are numbered from the next thousand."""
+        if self.clients[group] is not None:
+            self.batcher.disconnect(self.clients[group])
+            self.next_step[self._ids(group)] = (self.next_step[self._ids(group)] // 1000 + 1) * 1000
+        self.clients[group] = self.batcher.connect()
+        first = group * SIZE
+        self._leases[group] = Lease(next(self._keys), next(self._actors), first, SIZE, is_restart=False)
+
+    def _ids(self, group):
+        return np.arange(group * SIZE, (group + 1) * SIZE, dtype=np.int32)
+
+    def ask(self, group, records=None):
+        """The group's next step arrives."""
+        ids, zeros = self._ids(group), np.zeros(SIZE)
+        observation = {"env": ids, "step": self.next_step[ids]}
+        starts = self.next_step[ids] % 1000 == 0
+        env = EnvOutput(zeros.astype(np.float32), starts, zeros.astype(bool), observation)
+        records = StepCodec(SPEC).encode(env) if records is None else records
+        request = Request(self._leases[group], records, time.monotonic())
+        self.batcher.submit(self.clients[group], request, SIZE)
+
+    def deliver(self, pairs):
+        for request, answer in pairs:
+            ids = request.lease.env_ids
+            if isinstance(answer, BadStep):
+                self.refused.append(ids[0] // SIZE)
+                continue
+            np.testing.assert_array_equal(
+                ActionCodec(SPEC.action).decode(answer), action(ids, self.next_step[ids])
+            )
+            self.next_step[ids] += 1
+
+    def answer(self):
+        """One batch."""
+        batch = self.batcher.next_batch(DEADLINE_SECS)
+        self.core.hand_over(self.core.answer(batch, self.batcher, self.deliver))
+
+    def train(self):
+        """Takes a rollout, and publishes the next version."""
+        batch = self.rollouts.sample()
+        assert self.core.agent_steps == self.num_training * T * (self.version + 1)
+        self.version += 1
+        self.rollouts.trained()
+        return batch
+
+
+def check(batch, version, first_steps):
+    """Steps, answers and states of a rollout; `first_steps` by environment."""
+    sample = batch.sample
+    env, steps = sample.env.observation["env"], sample.env.observation["step"]
+    order = np.argsort(env[0])
+    np.testing.assert_array_equal(batch.policy_version, version)
+    np.testing.assert_array_equal(env, np.broadcast_to(env[0], env.shape))
+    expected = np.asarray(first_steps) + np.arange(T + 1)[:, np.newaxis]
+    np.testing.assert_array_equal(steps[:, order], expected)
+    np.testing.assert_array_equal(sample.agent.action, action(env, steps))
+    np.testing.assert_array_equal(sample.prev_action, sample.agent.info["prev_action"])
+    before = np.where(steps % 1000 == 0, 0, action(env, steps - 1))
+    np.testing.assert_array_equal(sample.prev_action, before)
+    # The state counts the steps acted on: once each, although the last one of an unroll is seen twice.
+    np.testing.assert_array_equal(sample.agent.info["acted"] % 1000, steps % 1000 + 1)
+    np.testing.assert_array_equal(sample.initial_state["saw"], np.where(steps[0] % 1000, steps[0] - 1, -1))
+
+
+@pytest.mark.parametrize("max_batch", [64, SIZE])
+def test_rollouts_follow_one_another_and_each_is_played_by_one_version(max_batch):
+    world = World(3, num_inference_envs=max_batch)
+    waiting = set()
+    for version in range(4):
+        while not world.rollouts.batch_ready():
+            for group in {0, 1, 2} - waiting:
+                world.ask(group)
+                waiting.add(group)
+            while world.batcher._pending:
+                before = world.next_step.copy()
+                world.answer()
+                waiting -= set(np.flatnonzero((world.next_step != before)[::SIZE]).tolist())
+        assert waiting == {0, 1, 2}  # All are held back.
+        check(world.train(), version, [version * T] * 6)
+
+
+def test_a_fast_group_waits_for_a_slow_one():
+    world = World(2)
+    for step in range(T + 1):
+        world.ask(0)
+        world.answer()
+        assert world.next_step[0] == min(step + 1, T)
+    assert not world.batcher._pending
+    for _ in range(T + 1):
+        world.ask(1)
+        world.answer()
+    check(world.train(), 0, [0] * 4)
+    assert len(world.batcher._pending) == 2  # Both are asked again,
+    world.answer()
+    assert world.next_step.tolist() == [T + 1] * 4  # and get their actions from the new weights.
+
+
+def test_a_new_actor_begins_its_unroll_anew_and_the_others_wait():
+    world = World(2)
+    for group in (0, 1):
+        for _ in range(T):
+            world.ask(group)
+            world.answer()
+    world.join(1)  # One step before the end of its unroll.
+    world.ask(0)
+    world.answer()
+    for _ in range(T + 1):
+        world.ask(1)
+        world.answer()
+    batch = world.rollouts.sample()
+    world.version += 1
+    world.rollouts.trained()
+    check(batch, 0, [0, 0, 1000, 1000])
+
+
+def test_an_actor_that_is_replaced_while_it_waits():
+    world = World(2)
+    for _ in range(T + 1):
+        world.ask(0)
+        world.answer()
+    world.join(0)
+    world.ask(0)
+    world.answer()  # Its environments have played their part, so it waits as well.
+    assert world.next_step[0] == 1000
+    for _ in range(T + 1):
+        world.ask(1)
+        world.answer()
+    check(world.train(), 0, [0] * 4)
+    world.answer()
+    assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream is not asked again.
+
+
+def test_a_bad_last_step_is_refused_at_once():
+    world = World(1)
+    for _ in range(T):
+        world.ask(0)
+        world.answer()
+    world.ask(0, records=b"\xff" * len(StepCodec(SPEC).encode(example())))
+    world.answer()
+    assert world.refused == [0] and not world.rollouts.batch_ready()
+
+
+def example():
+    false, ids = np.zeros(SIZE, bool), np.zeros(SIZE, np.int32)
+    return EnvOutput(np.zeros(SIZE, np.float32), false, false, {"env": ids, "step": ids})
+
+
+def test_environments_that_only_evaluate_are_in_no_rollout():
+    world = World(2, num_eval_envs=3)  # One of the first group, and the second.
+    for _ in range(T):
+        for group in (0, 1):
+            world.ask(group)
+        world.answer()
+    for group in (0, 1):
+        world.ask(group)
+    world.answer()
+    assert world.next_step.tolist() == [T, T, T + 1, T + 1]
+    batch = world.train()
+    check(batch, 0, [0])
+    world.answer()
+    assert world.next_step.tolist() == [T + 1] * 4

@@ -1,0 +1,141 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.devices.precision import computing_in
+from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.q_network import NUM_COSINES, Head, QNetwork
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
+
+N, A, M = 5, 4, 3
+SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (A - 1,)))
+
+
+def network(head, **options):
+    keras.utils.set_random_seed(0)
+    return QNetwork(NetworkConfig(**{"lstm_size": 0, "mlp_sizes": "8"} | options), SPEC, A, head)
+
+
+def random_step(seed=0):
+    rng = np.random.default_rng(seed)
+    env = EnvOutput(
+        rng.normal(size=N).astype(np.float32),
+        rng.random(N) < 0.3,
+        np.zeros(N, bool),
+        rng.normal(size=(N, 6)).astype(np.float32),
+    )
+    return tf.nest.map_structure(tf.constant, (rng.integers(0, A, N).astype(np.int32), env))
+
+
+def fractions(seed=0):
+    return tf.constant(np.random.default_rng(seed).random((N, M)), tf.float32)
+
+
+def slow_stream(hidden, last, features):
+    if hidden is not None:
+        features = np.maximum(features @ hidden.kernel.numpy() + hidden.bias.numpy(), 0)
+    return features @ last.kernel.numpy() + last.bias.numpy()
+
+
+@pytest.mark.parametrize("num_outputs", [1, M])
+@pytest.mark.parametrize("units", [0, 16])
+@pytest.mark.parametrize("dueling", [False, True])
+def test_against_numpy(num_outputs, units, dueling):
+    net = network(Head(units=units, dueling=dueling, num_outputs=num_outputs))
+    features = net.features(*random_step(), ())[0].numpy()
+    found = net.outputs(tf.constant(features))
+    advantage = slow_stream(net._advantage_hidden, net._advantage, features)
+    expected = advantage.reshape(N, A, num_outputs)
+    if dueling:
+        value = slow_stream(net._value_hidden, net._value, features)
+        expected = expected - expected.mean(1, keepdims=True) + value[:, np.newaxis]
+    assert found.shape == (N, A, num_outputs)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("dueling", [False, True])
+def test_quantiles_against_numpy(dueling):
+    net = network(Head(units=16, dueling=dueling, implicit=True))
+    features, taus = net.features(*random_step(), ())[0].numpy(), fractions().numpy()
+    found = net.outputs(tf.constant(features), tf.constant(taus))
+    weights, bias = net._embedding.kernel.numpy(), net._embedding.bias.numpy()
+    expected = np.zeros((N, A, M))
+    for n in range(N):
+        for m in range(M):
+            cosines = np.array([np.cos(np.pi * i * taus[n, m]) for i in range(NUM_COSINES)])
+            embedded = np.maximum(cosines @ weights + bias, 0) * features[n]
+            outputs = slow_stream(net._advantage_hidden, net._advantage, embedded)
+            if dueling:
+                outputs += slow_stream(net._value_hidden, net._value, embedded) - outputs.mean()
+            expected[n, :, m] = outputs
+    np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert np.abs(found[..., 0] - found[..., 1]).max() > 0.01
+
+
+HEADS = {
+    "plain": Head(),
+    "dueling": Head(units=8, dueling=True),
+    "noisy": Head(units=8, dueling=True, noisy_sigma=0.5),
+    "quantiles": Head(units=8, implicit=True, noisy_sigma=0.5, dueling=True),
+    "atoms": Head(num_outputs=M, noisy_sigma=0.5),
+}
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+@pytest.mark.parametrize("name", HEADS)
+def test_every_variable_gets_a_gradient_and_is_in_the_checkpoint(name, layer_norm, tmp_path):
+    net, other = (network(HEADS[name], layer_norm=layer_norm) for _ in range(2))
+    taus = fractions() if HEADS[name].implicit else None
+    with tf.GradientTape() as tape:
+        features, _ = net.features(*random_step(), ())
+        loss = tf.reduce_sum(tf.square(net.outputs(features, taus, noisy=True) - 1.0))
+    gradients = tape.gradient(loss, net.trainable_variables)
+    for variable, gradient in zip(net.trainable_variables, gradients, strict=True):
+        assert np.abs(gradient).max() > 0, variable.path
+        variable.assign(variable + 0.1)
+    path = tf.train.Checkpoint(net=net).save(str(tmp_path / "c"))
+    tf.train.Checkpoint(net=other).restore(path).assert_consumed()
+    for a, b in zip(net.trainable_variables, other.trainable_variables, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_only_noisy_layers_are_noisy_and_only_when_asked(name):
+    net = network(HEADS[name])
+    features, _ = net.features(*random_step(), ())
+    taus = fractions() if HEADS[name].implicit else None
+    np.testing.assert_array_equal(net.outputs(features, taus), net.outputs(features, taus))
+    noise = np.abs(net.outputs(features, taus, noisy=True) - net.outputs(features, taus, noisy=True)).max()
+    assert (noise > 0) == (HEADS[name].noisy_sigma is not None)
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_outputs_may_start_at_zero(name):
+    net = network(HEADS[name]._replace(start_at_zero=True))
+    features, _ = net.features(*random_step(), ())
+    assert (net.outputs(features, fractions() if HEADS[name].implicit else None).numpy() == 0).all()
+
+
+def test_frames_are_stacked_from_step_to_step():
+    spec = EnvironmentSpec(ArraySpec((5, 5), "uint8"), SPEC.action)
+    net = QNetwork(NetworkConfig(lstm_size=0, frame_stack=4, mlp_sizes="8"), spec, A, Head())
+    (prev_action, env), state = random_step(), net.trunk.initial_state(N)
+    env = env._replace(observation=tf.ones([N, 5, 5], tf.uint8))
+    _, state = net.features(prev_action, env, state)
+    assert state["frames"]["observation"].shape == (N, 5, 5, 4)
+    np.testing.assert_array_equal(state["frames"]["observation"][..., -1], np.ones((N, 5, 5)))
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_last_layers_stay_in_float32(name):
+    taus = fractions() if HEADS[name].implicit else None
+    exact = network(HEADS[name])
+    with computing_in("bfloat16"):
+        net = network(HEADS[name])
+    found, expected = (n.outputs(n.features(*random_step(), ())[0], taus) for n in (net, exact))
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
+    assert (found.numpy() != expected.numpy()).any()
+    noisy = net.outputs(net.features(*random_step(), ())[0], taus, noisy=True)
+    assert noisy.dtype == tf.float32 and np.isfinite(noisy).all()

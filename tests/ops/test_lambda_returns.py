@@ -1,0 +1,56 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops.lambda_returns import lambda_returns
+from tests.ops.test_gae import T, inputs
+
+
+def n_step(rewards, discounts, values, valid, start, n):
+    """The return of n transitions and the value after them; it stops early where an episode was cut short."""
+    total, factor = 0.0, 1.0
+    for t in range(start, start + n):
+        if not valid[t]:
+            return total + factor * values[t]
+        total += factor * rewards[t]
+        factor *= discounts[t]
+    return total + factor * values[start + n]
+
+
+def reference(rewards, discounts, values, valid, lambda_):
+    """The weighted mean of n-step returns; the longest one has the weight of all beyond it."""
+    returns = np.zeros_like(rewards)
+    for b in range(rewards.shape[1]):
+        arrays = [x[:, b] for x in (rewards, discounts, values, valid)]
+        for t in range(T):
+            left = T - t
+            weights = [(1 - lambda_) * lambda_ ** (n - 1) for n in range(1, left)] + [lambda_ ** (left - 1)]
+            found = [n_step(*arrays, t, n) for n in range(1, left + 1)]
+            returns[t, b] = np.dot(weights, found)
+    return returns
+
+
+@pytest.mark.parametrize("lambda_", [1.0, 0.65, 0.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_weighted_mean_of_n_step_returns(lambda_, seed):
+    arrays = inputs(seed)
+    got = lambda_returns(*map(tf.constant, arrays), lambda_).numpy()
+    np.testing.assert_allclose(got, reference(*arrays, lambda_), rtol=1e-4, atol=1e-5)
+
+
+def test_a_truncated_episode_bootstraps_and_a_terminated_one_does_not():
+    rewards, values = tf.constant([[1.0], [2.0], [4.0]]), tf.constant([[0.0], [10.0], [0.0], [8.0]])
+    everything = tf.ones([3, 1], tf.bool)
+    terminated = lambda_returns(rewards, tf.constant([[0.0], [1.0], [1.0]]), values, everything, 1.0)
+    assert terminated[0, 0].numpy() == 1.0
+    valid = tf.constant([[True], [False], [True]])
+    truncated = lambda_returns(rewards, tf.ones([3, 1]), values, valid, 1.0)
+    np.testing.assert_array_equal(truncated, [[11.0], [10.0], [12.0]])
+
+
+def test_no_gradient_flows():
+    rewards, discounts, values, valid = map(tf.constant, inputs())
+    with tf.GradientTape() as tape:
+        tape.watch(values)
+        total = tf.reduce_sum(lambda_returns(rewards, discounts, values, valid, 0.9))
+    assert tape.gradient(total, values) is None

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from seed_rl.ops.quantiles import midpoints, quantile_huber_loss
+
+B, N, M = 6, 5, 7
+
+
+def slow(quantiles, fractions, targets, kappa):
+    losses = np.zeros(B)
+    for b in range(B):
+        for i in range(N):
+            for j in range(M):
+                delta = targets[b, j] - quantiles[b, i]
+                size = abs(delta)
+                huber = 0.5 * delta**2 if size <= kappa else kappa * (size - 0.5 * kappa)
+                losses[b] += abs(fractions[b, i] - (delta < 0)) * huber / kappa / M
+    return losses
+
+
+@pytest.mark.parametrize("kappa", [0.1, 1.0, 4.0])
+def test_against_numpy(kappa):
+    rng = np.random.default_rng(0)
+    quantiles, targets = (rng.normal(0, 2, (B, n)).astype(np.float32) for n in (N, M))
+    fractions = rng.random((B, N)).astype(np.float32)
+    found = quantile_huber_loss(*map(tf.constant, (quantiles, fractions, targets)), kappa)
+    np.testing.assert_allclose(found, slow(quantiles, fractions, targets, kappa), rtol=1e-5)
+
+
+def test_its_minimum_is_at_the_quantiles():
+    """Of the numbers 0 to 99, a fraction tau lies below 100 tau."""
+    targets = tf.range(100, dtype=tf.float32)[tf.newaxis]
+    fractions = tf.constant([[0.1, 0.5, 0.9]])
+    quantiles = tf.Variable(tf.fill([1, 3], 30.0))
+    optimizer = tf.keras.optimizers.Adam(1.0)
+    for _ in range(300):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(quantile_huber_loss(quantiles, fractions, targets))
+        optimizer.apply([tape.gradient(loss, quantiles)], [quantiles])
+    np.testing.assert_allclose(quantiles[0], [9.5, 49.5, 89.5], atol=1.5)
+
+
+def test_midpoints():
+    found = midpoints(4)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [0.125, 0.375, 0.625, 0.875])
