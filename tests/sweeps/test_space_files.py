@@ -70,8 +70,11 @@ def test_every_flag_is_one_of_the_learner_the_agent_or_any_environment(path):
 RUNS = {
     "catch": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0}, 40_000, 32, 8),
     "catch_dqn": ("catch", {"rows": 10}, {"torso": "auto", "lstm_size": 0, "double": True}, 40_000, 32, 8),
+    "catch_a2c": ("catch", {"rows": 10}, {"lstm_size": 0, "unroll_length": 10}, 40_000, 32, 8),
+    "catch_appo": ("catch", {"rows": 10}, {"lstm_size": 0, "unroll_length": 20}, 40_000, 32, 8),
     "catch_ppo": ("catch", {"rows": 10}, {"lstm_size": 0, "unroll_length": 32}, 40_000, 32, 8),
     "catch_pqn": ("catch", {"rows": 10}, {"layer_norm": True, "unroll_length": 16}, 40_000, 32, 8),
+    "catch_sac": ("catch", {"rows": 10}, {"mlp_sizes": "64,64", "frame_stack": 1}, 40_000, 20, 8),
     "dmlab_stability": (
         "dmlab",
         {"game": "explore_goal_locations_small", "num_action_repeats": 4},
