@@ -59,7 +59,8 @@ class MetricsWriter:
     def write(self, figures: Mapping[str, Any]) -> None:
         """Writes the figures of a period by plain name; `env_frames` is the step of TensorBoard's curves.
 
-        A figure that is not finite is written as null, because JSON has no NaN.
+        A figure that is not finite is written as null, because JSON has no NaN. Others keep six decimals or
+        six digits, whichever says more.
         """
         values = {name: _plain(value) for name, value in figures.items()}
         self._guard.call(self._path, append_line, self._path, json.dumps(values))
@@ -131,5 +132,9 @@ def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
 
 
 def _plain(value: Any) -> int | float | None:
-    number = value if isinstance(value, int) else round(float(value), 6)
-    return number if math.isfinite(number) else None
+    if isinstance(value, int):
+        return value
+    number = float(value)
+    if not math.isfinite(number):
+        return None
+    return round(number, 6) if abs(number) >= 0.1 else float(f"{number:.6g}")

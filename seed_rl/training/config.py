@@ -42,6 +42,11 @@ class TrainerConfig(Options):
     clip_norm: float = option(
         40.0, "Gradients are scaled down to this global norm; 0 turns clipping off.", at_least=0
     )
+    log_layer_norms: bool = option(
+        False,
+        "Whether to log L2 norms of each layer's gradients, parameters and steps as gradient_norm/LAYER, "
+        "parameter_norm/LAYER and step_norm/LAYER (Stooke & Abbeel, 2018, appendix C).",
+    )
 
     def validate(self) -> None:
         """Checks that a rule for the learning rate has all it needs."""

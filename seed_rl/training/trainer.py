@@ -11,6 +11,7 @@ from seed_rl.algorithms.check import check_losses
 from seed_rl.devices.replicas import Replicas, along_batch
 from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
 from seed_rl.training.config import TrainerConfig
+from seed_rl.training.layer_norms import Change, Layers, layer_norms, values
 from seed_rl.types import Sample
 
 
@@ -55,6 +56,7 @@ class Trainer:
         self.updates = 0
         self._algorithm = algorithm
         self._config = config
+        self._layers = Layers(algorithm) if config.log_layer_norms else None
         self._metric_names: list[str] = []  # In the order of `_update_on_part`.
 
     def update(self, sample: Sample, progress: float) -> UpdateOutput:
@@ -155,22 +157,31 @@ class Trainer:
             check_losses(algorithm, output, sample)
             losses = {name: tf.reduce_mean(output.by_objective[name] * sample.weight) for name in objectives}
         gradients = {name: tape.gradient(losses[name], objectives[name].variables) for name in objectives}
-        norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
-        return output.priority, mean_of_metrics({**output.metrics, **_metrics(losses, norms)})
+        changes: list[Change] = []
+        norms = {name: self._apply(name, gradients[name], learning_rate, changes) for name in objectives}
+        metrics = {**output.metrics, **_metrics(losses, norms), **layer_norms(changes)}
+        return output.priority, mean_of_metrics(metrics)
 
-    def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
+    def _apply(
+        self, name: str, gradients: list[Any], learning_rate: tf.Tensor, changes: list[Change]
+    ) -> tf.Tensor:
         """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.
 
-        Clipping needs the gradients of the whole batch on every device.
+        Clipping needs the gradients of the whole batch on every device. What happens to each variable is
+        added to `changes` if it is logged.
         """
         optimizer, objective = self.optimizers[name], self._objectives[name]
         gradients = mean_over_replicas(gradients)
         norm = tf.linalg.global_norm(gradients)
+        if self._layers is not None:
+            of_batch, before = gradients, values(objective.variables)
         if self._config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._config.clip_norm, use_norm=norm)
         if objective.optimizer is None:
             optimizer.learning_rate.assign(learning_rate)
         optimizer.apply(gradients, objective.variables)
+        if self._layers is not None:
+            changes += self._layers.changes(objective.variables, of_batch, before)
         return norm
 
 

@@ -43,7 +43,7 @@ def samples(algorithm, spec, batch_size, number):
 
 def trained(algorithm, replicas, batches, batch_size):
     """Everything that updates leave behind, by name, and the trainer."""
-    config = TrainerConfig(batch_size=batch_size, learning_rate=1e-3, clip_norm=0.5)
+    config = TrainerConfig(batch_size=batch_size, learning_rate=1e-3, clip_norm=0.5, log_layer_norms=True)
     trainer, found = Trainer(algorithm, config, replicas), {}
     for number, batch in enumerate(batches):
         output = trainer.update(replicas.distribute(batch), number / len(batches))

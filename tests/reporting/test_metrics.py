@@ -29,6 +29,21 @@ def test_a_line_is_json_and_what_is_not_finite_is_null(tmp_path):
     assert lines(tmp_path) == [{"env_frames": 40, "loss": 0.25, "nan": None, "inf": None, "x": 2.0}]
 
 
+def test_small_numbers_and_names_with_a_slash_are_kept(tmp_path):
+    writer = MetricsWriter(str(tmp_path))
+    writer.write(
+        {"env_frames": 40, "step_norm/network/core": 1.2345678e-7, "loss": 123.45678912, "rate": 0.25}
+    )
+    writer.close()
+    assert lines(tmp_path) == [
+        {"env_frames": 40, "step_norm/network/core": 1.23457e-7, "loss": 123.456789, "rate": 0.25}
+    ]
+    (path,) = (tmp_path / "tensorboard").iterdir()
+    events = tf.compat.v1.train.summary_iterator(str(path))
+    tags = {value.tag for event in events for value in event.summary.value}
+    assert tags == {"step_norm/network/core", "loss", "rate"}
+
+
 def test_lines_can_be_read_while_the_run_goes_on_and_a_resumed_run_appends(tmp_path):
     first = MetricsWriter(str(tmp_path))
     first.write({"env_frames": 1})
