@@ -119,14 +119,29 @@ def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
 
 def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
     logdir = run_directory(Path(config.logdir), case, f"seed_{seed}")
-    mark = goal(case)
-    print(f"{case.name}, seed {seed}: {logdir}", file=sys.stderr, flush=True)
+    return train_case(f"{case.name}, seed {seed}", case, seed, logdir, config.stop_at_goal, config.minutes)
+
+
+def train_case(
+    name: str, case: Case, seed: int, logdir: Path, stop_at_goal: bool, minutes: float
+) -> Progress | None:
+    """Trains, says what comes of it on standard error, and returns that; None if the run failed.
+
+    Args:
+      name: what the run is called there.
+      case: what to train.
+      seed: as in `learning_runs.train`, like all that follows.
+      logdir: the run directory.
+      stop_at_goal: whether the run ends where it reaches the goal of its preset.
+      minutes: limit on the training time.
+    """
+    print(f"{name}: {logdir}", file=sys.stderr, flush=True)
     try:
-        found = train(case, seed, logdir, mark=mark, stop_at_mark=config.stop_at_goal, minutes=config.minutes)
+        found = train(case, seed, logdir, mark=goal(case), stop_at_mark=stop_at_goal, minutes=minutes)
     except FailedRun as error:
-        print(f"{case.name}, seed {seed}, failed: {error}", file=sys.stderr, flush=True)
+        print(f"{name}, failed: {error}", file=sys.stderr, flush=True)
         return None
-    print(f"{case.name}, seed {seed}: {_rounded(found.final)}", file=sys.stderr, flush=True)
+    print(f"{name}: {_rounded(found.final)}", file=sys.stderr, flush=True)
     return found
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks.harness import log_end, module_child, read_metrics
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
+from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.learner.config import LearnerConfig
@@ -47,6 +48,10 @@ class Case:
       arguments: what local_main takes for this, without the seed and the run directory.
       total_frames: environment frames after which a run is complete.
       batch_size: unrolls in a training batch.
+      learning_rate: the initial one, for this batch size.
+      env_batch_size: environments in each actor.
+      inference_batch_size: maximum number of environments in one inference call.
+      num_envs: environments of all actors.
     """
 
     environment: str
@@ -55,6 +60,10 @@ class Case:
     arguments: tuple[str, ...]
     total_frames: int
     batch_size: int
+    learning_rate: float
+    env_batch_size: int
+    inference_batch_size: int
+    num_envs: int
 
     @property
     def name(self) -> str:
@@ -103,7 +112,8 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
         raise UsageError(f"There is no preset for {name}; choose an environment and an agent that have one.")
     line = parse_local(["local_main", *complete], "")
     make_plan(line, "unix:unused")
-    config = line.read(LearnerConfig, num_envs=1, logdir="")
+    local = line.read(LocalConfig)
+    config = line.read(LearnerConfig, num_envs=local.num_actors * local.env_batch_size, logdir="")
     return Case(
         environment,
         agent,
@@ -111,6 +121,10 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
         (*own, _LOG_PERIOD, *flags),
         config.total_environment_frames,
         config.batch_size,
+        config.scaled_learning_rate,
+        local.env_batch_size,
+        config.inference_batch_size,
+        config.num_envs,
     )
 
 
