@@ -112,6 +112,8 @@ class InferenceCore:
         answers, completed = self.process([request for _, request in batch])
         if self._store.holds:
             batch, answers = self._without_closing(batch, answers, batcher)
+            if not batch:
+                return completed
         requests = [request for _, request in batch]
         batcher.finish([client for client, _ in batch])
         deliver(list(zip(requests, answers, strict=True)))
