@@ -72,7 +72,9 @@ class _Parts(Trainer):
         self._train(sample, tf.constant(0.0))
         return kept
 
-    def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
+    def _apply(
+        self, name: str, gradients: list[Any], learning_rate: tf.Tensor, changes: Any = None
+    ) -> tf.Tensor:
         pairs = zip(gradients, self._objectives[name].variables, strict=True)
         self._of_device.kept[name] = [tf.zeros_like(v) if g is None else g for g, v in pairs]
         return tf.constant(0.0)
