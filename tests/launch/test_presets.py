@@ -104,7 +104,13 @@ def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(n
 @pytest.mark.parametrize("name", ["atari_r2d2", "dmlab_vtrace", "football_vtrace"])
 def test_the_papers_presets_leave_no_setting_of_training_to_a_default(name):
     line, _ = resolved(name)
-    not_theirs = {"rmsprop_decay", "rmsprop_epsilon", "learning_rate_scaling", "learning_rate_batch_size"}
+    not_theirs = {
+        "rmsprop_decay",
+        "rmsprop_epsilon",
+        "log_layer_norms",
+        "learning_rate_scaling",
+        "learning_rate_batch_size",
+    }
     names = option_names(TrainerConfig) - not_theirs
     assert [name for name in sorted(names) if not line.flag_values[name].present] == []
     assert line.flag_values["max_abs_reward"].present
