@@ -22,9 +22,9 @@ def test_a_killed_actor_holds_up_the_others_until_it_is_back(house):
     last = house.metrics()[-1]
     assert last["updates"] > after["updates"] > before["updates"]
     # One unroll of 10 steps of each of 12 environments is trained on in 2 x 3 minibatches. Besides, there are
-    # the steps of the killed actor's unroll, and of the rollout that the end of training left incomplete.
+    # at most all steps of the killed actor's unroll, and of the rollout at which training ends.
     rollouts = last["updates"] / 6
-    assert 0 <= last["agent_steps"] - rollouts * 120 < 120 + 40
+    assert 0 <= last["agent_steps"] - rollouts * 120 <= 120 + 40
     lags = {line["policy_lag_updates"] for line in house.metrics() if "policy_lag_updates" in line}
     assert lags == {0.0}
 
