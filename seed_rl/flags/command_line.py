@@ -6,9 +6,11 @@ others, and parses everything.
 
 import dataclasses
 import difflib
+import os
 import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from absl import flags
 
@@ -116,11 +118,9 @@ def parse(
         if config_class is not None:
             define_options(config_class, flag_values, (leave_out or {}).get(config_class, ()))
     if not _HELP_ARGUMENTS.isdisjoint(expanded):
-        print(description.strip())
-        print(flag_values.get_help(include_special_flags=False))
-        if environment is None or (with_agent and agent is None):
-            print(f"\nWith {_CHOICES[with_agent]}, --help also prints their flags.")
-        raise SystemExit(0)
+        is_more = environment is None or (with_agent and agent is None)
+        more = f"\nWith {_CHOICES[with_agent]}, --help also prints their flags." if is_more else ""
+        _end_with_help(description, flag_values, more)
     if environment is None or environment_class is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
     if with_agent and agent is None:
@@ -158,9 +158,7 @@ def parse_options(
     flag_values.set_gnu_getopt(True)
     define_options(config_class, flag_values)
     if not _HELP_ARGUMENTS.isdisjoint(argv[1:]):
-        print(description.strip())
-        print(flag_values.get_help(include_special_flags=False))
-        raise SystemExit(0)
+        _end_with_help(description, flag_values)
     _, *rest = _parse(argv[1:], flag_values, known_only=pass_through)
     wrong = [arg for arg in rest if not (pass_through if arg.startswith("--") else positional)]
     if wrong:
@@ -199,6 +197,15 @@ def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
     text = "Prints the flags of this command, the chosen environment and the chosen agent."
     for name in ("help", "helpfull"):
         flags.DEFINE_flag(flags.BooleanFlag(name, False, text), **where)
+
+
+def _end_with_help(description: str, flag_values: flags.FlagValues, more: str = "") -> NoReturn:
+    texts = [description.strip(), flag_values.get_help(include_special_flags=False), more]
+    try:
+        print(*filter(None, texts), sep="\n", flush=True)
+    except BrokenPipeError:  # As with `| head`; without this, Python would fail at exit on what is left.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise SystemExit(0)
 
 
 def _string_flag(name: str, text: str) -> flags.Flag:

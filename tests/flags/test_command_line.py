@@ -1,4 +1,7 @@
 import dataclasses
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -151,6 +154,17 @@ def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
         assert part in text
     assert "--greed" not in text
     assert text.endswith("--agent=NAME, --help also prints their flags.\n")
+
+
+@pytest.mark.parametrize("module", ["seed_rl.plot", "seed_rl.actor_main"])
+def test_help_into_a_closed_pipe_ends_quietly(module):
+    """As `--help | head` does."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", module, "--help"]
+    with open(writer, "w") as closed:
+        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_two_command_lines_in_one_process_know_nothing_of_each_other():
