@@ -2,7 +2,9 @@
 
 The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, frames stacked over 4 agent
 steps; V-trace with T = 20, feed-forward and with an LSTM of 256 units, and R2D2 with an LSTM of 512 units,
-dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. An agent step costs the machine an
+dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. The other algorithms are feed-forward:
+APPO with T = 20; PPO and PQN with T = 20, four minibatches and three or two epochs; A2C with T = 5; DQN,
+Rainbow and discrete SAC with the replay ratio of 8 of DQN's paper. An agent step costs the machine an
 environment step, inference for one observation, and its share of an update. With the rates of
 benchmarks.parts, measured before and after the run, the ceiling is
 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal: at least 0.85 of it.
@@ -36,6 +38,14 @@ GOAL = 0.85
 
 RUN_FLAGS = (f"--flagfile={Path(__file__).with_suffix('.flags')}",)
 
+_TRANSITIONS = (
+    "--batch_size=32",
+    "--replay_ratio=8",
+    "--replay_buffer_size=50000",
+    "--replay_buffer_min_size=2000",
+    "--num_eval_envs=0",
+)
+
 VARIANTS = {
     "feed_forward": ("--lstm_size=0",),
     "lstm": ("--lstm_size=256",),
@@ -48,6 +58,27 @@ VARIANTS = {
         "--replay_buffer_size=2000",
         "--replay_buffer_min_size=70",
     ),
+    "appo": ("--agent=appo", "--lstm_size=0"),
+    "ppo": ("--agent=ppo", "--lstm_size=0", "--unroll_length=20", "--batch_size=16", "--epochs=3"),
+    "pqn": ("--agent=pqn", "--unroll_length=20", "--batch_size=16", "--epochs=2"),
+    "a2c": ("--agent=a2c", "--lstm_size=0", "--unroll_length=5", "--batch_size=64"),
+    "dqn": ("--agent=dqn", *_TRANSITIONS),
+    "rainbow": (
+        "--agent=dqn",
+        *_TRANSITIONS,
+        "--n_steps=3",
+        "--double",
+        "--dueling",
+        "--torso_units=0",
+        "--head_size=512",
+        "--exploration=noisy",
+        "--distribution=categorical",
+        "--v_min=-10",
+        "--v_max=10",
+        "--priority_exponent=0.5",
+        "--importance_sampling_exponent=0.4",
+    ),
+    "sac": ("--agent=sac", *_TRANSITIONS),
 }
 
 

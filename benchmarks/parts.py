@@ -4,8 +4,9 @@ Prints one JSON object with the agent steps/s of each part when it has the whole
 
 * `environment`: one process per actor of the run, stepping its environments with random actions;
 * `inference`: `EnvTable.act` on batches of --inference_batch_size;
-* `training`: `Trainer.update` on batches of --batch_size unrolls. An update processes B x T agent steps; the
-  rate counts new agent steps, each of which is trained on --passes or --replay_ratio times.
+* `training`: `Trainer.update` on batches of --batch_size unrolls or transitions. The rate counts new agent
+  steps, each of which is trained on --passes or --replay_ratio times. With an agent that trains in epochs, a
+  call trains on a whole rollout for all --epochs.
 
 Inference and training use TensorFlow's default number of threads (all cores), whatever the flags are: lower
 thread counts of a run must not lower the ceiling. TensorFlow is imported only for these two.
@@ -208,14 +209,21 @@ class LearnerParts:
 
     @property
     def new_agent_steps(self) -> float:
-        """The new agent steps that an update stands for: each is trained on several times."""
-        return self.config.batch_size * self.algorithm.unroll.length / self.algorithm.experience.uses
+        """The new agent steps that a call stands for: each is trained on several times."""
+        if self._trains_in_epochs:
+            return self._num_envs * self.algorithm.unroll.length
+        return self.config.batch_size * self.algorithm.unroll.every / self.algorithm.experience.uses
+
+    @property
+    def _trains_in_epochs(self) -> bool:
+        return getattr(self.algorithm, "epochs", None) is not None
 
     def sample(self) -> Sample:
-        """A batch of random observations, with the policy's answers to the first of them; NumPy arrays."""
+        """A batch or rollout of random observations, with the policy's answers to the first; NumPy."""
         import tensorflow as tf
 
-        steps, batch = self.algorithm.unroll.stored_steps, self.config.batch_size
+        batch = self._num_envs if self._trains_in_epochs else self.config.batch_size
+        steps = self.algorithm.unroll.stored_steps
         env = self._env_output(steps, batch)
         policy = self.algorithm.policy
         state, prev_action = policy.initial_state(batch), self.spec.action.zeros(batch)
