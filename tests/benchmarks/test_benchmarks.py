@@ -16,6 +16,7 @@ from benchmarks import (
     memory,
     other_engines,
     overhead,
+    parts,
     recall,
     replay,
     scale,
@@ -144,6 +145,23 @@ def test_the_run_and_its_parts_have_the_same_settings(variant):
     assert preset is None
     given, completed = (parse_local(["local_main", *args], "") for args in (flags, arguments))
     assert given.agent_config() == completed.agent_config()
+
+
+@pytest.mark.parametrize(
+    ("flags", "agent_steps"),
+    [
+        (["--agent=vtrace", "--unroll_length=5", "--batch_size=2", "--passes=2"], 2 * 5 / 2),
+        (["--agent=ppo", "--unroll_length=5", "--batch_size=2", "--epochs=3"], 8 * 5),
+        (["--agent=dqn", "--n_steps=3", "--batch_size=32", "--replay_ratio=8"], 32 / 8),
+    ],
+)
+def test_the_new_agent_steps_that_an_update_stands_for(flags, agent_steps):
+    """Of a whole rollout, if there are epochs; a transition stands for the step that it starts with."""
+    line = ["local_main", "--environment=catch", "--num_actors=2", "--env_batch_size=4", *flags]
+    found = parts.LearnerParts(parse_local(line, ""))
+    assert found.new_agent_steps == agent_steps
+    assert found.training().agent_steps == agent_steps
+    assert len(found.sample().weight) == (8 if "--agent=ppo" in flags else found.config.batch_size)
 
 
 @pytest.mark.slow
@@ -287,9 +305,9 @@ def test_atari_engines_compares_an_engine_with_ours(capsys):
     assert breakout.pop("ends") > 0
     assert breakout == {"frame": None, "reward": None, "end": None, "frames": 0, "largest": 0}
     assert found["speed"]["Pong 2"]["ratios"]["vector"] > 0
-    parts = found["microseconds"]["Pong"]
-    assert parts.keys() == {"agent_step", "emulator", "grayscale", "maximum", "resize"}
-    assert parts["agent_step"] > parts["maximum"] > 0
+    microseconds = found["microseconds"]["Pong"]
+    assert microseconds.keys() == {"agent_step", "emulator", "grayscale", "maximum", "resize"}
+    assert microseconds["agent_step"] > microseconds["maximum"] > 0
 
 
 def test_atari_engines_notices_a_single_no_op(monkeypatch):
