@@ -125,6 +125,11 @@ class House:
         self._processes.append(Process(output, module, args, code))
         return self._processes[-1]
 
+    def stop(self, actors: list[Process]) -> None:
+        """Stops actors whose learner has ended: one that started too late to find it would try for ever."""
+        for actor in actors:
+            actor.kill()
+
     def learner(self, *args, logdir=None) -> Process:
         """Starts a learner with the small settings; later arguments win."""
         logdir = self.logdir if logdir is None else logdir

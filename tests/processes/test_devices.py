@@ -60,7 +60,7 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
         actors = [house.actor(task) for task in range(4)]
         assert learner.end() == 0, learner.output
-        assert [actor.end() for actor in actors] == [0] * 4
+        house.stop(actors)
         assert learner.output.splitlines()[0] == first_line
         assert ("Resuming from" in learner.output) == (run > 0)
         assert house.metrics()[-1]["env_frames"] >= frames
@@ -81,7 +81,7 @@ def test_a_run_resumes_compiled_and_in_another_precision(house):
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
         actors = [house.actor(task) for task in range(4)]
         assert learner.end() == 0, learner.output
-        assert [actor.end() for actor in actors] == [0] * 4
+        house.stop(actors)
         assert ("Resuming from" in learner.output) == (run > 0)
         assert np.isfinite(house.metrics()[-1]["loss"])
         evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=2")
@@ -93,7 +93,7 @@ def test_the_first_line_names_the_device(house):
     learner = house.learner("--total_environment_frames=2000")
     actors = [house.actor(task) for task in range(4)]
     assert learner.end() == 0, learner.output
-    assert [actor.end() for actor in actors] == [0] * 4
+    house.stop(actors)
     first = learner.output.splitlines()[0]
     assert re.fullmatch(r"Training and inference on (CPU:0|GPU:0.*)\.", first)
 
