@@ -170,7 +170,7 @@ def test_every_room_has_a_floor():
     )
 
 
-# What acts knows a policy only. Whoever looks for one in a run directory makes the whole algorithm.
+# What acts knows a policy only. A module that looks for one in a run directory makes the whole algorithm.
 POLICY = "seed_rl.algorithms.policy"
 WHAT_ACTS = ("seed_rl.inference", "seed_rl.evaluation", "seed_rl.training.export")
 FINDS_POLICIES = "seed_rl.evaluation.load"

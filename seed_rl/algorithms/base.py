@@ -41,7 +41,7 @@ class Losses(NamedTuple):
 class Epochs(NamedTuple):
     """How an algorithm trains on a rollout, in minibatches of `--batch_size` unrolls, or as many transitions.
 
-    passes: how many times it trains on the rollout; the minibatches are drawn anew each time.
+    passes: how many times it trains on the rollout; it is reshuffled into minibatches each time.
     limit: the name of a metric and its highest value: once its mean over an epoch is above that, the other
       epochs are left out; None: no limit.
     """

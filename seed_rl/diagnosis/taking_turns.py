@@ -3,7 +3,7 @@
 from seed_rl.diagnosis.evidence import Evidence
 from seed_rl.diagnosis.words import percent, turn
 
-# Whoever takes at least this share of the time bounds the run.
+# What takes at least this share of the time bounds the run.
 _MOSTLY = 0.5
 
 

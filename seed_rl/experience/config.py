@@ -51,9 +51,7 @@ class FifoConfig(Options, ExperienceConfig):
 class RolloutsConfig(Options, ExperienceConfig):
     """Rollouts: all environments play one unroll, and wait while it is trained on."""
 
-    epochs: int = option(
-        4, "How many times each rollout is trained on, in minibatches that are drawn anew.", at_least=1
-    )
+    epochs: int = option(4, "How many times each rollout is trained on, reshuffled each time.", at_least=1)
 
     @property
     def uses(self) -> float:

@@ -58,7 +58,7 @@ def _hold_host(host: str, port: int) -> list[socket.socket]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:
-        return []  # Whoever listens there reports it.
+        return []  # The server reports it when it binds.
     held = []
     for family, _, _, _, place in dict.fromkeys(found):
         try:

@@ -167,7 +167,7 @@ class Trainer:
         name: str,
         gradients: list[Any],
         learning_rate: tf.Tensor,
-        changes: list[Change] | None = None,
+        changes: list[Change],
     ) -> tf.Tensor:
         """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.
 
@@ -184,7 +184,7 @@ class Trainer:
         if objective.optimizer is None:
             optimizer.learning_rate.assign(learning_rate)
         optimizer.apply(gradients, objective.variables)
-        if self._layers is not None and changes is not None:
+        if self._layers is not None:
             changes += self._layers.changes(objective.variables, of_batch, before)
         return norm
 

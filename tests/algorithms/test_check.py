@@ -171,7 +171,7 @@ def test_shapes_are_held_while_a_graph_is_traced():
 
 
 def test_a_protocols_own_defaults_are_enough():
-    """Whoever writes an algorithm may leave these out."""
+    """The author of an algorithm may leave these out."""
     algorithm, sample = Complete(), batch()
     assert isinstance(algorithm, Algorithm) and algorithm.num_eval_envs == 0
     assert algorithm.observe(sample) is None

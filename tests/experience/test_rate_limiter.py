@@ -7,7 +7,7 @@ from seed_rl.experience.rate_limiter import RateLimiter
 @pytest.mark.parametrize(
     ("ratio", "batch_size", "min_size"), [(0.75, 64, 100), (4, 16, 10), (100, 8, 1), (0.01, 2, 1)]
 )
-def test_the_ratio_is_kept_whoever_is_faster(ratio, batch_size, min_size, first):
+def test_the_ratio_is_kept_whichever_side_is_faster(ratio, batch_size, min_size, first):
     limiter, size, sampled = RateLimiter(ratio, batch_size, min_size), 0, 0
     while sampled < 200:
         may = {"insert": limiter.may_insert(), "sample": limiter.may_sample()}

@@ -30,7 +30,7 @@ def test_a_restart_goes_on_with_the_same_transitions(tmp_path, exponent, num_ste
     assert [file.name for file in tmp_path.iterdir()] == ["replay.bin"]
 
     second, again = make(checkpoint_replay=True, priority_exponent=exponent, path=path)
-    assert second.figures().items() < first.figures().items()  # The ratio is measured anew.
+    assert second.figures().items() < first.figures().items()  # The ratio is measured from zero.
     again.steps = streams.steps
     indices = np.arange(60)
     np.testing.assert_array_equal(second._table._draws.get(indices), first._table._draws.get(indices))

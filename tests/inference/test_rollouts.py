@@ -139,7 +139,7 @@ def test_a_fast_group_waits_for_a_slow_one():
     assert world.next_step.tolist() == [T + 1] * 4  # and get their actions from the new weights.
 
 
-def test_a_new_actor_begins_its_unroll_anew_and_the_others_wait():
+def test_a_new_actor_begins_its_unroll_again_and_the_others_wait():
     world = World(2)
     for group in (0, 1):
         for _ in range(T):

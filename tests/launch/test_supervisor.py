@@ -349,7 +349,7 @@ def test_nothing_is_left_when_the_supervisor_is_killed(start):
     assert not any(map(run.alive, pids))
 
 
-def test_back_off_doubles_up_to_the_longest_and_starts_anew_after_a_healthy_life():
+def test_back_off_doubles_up_to_the_longest_and_starts_over_after_a_healthy_life():
     restarts = Restarts(Timing())
     assert [restarts.order(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
     assert [restarts.order(lifetime=61.0), restarts.order(lifetime=59.0)] == [1, 2]

@@ -125,11 +125,6 @@ class House:
         self._processes.append(Process(output, module, args, code))
         return self._processes[-1]
 
-    def stop(self, actors: list[Process]) -> None:
-        """Stops actors whose learner has ended: one that started too late to find it would try for ever."""
-        for actor in actors:
-            actor.kill()
-
     def learner(self, *args, logdir=None) -> Process:
         """Starts a learner with the small settings; later arguments win."""
         logdir = self.logdir if logdir is None else logdir
@@ -145,6 +140,10 @@ class House:
     def actor(self, task: int, *args) -> Process:
         """Starts an actor with four environments of Catch; later arguments win."""
         return self.start("actor_main", *self.actor_args(task), *args)
+
+    def only_actor(self) -> Process:
+        """Starts one actor with all environments, so that even a short run cannot end before it is there."""
+        return self.actor(0, "--env_batch_size=16", "--num_env_groups=4")
 
     def actor_args(self, task: int) -> list[str]:
         return [

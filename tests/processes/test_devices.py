@@ -58,9 +58,9 @@ def test_a_run_resumes_on_another_number_of_devices(house):
     for run, (flags, first_line) in enumerate(zip(devices, first_lines, strict=True)):
         frames = 20_000 * (run + 1)
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
-        actors = [house.actor(task) for task in range(4)]
+        actor = house.only_actor()
         assert learner.end() == 0, learner.output
-        house.stop(actors)
+        assert actor.end() == 0
         assert learner.output.splitlines()[0] == first_line
         assert ("Resuming from" in learner.output) == (run > 0)
         assert house.metrics()[-1]["env_frames"] >= frames
@@ -79,9 +79,9 @@ def test_a_run_resumes_compiled_and_in_another_precision(house):
     for run, flags in enumerate(runs):
         frames = 10_000 * (run + 1)
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
-        actors = [house.actor(task) for task in range(4)]
+        actor = house.only_actor()
         assert learner.end() == 0, learner.output
-        house.stop(actors)
+        assert actor.end() == 0
         assert ("Resuming from" in learner.output) == (run > 0)
         assert np.isfinite(house.metrics()[-1]["loss"])
         evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=2")
@@ -91,9 +91,9 @@ def test_a_run_resumes_compiled_and_in_another_precision(house):
 @pytest.mark.slow
 def test_the_first_line_names_the_device(house):
     learner = house.learner("--total_environment_frames=2000")
-    actors = [house.actor(task) for task in range(4)]
+    actor = house.only_actor()
     assert learner.end() == 0, learner.output
-    house.stop(actors)
+    assert actor.end() == 0
     first = learner.output.splitlines()[0]
     assert re.fullmatch(r"Training and inference on (CPU:0|GPU:0.*)\.", first)
 

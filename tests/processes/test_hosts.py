@@ -27,10 +27,10 @@ class Hosts:
     def learners(self, *args):
         return [self.learner(index, *args) for index in range(self.count)]
 
-    def actors(self, count=4):
+    def actors(self, *args, count=4):
         """Actors that all ask the last host."""
         return [
-            self.house.actor(task, f"--server_address={self.addresses[-1]}", "--task=auto")
+            self.house.actor(task, f"--server_address={self.addresses[-1]}", "--task=auto", *args)
             for task in range(count)
         ]
 
@@ -55,12 +55,12 @@ def test_two_hosts_train_as_one_and_resume_as_one_or_two(hosts):
     for run, index in enumerate((None, None, 0)):
         frames = f"--total_environment_frames={20_000 * (run + 1)}"
         if index is None:
-            learners, actors = hosts.learners(frames), hosts.actors()
+            # One with all environments of each host: no host can train without its own.
+            learners, actors = hosts.learners(frames), hosts.actors("--env_batch_size=8", count=2)
         else:
-            learners = [house.learner(frames)]
-            actors = [house.actor(task) for task in range(4)]
+            learners, actors = [house.learner(frames)], [house.only_actor()]
         assert [learner.end() for learner in learners] == [0] * len(learners), learners[0].output
-        house.stop(actors)
+        assert [actor.end() for actor in actors] == [0] * len(actors)
         assert ("Resuming from" in learners[0].output) == (run > 0)
         last = house.metrics()[-1]
         assert last["env_frames"] >= 20_000 * (run + 1)

@@ -1,4 +1,4 @@
-"""A sweep of real runs of Catch: interrupted, gone on with, and left without processes."""
+"""A sweep of real runs of Catch: interrupted, resumed, and left without processes."""
 
 import csv
 import json

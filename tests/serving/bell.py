@@ -8,7 +8,7 @@ from tests.serving.harness import DEADLINE_SECS
 
 
 class Bell:
-    """A bell that a test rings: whoever waits there then submits the requests itself."""
+    """A bell that a test rings: the thread that waits there then submits the requests itself."""
 
     def __init__(self):
         self.batcher = None

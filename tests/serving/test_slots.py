@@ -189,7 +189,7 @@ def test_an_actor_that_can_never_fit_is_told_so(num_envs):
     assert caught.value.out_of_range
 
 
-def test_whoever_gets_what_another_had_must_restart():
+def test_an_owner_of_what_another_had_must_restart():
     slots = Slots(4)
     slots.release(slots.claim(1, 0, 0, 2))
     assert slots.lease_task(1, 2, 0, 0.0) == (0, False)

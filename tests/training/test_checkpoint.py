@@ -266,7 +266,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_the_last(tmp_path, size):
     assert best_checkpoint(tmp_path).endswith("ckpt-2")
 
 
-def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_anew(tmp_path):
+def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_over(tmp_path):
     save_several(tmp_path, count=2)
     for number in (1, 2):
         damage(tmp_path / "checkpoints" / f"ckpt-{number}", "no data")

@@ -51,7 +51,7 @@ def _emulator(game):
 
 @pytest.mark.parametrize("num_action_repeats", [1, 2, 3, 4, 7])
 def test_observations_are_the_maximum_of_the_last_two_frames(num_action_repeats):
-    """With a repeat of 1 the original's pooling returned the reset frame for ever."""
+    """With a repeat of 1 the original's pooling returned the reset frame forever."""
     config = AtariConfig(game="SpaceInvaders", num_action_repeats=num_action_repeats, max_random_noops=0)
     env = make(config, seed=0)
     ale = _emulator("space_invaders")
