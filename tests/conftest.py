@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from seed_rl.loading import without_garbage_collection
+
 # Not everything can be installed everywhere: a skip is fine if its reason contains one of these.
 _MAY_BE_MISSING = ("deepmind_lab", "GPU", "needs Linux")
 
@@ -26,6 +28,13 @@ def _seeded():
     """Random weights are the same in every run, in whatever order the tests come."""
     if keras := sys.modules.get("keras"):
         keras.utils.set_random_seed(0)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Imports all tests, and with them TensorFlow, as programs do."""
+    with without_garbage_collection():
+        return (yield)
 
 
 def pytest_collection_modifyitems(items):

@@ -20,6 +20,25 @@ def theirs(tmp_path, monkeypatch):
     sys.modules.pop("theirs_found", None)
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_imports_leave_the_garbage_collector_as_it_was(enabled):
+    """In a process of its own: what is frozen stays frozen."""
+    code = f"""
+import gc
+from seed_rl.loading import without_garbage_collection
+(gc.enable if {enabled} else gc.disable)()
+try:
+    with without_garbage_collection():
+        assert not gc.isenabled()
+        kept = [[] for _ in range(10_000)]
+        1 / 0
+except ZeroDivisionError:
+    assert gc.isenabled() == {enabled}
+assert gc.get_freeze_count() > 10_000
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_a_location_names(theirs):
     assert loading.load("theirs_found:THING") == [1, 2]
     assert loading.load("os.path:join")("a", "b") == "a/b"
