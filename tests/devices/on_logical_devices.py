@@ -1,8 +1,8 @@
 """Run in a process of its own, with the CPU split into four: what tests of several devices look at.
 
-python -m tests.devices.on_logical_devices parity ALGORITHM
-python -m tests.devices.on_logical_devices placed ALGORITHM
-python -m tests.devices.on_logical_devices exported ALGORITHM DIRECTORY
+python -m tests.devices.on_logical_devices ALGORITHM DIRECTORY
+
+It prints one JSON object. The directory is for the exported policy.
 """
 
 import json
@@ -23,6 +23,10 @@ from seed_rl.types import ArraySpec, EnvironmentSpec
 from tests.devices import recorded
 
 B, UPDATES = 8, 20
+# Devices that must train as one does: the first pair with every algorithm, the others only with two of
+# them, one with a queue and one with replay.
+OTHERS = (("CPU:0", "CPU:1"), ("CPU:2",), ("CPU:0", "CPU:1", "CPU:2", "CPU:3"))
+IN_DETAIL = ("vtrace", "r2d2")
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
 # Where random numbers are drawn for a whole batch, which they only are for continuous actions.
 SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 2.0)))}
@@ -104,30 +108,35 @@ def trained_on(name, replicas, batches):
     return found
 
 
-def parity(name):
-    """Prints the largest difference between 1, 2 and 4 devices, relative to 1 or to the value, by name."""
-    batches = samples(name)
+def parity(name, batches):
+    """The largest difference between one device and others, relative to 1 or to the value, and where."""
     alone, worst = trained(name, (), batches), {}
-    for devices in (("CPU:2",), ("CPU:0", "CPU:1"), ("CPU:0", "CPU:1", "CPU:2", "CPU:3")):
+    for devices in OTHERS if name in IN_DETAIL else OTHERS[:1]:
         several = trained(name, devices, batches)
         assert several.keys() == alone.keys()
         for key, value in alone.items():
             difference = np.abs(several[key] - value) / np.maximum(1.0, np.abs(value))
             worst[key] = max(worst.get(key, 0.0), float(np.max(difference, initial=0.0)))
-    print(json.dumps({"worst": max(worst.values()), "of": max(worst, key=worst.get), "compared": len(worst)}))
+    return {"worst": max(worst.values()), "of": max(worst, key=worst.get), "compared": len(worst)}
 
 
-def placed(name):
-    """Prints the devices of the matrix products of training and of inference."""
+def placement_and_export(name, batch, directory):
+    """Where two devices train and another acts, and the policy that was trained beside the exported one."""
     tf.config.set_soft_device_placement(False)
     replicas = Replicas(("CPU:1", "CPU:2"))
     algorithm = make(name, replicas)
-    (batch, *_) = samples(name)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B), replicas)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1), replicas)
     sample = replicas.distribute(batch)
-    trainer.update(sample, 0.0)
+    for _ in range(3):
+        trainer.update(sample, 0.0)
+    devices = placed(name, algorithm.epochs, trainer, sample)
+    return {**devices, **exported(name, algorithm.policy, batch, directory)}
+
+
+def placed(name, epochs, trainer, sample):
+    """The devices of the matrix products of training and of inference."""
     scalars = tf.constant(0.0), tf.constant(0.0)
-    if algorithm.epochs:
+    if epochs:
         arguments = trainer._prepare(sample), tf.range(B // 2), *scalars
         update = trainer._update_on_part.get_concrete_function(*arguments)
     else:
@@ -135,27 +144,21 @@ def placed(name):
     with tf.device("CPU:3"):
         copy = registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), spec_of(name), B)
     table = EnvTable(copy.policy, spec_of(name), B, "CPU:3")
-    print(json.dumps({"training": products(update.graph), "inference": products(table._act.graph)}))
+    return {"training": products(update.graph), "inference": products(table._act.graph)}
 
 
-def exported(name, directory):
-    """Prints how far the exported policy is from the one that two devices have trained."""
-    replicas = Replicas(("CPU:1", "CPU:2"))
-    algorithm = make(name, replicas)
-    (batch, *_) = samples(name)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1), replicas)
-    for _ in range(3):
-        trainer.update(replicas.distribute(batch), 0.0)
-    export_policy(algorithm.policy, spec_of(name), directory)
+def exported(name, policy, batch, directory):
+    """How far the exported policy is from this one, and this one from one that has not been trained."""
+    export_policy(policy, spec_of(name), directory)
     steps = tf.nest.map_structure(lambda x: tf.constant(x[0]), (batch.prev_action, batch.env))
-    arguments = (*steps, algorithm.policy.initial_state(B), tf.range(B))
-    found = [model.act(*arguments)[0].info for model in (tf.saved_model.load(directory), algorithm.policy)]
+    arguments = (*steps, policy.initial_state(B), tf.range(B))
+    found = [model.act(*arguments)[0].info for model in (tf.saved_model.load(directory), policy)]
     first = make(name, Replicas()).policy.act(*arguments)[0].info
 
     def distance(xs, ys):
         return max(float(np.abs(x - y).max()) for x, y in zip(*map(tf.nest.flatten, (xs, ys)), strict=True))
 
-    print(json.dumps({"difference": distance(*found), "learned": distance(found[1], first)}))
+    return {"difference": distance(*found), "learned": distance(found[1], first)}
 
 
 def products(graph):
@@ -166,4 +169,8 @@ def products(graph):
 
 if __name__ == "__main__":
     split_cpu(4)
-    {"parity": parity, "placed": placed, "exported": exported}[sys.argv[1]](*sys.argv[2:])
+    _, chosen, exported_to = sys.argv
+    recordings = samples(chosen)
+    print(
+        json.dumps({**parity(chosen, recordings), **placement_and_export(chosen, recordings[0], exported_to)})
+    )

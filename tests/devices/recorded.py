@@ -26,13 +26,14 @@ def random_step(rng, spec, *leading):
 def samples(algorithm, spec, batch_size, number):
     """Batches of NumPy arrays."""
     rng, policy, found = np.random.default_rng(0), algorithm.policy, []
+    act = tf.function(policy.act, autograph=False)
     for _ in range(number):
         state = policy.initial_state(batch_size)
         start, steps, prev_action = state, [], spec.action.zeros(batch_size)
         for _ in range(algorithm.unroll.stored_steps):
             env = random_step(rng, spec, batch_size)
             tensors = tf.nest.map_structure(tf.constant, (prev_action, env))
-            output, state = policy.act(*tensors, state, tf.range(batch_size))
+            output, state = act(*tensors, state, tf.range(batch_size))
             steps.append((prev_action, env, optree.tree_map(np.asarray, output)))
             prev_action = output.action.numpy()
         stacked = optree.tree_map(lambda *x: np.stack(x), *steps)

@@ -32,22 +32,24 @@ def run(*arguments, module="on_logical_devices"):
     return json.loads(found.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_several_devices_train_as_one_does(name):
-    """Weights, optimizer, statistics, priorities and metrics, with 1, 2 and 4 devices."""
-    found = run("parity", name)
+@pytest.fixture(scope="module", params=registry.names())
+def found(request, tmp_path_factory):
+    """What was found out about an algorithm, all in one process."""
+    return run(request.param, str(tmp_path_factory.mktemp("exported") / "saved_model"))
+
+
+def test_several_devices_train_as_one_does(found):
+    """Weights, optimizer, statistics, priorities and metrics, with 1 and 2 devices, and some with 4."""
     assert found["compared"] > 200
-    assert found["worst"] < 1e-5, found
+    assert found["worst"] < 1e-5, found["of"]
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_training_and_inference_run_where_they_should(name):
-    assert run("placed", name) == {"training": ["CPU:1", "CPU:2"], "inference": ["CPU:3"]}
+def test_training_and_inference_run_where_they_should(found):
+    assert found["training"] == ["CPU:1", "CPU:2"]
+    assert found["inference"] == ["CPU:3"]
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_the_exported_policy_is_the_one_that_was_trained(name, tmp_path):
-    found = run("exported", name, str(tmp_path / "saved_model"))
+def test_the_exported_policy_is_the_one_that_was_trained(found):
     assert found["difference"] < 1e-5
     assert found["learned"] > 1e-2
 

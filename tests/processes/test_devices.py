@@ -56,7 +56,7 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         "Training on CPU:1, CPU:2; inference on CPU:0.",
     ]
     for run, (flags, first_line) in enumerate(zip(devices, first_lines, strict=True)):
-        frames = 20_000 * (run + 1)
+        frames = 6_000 * (run + 1)
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
         actor = house.only_actor()
         assert learner.end() == 0, learner.output
@@ -77,7 +77,7 @@ def test_a_run_resumes_compiled_and_in_another_precision(house):
         ["--precision=float32"],
     ]
     for run, flags in enumerate(runs):
-        frames = 10_000 * (run + 1)
+        frames = 3_000 * (run + 1)
         learner = house.learner(*flags, f"--total_environment_frames={frames}")
         actor = house.only_actor()
         assert learner.end() == 0, learner.output
