@@ -25,7 +25,7 @@ from tests.training.slopes import Pair, sample
 
 # An image that goes through a CNN and a vector that goes through an MLP: every kind of layer, lists included.
 SPEC = EnvironmentSpec(
-    {"image": ArraySpec((16, 16, 1), "uint8"), "vector": ArraySpec((3,), "float32")},
+    {"image": ArraySpec((24, 24, 1), "uint8"), "vector": ArraySpec((3,), "float32")},
     ArraySpec((), "int32", (0,), (3,)),
 )
 B, T = 2, 2
@@ -51,7 +51,7 @@ class Run:
             return tf.constant(rng.normal(size=shape), tf.float32)
 
         observation = {
-            "image": tf.constant(rng.integers(0, 255, (steps, B, 16, 16, 1)), tf.uint8),
+            "image": tf.constant(rng.integers(0, 255, (steps, B, 24, 24, 1)), tf.uint8),
             "vector": random(steps, B, 3),
         }
         false = tf.zeros([steps, B], tf.bool)
@@ -67,6 +67,11 @@ class Run:
         found |= {f"optimizer {i}": v.numpy() for i, v in enumerate(self.trainer.optimizers[LOSS].variables)}
         found |= {v.name: v.numpy() for v in self.checkpointer.progress.variables}
         return found | {"iteration": self.trainer.iteration.numpy()}
+
+
+def small_run(logdir, **settings):
+    """A run for tests in which the network does not matter."""
+    return Run(logdir, torso="shallow", **settings)
 
 
 def assert_same_values(got, want):
@@ -125,7 +130,7 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
 
 
 def test_nothing_to_restore_changes_nothing(tmp_path):
-    run = Run(tmp_path)
+    run = small_run(tmp_path)
     before = run.values()
     assert run.checkpointer.restore() is None
     assert_same_values(run.values(), before)
@@ -165,7 +170,7 @@ def test_initialize_takes_the_network_only(trained, tmp_path, what):
 @pytest.mark.parametrize("name", ["missing", "."])
 def test_initialize_from_nothing_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"--init_checkpoint=.* holds no checkpoint; name one"):
-        Run(tmp_path).checkpointer.initialize_from(str(tmp_path / name))
+        small_run(tmp_path).checkpointer.initialize_from(str(tmp_path / name))
 
 
 def test_initialize_from_another_network_is_refused(trained, tmp_path):
@@ -174,7 +179,7 @@ def test_initialize_from_another_network_is_refused(trained, tmp_path):
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path):
-    run = Run(tmp_path, keep=2)
+    run = small_run(tmp_path, keep=2)
     for number in range(4):
         run.trainer.updates = number
         run.checkpointer.save()
@@ -184,16 +189,16 @@ def test_only_the_last_checkpoints_are_kept(tmp_path):
 
 
 def test_recent_episodes_come_back(tmp_path):
-    run = Run(tmp_path)
+    run = small_run(tmp_path)
     run.checkpointer.progress.recent.value = {"training": [[1.5, 3]], "evaluation": []}
     run.checkpointer.save()
-    fresh = Run(tmp_path)
+    fresh = small_run(tmp_path)
     fresh.checkpointer.restore()
     assert fresh.checkpointer.progress.recent.value == {"training": [[1.5, 3]], "evaluation": []}
 
 
 def save_several(logdir, count=3):
-    run = Run(logdir)
+    run = small_run(logdir)
     for number in range(1, count + 1):
         save(run, number)
 
@@ -227,7 +232,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
     save_several(tmp_path)
     path = str(tmp_path / "checkpoints" / "ckpt-3")
     damage(path, how)
-    fresh = Run(tmp_path, seed=4)
+    fresh = small_run(tmp_path, seed=4)
     assert fresh.checkpointer.restore() == str(tmp_path / "checkpoints" / "ckpt-2")
     assert fresh.checkpointer.skipped == [path]
     assert fresh.trainer.updates == 2
@@ -247,7 +252,7 @@ def files_of_at_most(size):
 
 @pytest.mark.parametrize("size", [0, 100, 20_000])
 def test_a_checkpoint_that_cannot_be_written_is_not_the_last(tmp_path, size):
-    run = Run(tmp_path)
+    run = small_run(tmp_path)
     save(run, 1)
     assert run.checkpointer.save_if_best(1.0)
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
@@ -257,7 +262,7 @@ def test_a_checkpoint_that_cannot_be_written_is_not_the_last(tmp_path, size):
         with pytest.raises(WRITE_ERRORS):
             run.checkpointer.save_if_best(2.0)
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
-    fresh = Run(tmp_path, seed=4)
+    fresh = small_run(tmp_path, seed=4)
     assert fresh.checkpointer.restore().endswith("ckpt-1")
     assert fresh.checkpointer.skipped == []
     save(run, 2)
@@ -272,12 +277,12 @@ def test_a_run_whose_checkpoints_are_all_damaged_does_not_start_over(tmp_path):
         damage(tmp_path / "checkpoints" / f"ckpt-{number}", "no data")
     before = files(tmp_path / "checkpoints")
     with pytest.raises(ValueError, match=r"None of the 2 checkpoints in .* can be read; move them away"):
-        Run(tmp_path).checkpointer.restore()
+        small_run(tmp_path).checkpointer.restore()
     assert files(tmp_path / "checkpoints") == before
 
 
 def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
-    run = Run(tmp_path, keep=1)
+    run = small_run(tmp_path, keep=1)
     assert best_checkpoint(tmp_path) is None
     kept = []
     for updates, mean_return in enumerate((1.0, 3.0, 2.0, 3.0), start=1):
@@ -287,7 +292,7 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
     assert best_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "best" / "ckpt-2")
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-4")
     assert read_best(tmp_path)["mean_return"] == 3.0
-    resumed = Run(tmp_path)
+    resumed = small_run(tmp_path)
     resumed.checkpointer.restore()
     assert not resumed.checkpointer.save_if_best(2.5)
     assert resumed.checkpointer.save_if_best(3.5)
@@ -297,7 +302,7 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_a_mean_return_that_is_not_finite_is_never_the_best(tmp_path, bad):
-    run = Run(tmp_path)
+    run = small_run(tmp_path)
     for updates, (mean_return, kept) in enumerate([(bad, False), (1.0, True), (bad, False)], start=1):
         save(run, updates)
         assert run.checkpointer.save_if_best(mean_return) == kept
@@ -306,7 +311,7 @@ def test_a_mean_return_that_is_not_finite_is_never_the_best(tmp_path, bad):
 
 @pytest.mark.parametrize("record", ['{"mean_return": NaN}', '{"mean_return": Infinity}', "[]", "{}", '{"mea'])
 def test_a_best_that_was_not_finite_is_replaced(tmp_path, record):
-    run = Run(tmp_path)
+    run = small_run(tmp_path)
     save(run, 1)
     assert run.checkpointer.save_if_best(9.0)
     (tmp_path / "checkpoints" / "best" / "best.json").write_text(record)
