@@ -40,7 +40,7 @@ class Games:
 
 def steps(algorithm, games, act):
     """Yields forever the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
-    act = tf.function(act)
+    act = tf.function(act, autograph=False)
     prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
     while True:
         output, next_state = act(prev_action, env, state, tf.range(B))

@@ -33,7 +33,7 @@ def random_env(seed=0):
 
 def rollout(algorithm, action=DISCRETE, seed=0):
     """A sample `[T + 1, B, ...]` that the algorithm's policy has played, from a state in mid-episode."""
-    env, policy, act = random_env(seed), algorithm.policy, tf.function(algorithm.policy.act)
+    env, policy, act = random_env(seed), algorithm.policy, tf.function(algorithm.policy.act, autograph=False)
     first = tf.nest.map_structure(lambda x: tf.constant(x[-1]), random_env(seed + 1))
     output, state = act(tf.constant(action.zeros(B)), first, policy.initial_state(B), tf.range(B))
     prev_action, rows, start = output.action, [], state

@@ -57,7 +57,7 @@ def test_with_noise_against_the_equation():
 
 def test_noise_is_drawn_for_each_call_of_a_compiled_function():
     layer, inputs = layer_and_inputs()
-    act = tf.function(lambda x: layer(x, noisy=True))
+    act = tf.function(lambda x: layer(x, noisy=True), autograph=False)
     outputs = np.stack([act(inputs) for _ in range(500)])
     assert np.abs(outputs[0] - outputs[1]).max() > 0.01
     # The variance of a factor is E|N(0, 1)| = (2 / pi)^1/2.

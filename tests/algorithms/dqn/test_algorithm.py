@@ -210,7 +210,7 @@ def test_loss_and_priorities_against_numpy(options, monkeypatch):
     sample = random_sample(algorithm)
     slow = Slow(algorithm, sample, fractions)
     expected = np.array([slow.loss(b) for b in range(B)])
-    output = tf.function(algorithm.losses)(sample)
+    output = tf.function(algorithm.losses, autograph=False)(sample)
     np.testing.assert_allclose(output.by_objective[LOSS], expected[:, 0], rtol=2e-3, atol=1e-4)
     np.testing.assert_allclose(output.priority, expected[:, 1], rtol=2e-3, atol=1e-3)
     ends = [slow.transition(b) for b in range(B)]
@@ -265,7 +265,7 @@ def test_the_step_that_a_truncation_cuts_off_is_not_experience():
 def test_noise_differs_between_updates_and_the_policy_is_greedy_without():
     algorithm = make(exploration="noisy", num_eval_envs=2)
     sample = random_sample(algorithm)
-    loss = tf.function(lambda: loss_of(algorithm, sample))
+    loss = tf.function(lambda: loss_of(algorithm, sample), autograph=False)
     assert np.abs(loss() - loss()).max() > 1e-3
     arguments = rows_like_the_first(B)
     state = algorithm.policy.initial_state(B)

@@ -23,7 +23,7 @@ def learn(algorithm, num_steps=STEPS, learning_rate=2e-3):
     optimizer.build(variables_of(algorithm))
     rng, played = np.random.default_rng(0), None
 
-    @tf.function
+    @tf.function(autograph=False)
     def update(sample, iteration):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(loss_of(algorithm, sample))

@@ -35,7 +35,7 @@ def learn(algorithm, make, num_batches, learning_rate):
     optimizer.build(variables_of(algorithm))
     rng, replay = np.random.default_rng(0), []
 
-    @tf.function
+    @tf.function(autograph=False)
     def update(sample, iteration):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(loss_of(algorithm, sample))

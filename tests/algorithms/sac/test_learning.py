@@ -50,7 +50,7 @@ class Line:
 def learn(algorithm, games, num_steps, updates_per_step, first_update=20):
     """Plays so many steps of all games, and updates a few times after each; starts with random actions."""
     trainer = Trainer(algorithm, TrainerConfig(batch_size=BATCH, clip_norm=0))
-    rng, rows, act = np.random.default_rng(0), [], tf.function(algorithm.policy.act)
+    rng, rows, act = np.random.default_rng(0), [], tf.function(algorithm.policy.act, autograph=False)
     action_spec = algorithm._actor.trunk._env_spec.action
     prev_action, env = tf.constant(action_spec.zeros(B)), games.reset()
     for _ in range(num_steps):
@@ -78,7 +78,7 @@ def make(spec, **options):
 
 def line_return(algorithm, seed):
     """Mean return of 10 episodes of each point without exploration."""
-    games, act = Line(seed), tf.function(algorithm.policy.act_greedy)
+    games, act = Line(seed), tf.function(algorithm.policy.act_greedy, autograph=False)
     env, prev_action = games.reset(), tf.zeros([B, 1])
     for _ in itertools.takewhile(lambda _: len(games.returns) < 10 * B, itertools.count()):
         prev_action = act(prev_action, env, (), tf.range(B))[0].action

@@ -45,7 +45,7 @@ def random_env(rng, truncations=False):
 @functools.lru_cache(maxsize=1)
 def traced_act(algorithm):
     """One trace for all that a test plays."""
-    return tf.function(algorithm.policy.act)
+    return tf.function(algorithm.policy.act, autograph=False)
 
 
 def play(algorithm, action_spec, env, state):
@@ -219,7 +219,9 @@ def test_act_with_an_unknown_batch_size():
 
     env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
     arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
-    act = tf.function(algorithm.policy.act).get_concrete_function(*tf.nest.map_structure(dynamic, arguments))
+    act = tf.function(algorithm.policy.act, autograph=False).get_concrete_function(
+        *tf.nest.map_structure(dynamic, arguments)
+    )
     output, state = act(*arguments)
     assert output.action.shape == (B,)
     assert output.info["policy_parameters"].shape == (B, 4)
@@ -303,7 +305,7 @@ def test_the_policy_is_exported_as_a_saved_model(tmp_path, lstm_size, frame_stac
     signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
     module = tf.Module()
     module.policy = algorithm.policy
-    module.act = tf.function(module.policy.act_greedy, input_signature=signature)
+    module.act = tf.function(module.policy.act_greedy, input_signature=signature, autograph=False)
     expected = tf.nest.flatten(module.act(*arguments))
     tf.saved_model.save(module, str(tmp_path))
     loaded = tf.saved_model.load(str(tmp_path))

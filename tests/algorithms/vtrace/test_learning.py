@@ -20,7 +20,7 @@ def learn(algorithm, make, num_updates, learning_rate):
     optimizer = keras.optimizers.Adam(learning_rate)
     games = Games(make)
 
-    @tf.function
+    @tf.function(autograph=False)
     def update(sample):
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(loss_of(algorithm, sample))
