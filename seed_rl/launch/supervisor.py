@@ -210,6 +210,7 @@ class Supervisor:
 
     def _learner_ended(self, learner: Process) -> int:
         """Ends the run after a learner has ended."""
+        learner = self._first_to_fall(learner)
         code, seconds = learner.poll(), learner.seconds
         assert code is not None
         if len(self._learners) > 1:
@@ -225,6 +226,15 @@ class Supervisor:
         elif code == USAGE_EXIT_CODE and self._first.poll() != USAGE_EXIT_CODE:
             self._blame(learner)
         return shell_code(code)
+
+    def _first_to_fall(self, ended: Process) -> Process:
+        """The learner whose end is the reason for that of the others, given one that has ended.
+
+        Those that notice the loss of one that was killed may end before this process has looked again.
+        """
+        if ended.poll() in _FINAL:
+            return ended
+        return next((learner for learner in self._learners if (learner.poll() or 0) < 0), ended)
 
     def _let_all_learners_end(self, code: int) -> None:
         """Waits for the other learners after one has ended with this code, then ends those that are left.

@@ -13,5 +13,5 @@ def alive(pid):
     stat = Path(f"/proc/{pid}/stat")
     try:
         return not stat.parent.parent.exists() or stat.read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # It was reaped meanwhile.
         return False
