@@ -26,7 +26,7 @@ from pathlib import Path
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.exits import describe_exit, shell_code
-from seed_rl.launch.supervisor import Restarts, Timing, restart
+from seed_rl.launch.restarts import Restarts, Timing, restart
 from seed_rl.launch.vertex_job import (
     CLUSTER_VARIABLES,
     METRIC,

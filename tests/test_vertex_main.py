@@ -10,7 +10,7 @@ import pytest
 from seed_rl import vertex_main
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
-from seed_rl.launch.supervisor import Timing
+from seed_rl.launch.restarts import Timing
 from seed_rl.vertex_main import Crew
 
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)

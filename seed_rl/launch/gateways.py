@@ -7,7 +7,7 @@ from typing import Any
 
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.exits import describe_exit
-from seed_rl.launch.supervisor import Restarts, Timing, restart
+from seed_rl.launch.restarts import Restarts, Timing, restart
 from seed_rl.launch.watch import Ended, Process, Watch
 from seed_rl.messages import warn
 

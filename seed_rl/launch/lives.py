@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 
 from seed_rl.launch.exits import describe_exit
-from seed_rl.launch.supervisor import Loss, Supervisor, Timing
+from seed_rl.launch.restarts import Timing
+from seed_rl.launch.supervisor import Loss, Supervisor
 from seed_rl.launch.watch import Process
 from seed_rl.messages import say
 

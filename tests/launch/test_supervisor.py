@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from seed_rl.launch.exits import describe_exit
-from seed_rl.launch.supervisor import Restarts, Supervisor, Timing
+from seed_rl.launch.supervisor import Supervisor
 
 FOR_EVER = "for_ever()"
 
@@ -347,23 +347,6 @@ def test_nothing_is_left_when_the_supervisor_is_killed(start):
     run.signal(signal.SIGKILL)
     run.wait_until(lambda: not any(map(run.alive, pids)), "the children's end")
     assert not any(map(run.alive, pids))
-
-
-def test_back_off_doubles_up_to_the_longest_and_starts_over_after_a_healthy_life():
-    restarts = Restarts(Timing())
-    assert [restarts.order(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
-    assert [restarts.order(lifetime=61.0), restarts.order(lifetime=59.0)] == [1, 2]
-    assert restarts.total == 9
-
-
-def test_a_restart_is_taken_once_and_when_due():
-    restarts = Restarts(Timing(first_backoff=3600.0, longest_backoff=7200.0))
-    assert not restarts.pending
-    restarts.order(lifetime=0.0)
-    assert restarts.pending and not restarts.take()
-    restarts = Restarts(Timing(first_backoff=0.0))
-    restarts.order(lifetime=0.0)
-    assert restarts.take() and not restarts.take() and not restarts.pending
 
 
 def test_exits_are_described_in_words():
