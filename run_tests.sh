@@ -14,5 +14,5 @@ setup_venv "$TEST_EXTRAS"
     seed_rl/algorithms/registry.py seed_rl/inference/turns.py seed_rl/inference/figures.py seed_rl/inference/refusals.py seed_rl/learner/health.py \
     seed_rl/learner/usage.py seed_rl/reporting/cpu.py seed_rl/actor_main.py seed_rl/gateway_main.py \
     seed_rl/local_main.py seed_rl/vertex_main.py seed_rl/plot.py seed_rl/doctor.py seed_rl/sweep.py gcp
-# Two at a time: many tests spend their time waiting for processes to start.
-exec "$VENV_PYTHON" -m pytest --numprocesses=2 "$@"
+# Three at a time, on as few as two cores: many tests spend their time waiting for processes.
+exec "$VENV_PYTHON" -m pytest --numprocesses=3 "$@"
