@@ -83,4 +83,4 @@ def test_run_tests_installs_the_tools_and_passes_arguments_to_pytest(clone):
     assert installs(calls)[0].endswith("[learner,atari,dev]")
     tools = [call.split()[1] for call in calls if call.startswith("-m ")]
     assert tools[-5:] == ["pip", "ruff", "ruff", "mypy", "pytest"]
-    assert calls[-1] == "-m pytest --numprocesses=2 tests/wire -q"
+    assert calls[-1] == "-m pytest --numprocesses=3 tests/wire -q"
