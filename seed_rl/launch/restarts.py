@@ -10,7 +10,7 @@ from seed_rl.signals import SAME_SIGNAL_SECS
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """The supervisor's intervals and time limits, in seconds.
+    """Intervals and time limits, in seconds.
 
     Attributes:
       poll: interval between two checks of the processes.
