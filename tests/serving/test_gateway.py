@@ -65,7 +65,7 @@ def test_memory_that_streams_have_used_up_is_freed(harness):
         stream = harness.join(run_id=turn, num_envs=1)
         assert ask(stream, turn) == [turn]
         stream.close()
-    wait_until(lambda: num_links(harness) == 1, "the end of the links that are used up", DEADLINE_SECS)
+    wait_until(lambda: num_links(harness) == 0, "the end of the links that are used up", DEADLINE_SECS)
 
 
 def test_an_actor_that_vanishes_with_an_unanswered_step_leaves_its_memory_to_nobody(harness):
