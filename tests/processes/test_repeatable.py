@@ -13,6 +13,8 @@ TIMES = (
 )
 
 UNROLL = "--unroll_length=8"
+# One with a queue and one with replay: their seed must also matter.
+WITH_ANOTHER_SEED = ("vtrace", "dqn")
 # Whatever is random in training and in acting is turned on.
 DQN = (
     *("dqn", "--exploration=noisy", "--initial_epsilon=1", "--final_epsilon=0.1", "--epsilon_fraction=0.1"),
@@ -66,10 +68,7 @@ def test_the_same_seed_learns_the_same_to_the_bit(house, args):
     assert again_values.keys() == values.keys()
     for name, value in values.items():
         np.testing.assert_array_equal(again_values[name], value, err_msg=name)
-    if args[0] in (
-        "vtrace",
-        "dqn",
-    ):  # For a queue and for replay: the seed is the same to both runs, not to all.
+    if args[0] in WITH_ANOTHER_SEED:
         _, others = trained(house, "other", *args, "--seed=4")
         learned = [n for n, value in values.items() if "_trainable_variables" in n and np.ndim(value) > 1]
         assert learned

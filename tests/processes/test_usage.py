@@ -21,21 +21,28 @@ CASES = [
     ((*LEARNER, "--batch_sise=4"), ["--batch_sise", "--batch_size"]),
     ((*ACTOR, "--tusk=4"), ["--tusk", "--task"]),
     ((*LOCAL, "--num_actor=4"), ["--num_actor", "--num_actors"]),
-    ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
     ((*R2D2, "--replay_buffer_min_size=99999"), ["--replay_buffer_min_size=99999", "--replay_buffer_size"]),
     ((*R2D2, "--burn_in=10", "--unroll_length=10"), ["--burn_in=10", "less than --unroll_length=10"]),
     ((*R2D2, "--n_steps=9", "--unroll_length=8", "--burn_in=0"), ["--n_steps=9", "--unroll_length=8"]),
-    ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
-    ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
     ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16"]),
     ((*LEARNER, "--accelerator=gpu"), ["--accelerator=gpu", "auto, tpu"]),
-    ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
     # Flags of environments and agents that were not chosen are not defined.
     ((*ACTOR, "--full_action_set"), ["Unknown flag --full_action_set", "environment catch"]),
+    # Here and below, the learner must import TensorFlow to know.
+    ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
+]
+SLOW_CASES = [
+    ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
+    ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
+    ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
 ]
 
 
-@pytest.mark.parametrize(("command", "words"), CASES, ids=lambda value: "_".join(value)[:60])
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES)],
+    ids=lambda value: "_".join(value)[:60],
+)
 def test_bad_use_is_one_sentence_and_exit_code_2(house, command, words):
     process = house.start(*command)
     assert process.end() == 2

@@ -118,10 +118,10 @@ def test_a_restored_run_has_the_same_variables_as_a_new_one(trained, tmp_path):
 
 
 def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
-    stayed = Run(tmp_path)
+    stayed = small_run(tmp_path)
     stayed.train(0)
     stayed.checkpointer.save()
-    resumed = Run(tmp_path, seed=5)
+    resumed = small_run(tmp_path, seed=5)
     resumed.checkpointer.restore()
     for run in (stayed, resumed):
         run.train(1)

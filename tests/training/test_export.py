@@ -59,6 +59,7 @@ def of_policy(policy):
     return parameters(lambda a, env: policy.act(a, env, policy.initial_state(1), tf.range(1))[0].info)
 
 
+@pytest.mark.slow
 def test_loads_without_this_package_and_a_second_export_replaces_the_first(tmp_path):
     directory = tmp_path / "saved_model"
     first, second = make_policy(1), make_policy(2)

@@ -18,6 +18,7 @@ class TestEmptyGoal(EnvironmentContract):
     suite, config, agent_steps = SUITE, EMPTY_GOAL, 120
 
 
+@pytest.mark.slow
 class TestLargeMatchWithCheckpoints(SettingsContract):
     suite, agent_steps, episodes_end = SUITE, 20, False
     config = FootballConfig(map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2)
