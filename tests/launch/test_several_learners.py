@@ -21,8 +21,9 @@ COMPLETE_LATER = "if starts > 1: sys.exit(0)\nfor_ever()"
 AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 
 
-@pytest.mark.parametrize("poll", [0.01, 1.0])  # After 1 s, the one that noticed has ended too.
+@pytest.mark.parametrize("poll", [0.01, pytest.param(1.0, marks=pytest.mark.slow)])
 def test_all_start_again_when_another_learner_is_killed(start, poll):
+    """Also if the supervisor looks only after 1 s: the learner that noticed has ended too by then."""
     run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER], poll=poll)
     actor, lost = run.pid("actor0"), run.pid("learner1")
     os.kill(lost, signal.SIGKILL)

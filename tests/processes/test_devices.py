@@ -15,27 +15,25 @@ def test_a_learner_that_requires_an_accelerator_refuses_a_cpu(house, monkeypatch
     assert not house.logdir.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("flags", "sentence"),
     [
         (["--training_devices=7"], "--training_devices=7: there is no device 7; choose from CPU:0."),
-        pytest.param(
+        (
             ["--num_logical_devices=4", "--batch_size=4"],
             "--batch_size=4 cannot be split evenly over 3 training devices (CPU:1, CPU:2, CPU:3); make it a "
             "multiple of 3.",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             ["--num_logical_devices=4", "--inference_devices=0,1", "--synchronous"],
             "--synchronous acts in one batch, which several devices cannot share; give one with "
             "--inference_devices, not 2.",
-            marks=pytest.mark.slow,
         ),
-        pytest.param(
+        (
             ["--num_logical_devices=3", "--jit"],
             "--jit trains on one device, not on CPU:1, CPU:2; choose one with --training_devices, or leave "
             "out --jit.",
-            marks=pytest.mark.slow,
         ),
     ],
 )
