@@ -14,7 +14,7 @@ from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.slots import Lease
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.gateways import gateway_addresses, private_address
-from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
+from seed_rl.wire.protocol import SERVICE, EnvironmentDescription, max_message_bytes
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
 Serve = Callable[[Batcher[Request], Deliver], None]
@@ -54,7 +54,10 @@ class Serving:
         self.streams = 0
         behind = private_address(address)
         self._listener = Listener(
-            address, max_message_bytes(StepCodec(spec).record_bytes, envs_per_message), also=behind
+            address,
+            max_message_bytes(StepCodec(spec).record_bytes, envs_per_message),
+            (SERVICE,),
+            also=behind,
         )
         self._server = InferenceServer(
             address,

@@ -27,7 +27,7 @@ from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import AddressError, Listener
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
-from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.protocol import SERVICE, channel_options
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
 _START_SECS = 300.0
@@ -58,7 +58,7 @@ def main(argv: list[str]) -> None:
     if not description.board.address:
         raise UsageError(f"The learner at {config.learner_address} shares no memory, which gateways need.")
     try:
-        listener = Listener(config.server_address, description.max_message_bytes, security)
+        listener = Listener(config.server_address, description.max_message_bytes, (SERVICE,), security)
     except AddressError as error:
         raise UsageError(str(error)) from None
     gateway = listener.run(_make(config.learner_address, security, description))

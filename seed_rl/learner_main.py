@@ -201,8 +201,8 @@ def _listen(
         listener = Listener(
             config.server_address,
             max_message_bytes(spec.record_bytes, config.inference_batch_size),
+            (INFERENCE_SERVICE, LEARNERS_SERVICE),
             security,
-            expected=(INFERENCE_SERVICE, LEARNERS_SERVICE),
             also=gateways,
         )
     until_the_end.callback(listener.stop)

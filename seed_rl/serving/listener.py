@@ -32,7 +32,7 @@ class AddressError(ValueError):
 
 
 class Listener:
-    """Listens on an address for gRPC services, which may be added while it does.
+    """Listens on an address for gRPC services, which are added while it does.
 
     Attributes:
       port: the port; 0 for a unix socket.
@@ -42,9 +42,9 @@ class Listener:
         self,
         address: str,
         max_message_bytes: int,
+        expected: Sequence[str],
         security: Security = Security(),  # noqa: B008 (immutable)
         limits: Limits = Limits(),  # noqa: B008 (immutable)
-        expected: Sequence[str] = (),
         also: str | None = None,
     ):
         """Starts listening.
@@ -52,10 +52,10 @@ class Listener:
         Args:
           address: unix:PATH or HOST:PORT (port 0 picks a free one, see `port`).
           max_message_bytes: a larger message ends its call.
+          expected: names of the services that will be added. Calls that come too early end with UNAVAILABLE
+            as soon as a service is added; those of other services are refused with UNIMPLEMENTED.
           security: TLS and token that callers need.
           limits: of what silent peers may use.
-          expected: names of services that are added later. Calls that come too early end with UNAVAILABLE
-            as soon as a service is added.
           also: a second address, which only this user's processes can reach, so it needs no TLS.
 
         Raises:

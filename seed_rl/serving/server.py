@@ -17,7 +17,7 @@ from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.board import is_supported, part_layout
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
-from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.protocol import SERVICE, EnvironmentDescription
 from seed_rl.wire.security import Security
 
 __all__ = ["AddressError", "InferenceServer"]
@@ -75,10 +75,10 @@ class InferenceServer:
             limits,
             hosts.served(num_envs) if hosts else None,
         )
-        self._service = service
+        self._service, self._owns_listener = service, listener is None
         service.gateways = gateways
-        self._owns_listener = listener is None
-        self._listener = listener or Listener(address, service.max_message_bytes, security, limits)
+        most_bytes = service.max_message_bytes
+        self._listener = listener or Listener(address, most_bytes, (SERVICE,), security, limits)
         self.port = self._listener.port
         if hosts:
             desk = LeaseDesk(hosts, service, num_envs, security.between_learners())

@@ -35,7 +35,6 @@ _REFUSALS = {
     grpc.StatusCode.OUT_OF_RANGE,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.UNAUTHENTICATED,
-    grpc.StatusCode.UNIMPLEMENTED,
 }
 
 
@@ -59,6 +58,11 @@ def _translate(code: grpc.StatusCode, details: str | None) -> Exception:
     """The exception above that matches the status of a failed call."""
     if code == grpc.StatusCode.ALREADY_EXISTS:
         return TaskTakenError(details)
+    if code == grpc.StatusCode.UNIMPLEMENTED:
+        return RefusedError(
+            f"What listens on --server_address is not a learner of this actor's version ({details}); change "
+            "the address or the version."
+        )
     if code in _REFUSALS:
         return RefusedError(details or code.name)
     return LearnerGoneError(f"{code.name}: {details}")

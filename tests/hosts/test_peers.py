@@ -38,7 +38,7 @@ class Group:
         """One host; a second one with the same index cannot listen."""
         hosts = LearnerHosts(self.addresses, index)
         address = hosts.address if listens else f"{hosts.address}_again"
-        listener = Listener(address, 1_000_000, self.security, expected=(SERVICE,))
+        listener = Listener(address, 1_000_000, (SERVICE,), self.security)
         self._stack.callback(listener.stop)
         peers = peers_of(hosts, listener, self.timeout_secs, {**IDENTITY, **identity}, self.security)
         self._leaving.append(peers)

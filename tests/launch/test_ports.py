@@ -31,7 +31,7 @@ def test_a_held_port_is_kept_from_others_but_not_from_those_it_is_for(held):
     with socket.socket() as other, pytest.raises(OSError, match="in use"):
         other.bind(("127.0.0.1", port))
     for _ in range(2):  # A gateway that starts again.
-        Listener(f"127.0.0.1:{port}", 1000).stop()
+        Listener(f"127.0.0.1:{port}", 1000, ()).stop()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0.0.0.0", "[::]"])
@@ -39,7 +39,7 @@ def test_gateways_can_listen_on_addresses_that_are_held(held, host):
     address = f"{host}:{free_port()}"
     for port in hold_addresses([address]):
         held(port)
-    listener = Listener(address, 1000)
+    listener = Listener(address, 1000, ())
     with pytest.raises(ValueError, match=r"in use.*, which is a gateway's; give another") as caught:
         hold_addresses([address])
     assert address in str(caught.value)

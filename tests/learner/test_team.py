@@ -6,7 +6,7 @@ from seed_rl.hosts.join import peers_of
 from seed_rl.learner.team import HostTeam, Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import LearnerHosts
+from seed_rl.wire.hosts import SERVICE, LearnerHosts
 
 
 class Collective:
@@ -37,7 +37,7 @@ def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
     addresses = tuple(f"unix:{tmp_path}/{index}" for index in range(2))
     for index in range(2):
         hosts = LearnerHosts(addresses, index)
-        listeners.append(Listener(hosts.address, 10_000))
+        listeners.append(Listener(hosts.address, 10_000, (SERVICE,)))
         peers.append(peers_of(hosts, listeners[-1], 20.0, {}))
         teams.append(HostTeam(peers[-1], Collective(), listeners[-1]))
         teams[-1].report_with(run_figures())

@@ -25,7 +25,7 @@ from seed_rl.serving.server import InferenceServer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.gateways import gateway_addresses, private_address
-from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
+from seed_rl.wire.protocol import SERVICE, EnvironmentDescription, max_message_bytes
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,8 @@ def unrolls(house, request):
     house.transport = "grpc" if request.param == "gateways" else "auto"
     addresses = gateway_addresses(house.address, 2 if request.param == "gateways" else 0)
     behind = private_address(house.address)
-    listener = Listener(house.address, max_message_bytes(StepCodec(SPEC).record_bytes, NUM_ENVS), also=behind)
+    most_bytes = max_message_bytes(StepCodec(SPEC).record_bytes, NUM_ENVS)
+    listener = Listener(house.address, most_bytes, (SERVICE,), also=behind)
     house.gateways = Gateways(gateway_commands(addresses, behind, {}))
     batcher = Batcher(NUM_ENVS, 0.01, bell)
     store = UnrollStore(NUM_ENVS, UnrollConfig(LENGTH), found.extend)

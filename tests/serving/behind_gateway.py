@@ -5,7 +5,7 @@ import grpc
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.silence import Limits
-from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.protocol import SERVICE, channel_options
 from tests.serving.harness import DEADLINE_SECS, of_catch
 
 
@@ -13,7 +13,7 @@ def put_gateway_before(harness, address, **limits):
     """Clients of the harness connect to the new gateway from now on; returns what it listens with."""
     connection = harness.connect()
     description = connection.check(of_catch(), DEADLINE_SECS)
-    listener = Listener(address, description.max_message_bytes)
+    listener = Listener(address, description.max_message_bytes, (SERVICE,))
 
     async def make():
         channel = grpc.aio.insecure_channel(harness.address, channel_options(-1))

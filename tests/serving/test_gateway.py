@@ -10,6 +10,7 @@ from seed_rl.serving.listener import Listener
 from seed_rl.wire.board import is_supported
 from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
 from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import SERVICE
 from tests.serving.behind_gateway import put_gateway_before
 from tests.serving.harness import DEADLINE_SECS, NUM_ENVS, ask, of_catch, refusal, status, step_of
 from tests.serving.on_board import OnBoard
@@ -190,7 +191,7 @@ def test_leases_come_from_the_learner_with_its_refusals(harness):
 def test_without_a_learner_actors_are_told_to_come_back(harness, tmp_path):
     description = harness.connect().check(of_catch(), DEADLINE_SECS)
     description.board.address = f"{tmp_path}/nobody"
-    listener = Listener(f"unix:{tmp_path}/lonely", description.max_message_bytes)
+    listener = Listener(f"unix:{tmp_path}/lonely", description.max_message_bytes, (SERVICE,))
 
     async def make():
         return Gateway(grpc.aio.insecure_channel(f"unix:{tmp_path}/nobody"), [], description)

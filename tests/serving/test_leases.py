@@ -126,7 +126,7 @@ def test_a_fixed_task_of_another_host_is_refused(hosts):
 
 def test_a_service_that_comes_later_is_waited_for(tmp_path):
     """Callers wait until a service is added, and then have to call again."""
-    listener = Listener(f"unix:{tmp_path}/s", 1_000_000, expected=(SERVICE,))
+    listener = Listener(f"unix:{tmp_path}/s", 1_000_000, (SERVICE,))
     try:
         with grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
             early = channel.unary_unary(f"/{SERVICE}/Describe").future(b"", wait_for_ready=True)
