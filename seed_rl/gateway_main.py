@@ -66,7 +66,7 @@ def main(argv: list[str]) -> None:
     try:
         threading.Event().wait()
     finally:
-        listener.run(gateway.wait_until_left(_GRACE_SECS))
+        listener.run(gateway.close(_GRACE_SECS))
         listener.stop()
 
 

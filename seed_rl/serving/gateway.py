@@ -46,7 +46,7 @@ class Gateway:
           description: the learner's, which has a board.
           limits: of what silent peers may use.
         """
-        self._metadata, self._description = metadata, description
+        self._channel, self._metadata, self._description = channel, metadata, description
         self._lease = InferenceStub(channel).LeaseTask
         self._call = channel.stream_stream(f"/{SERVICE}/Act")
         self._hellos = Hellos(limits.hello_secs, description.num_envs + limits.spare_streams)
@@ -71,10 +71,15 @@ class Gateway:
             },
         )
 
-    async def wait_until_left(self, timeout_secs: float) -> None:
-        """Waits for every stream to end on its own, so that its actor gets the reason."""
+    async def close(self, grace_secs: float) -> None:
+        """Gives every stream time to end on its own, so that its actor gets the reason; then ends all calls.
+
+        Without that, the learner might not notice the end of a call: one that is cancelled while the event
+        loop stops may never be reset.
+        """
         if self._streams:
-            await asyncio.wait(self._streams, timeout=timeout_secs)
+            await asyncio.wait(self._streams, timeout=grace_secs)
+        await self._channel.close()
 
     async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
         return self._description

@@ -173,6 +173,7 @@ def test_a_gateway_that_stops_frees_the_environments_for_others(harness, tmp_pat
     stream = harness.join(run_id=1)
     assert ask(stream, 1, 2) == [1, 2]
     learner = f"unix:{tmp_path}/socket"
+    harness.listener.run(harness.gateway.close(0.0))
     harness.listener.stop()
     with pytest.raises(LearnerGoneError):
         stream.receive()
