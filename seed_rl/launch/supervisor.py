@@ -134,14 +134,13 @@ class Supervisor:
 
     def _learner_ended(self, learner: Process) -> int:
         """Ends the run after a learner has ended."""
-        learner = self._first_to_fall(learner)
-        code, seconds = learner.poll(), learner.seconds
-        assert code is not None
+        seconds = learner.seconds
         if len(self._learners) > 1:
-            self._let_all_learners_end(code)
-            code = 0 if self._first.poll() == 0 else code
-            if code not in _FINAL and not self.asked_to_stop:
-                self.loss = Loss(learner, code, seconds)
+            learner = self._let_all_learners_end(learner)
+        code = 0 if self._first.poll() == 0 else learner.poll()
+        assert code is not None
+        if len(self._learners) > 1 and code not in _FINAL and not self.asked_to_stop:
+            self.loss = Loss(learner, code, seconds)
         if code == 0:
             self._watch.wait(self._actors, self._timing.finish_grace, on_signal=at_once)
         self._end_actors()
@@ -154,23 +153,27 @@ class Supervisor:
     def _first_to_fall(self, ended: Process) -> Process:
         """The learner whose end is the reason for that of the others, given one that has ended.
 
-        Those that notice the loss of one that was killed may end before this process has looked again.
+        Those that notice the loss of one that was killed may be seen to end before it.
         """
         if ended.poll() in _FINAL:
             return ended
         return next((learner for learner in self._learners if (learner.poll() or 0) < 0), ended)
 
-    def _let_all_learners_end(self, code: int) -> None:
-        """Waits for the other learners after one has ended with this code, then ends those that are left.
+    def _let_all_learners_end(self, ended: Process) -> Process:
+        """Waits for the other learners after one has ended, then ends those that are left.
+
+        Returns the one whose end is the reason for that of the others.
 
         They end by themselves: they know of the loss, or all have agreed to stop. But while they wait for one
         that never came, they would wait for as long as --host_timeout_secs.
         """
         timing = self._timing
-        grace = timing.verdict_grace if code == USAGE_EXIT_CODE else timing.checkpoint_grace
+        grace = timing.verdict_grace if ended.poll() == USAGE_EXIT_CODE else timing.checkpoint_grace
         self._watch.wait(self._learners, grace, on_signal=at_once, signals_seen=0)
+        reason = self._first_to_fall(ended)  # Before any of them is killed here.
         rest = timing.checkpoint_grace if self.asked_to_stop else timing.terminate_grace
         self._watch.end(self._learners, rest, on_signal=at_once)
+        return reason
 
     def _given_up(self, actor: Process) -> int:
         """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""

@@ -46,6 +46,13 @@ def test_all_start_again_when_the_first_learner_is_killed(start):
     assert (code, output) == (0, "seed_rl: learner 0 was ended by SIGKILL" + AGAIN.format(1) + "\n")
 
 
+def test_one_that_was_killed_is_named_even_if_it_ends_after_those_that_noticed(start):
+    killed_late = "if starts > 1: sys.exit(0)\ntime.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)"
+    run = start(killed_late, FOR_EVER, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"])
+    code, output = run.end()
+    assert (code, output) == (0, "seed_rl: learner 0 was ended by SIGKILL" + AGAIN.format(1) + "\n")
+
+
 def test_a_learner_that_does_not_notice_the_loss_is_ended(start):
     stubborn_once = "if starts > 1: sys.exit(0)\n" + STUBBORN
     run = start(stubborn_once, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"], checkpoint_grace=0.3)
