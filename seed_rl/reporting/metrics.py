@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
@@ -92,7 +93,7 @@ class EventsLog:
         with self._open(int(values["env_frames"] or 0)):
             for name, value in values.items():
                 if value is not None and name != "env_frames":
-                    tf.summary.scalar(name, value)
+                    tf.summary.scalar(name, np.float32(value))
 
     def write_settings(self, settings: Mapping[str, Any]) -> None:
         """Writes and flushes nested settings, as text and as hyperparameters."""
@@ -113,7 +114,8 @@ class EventsLog:
             self._writer = tf.summary.create_file_writer(self._directory)
             self._opened_at = time.monotonic()
         try:
-            with self._writer.as_default(step=step):
+            # Python's own numbers would stay in TensorFlow's cache of scalars until the process ends.
+            with self._writer.as_default(step=tf.constant(np.int64(step))):
                 yield
             self._writer.flush()
         except BaseException:

@@ -4,6 +4,7 @@ import math
 from typing import Any, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm, Epochs
@@ -67,7 +68,8 @@ class Trainer:
           progress: fraction of the run that is complete, 0 to 1, for the schedule.
         """
         scalars = self.learning_rate(progress), _limited(progress)
-        learning_rate, progress = (tf.constant(x, tf.float32) for x in scalars)
+        # Python's own numbers would stay in TensorFlow's cache of scalars until the process ends.
+        learning_rate, progress = (tf.constant(np.float32(x)) for x in scalars)
         if self._algorithm.epochs:
             return self._update_in_epochs(sample, self._algorithm.epochs, learning_rate, progress)
         output = self._update(sample, learning_rate, progress)
@@ -96,9 +98,8 @@ class Trainer:
         epoch = 0
         while epoch < epochs.passes:
             epoch += 1
-            order = tf.reshape(tf.random.shuffle(tf.range(size)), [count, size // count])
             before = sums
-            for indices in tf.unstack(order):
+            for indices in tf.unstack(self._shuffled(size, count)):
                 sums += self._update_on_part(prepared, indices, learning_rate, progress)
                 self.updates += 1
             if name and (sums - before)[self._metric_names.index(name)] / count > limit:
@@ -108,6 +109,14 @@ class Trainer:
         metrics = dict(zip(self._metric_names, means, strict=True))
         metrics |= {"epochs": tf.constant(float(epoch)), "learning_rate": learning_rate}
         return UpdateOutput(None, metrics)
+
+    @tf.function(autograph=False)
+    def _shuffled(self, size: int, count: int) -> tf.Tensor:
+        """The numbers below `size` in random order, in `count` rows: int32 `[count, size / count]`.
+
+        Outside a graph, each shuffle has a seed of its own, and TensorFlow keeps an operation for each seed.
+        """
+        return tf.reshape(tf.random.shuffle(tf.range(size)), [count, size // count])
 
     @tf.function(autograph=False)
     def _prepare(self, rollout: Sample) -> Sample:

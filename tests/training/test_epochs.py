@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from seed_rl.algorithms.base import LOSS, Epochs, Losses
 from seed_rl.training.config import TrainerConfig
@@ -56,6 +57,16 @@ def test_each_pass_uses_everything_once_in_another_order(batch_size):
     assert output.metrics["number"].numpy() == pytest.approx(np.mean(range(2 * B)))
     assert output.metrics["epochs"].numpy() == 3 and output.priority is None
     assert {"loss", "gradient_norm", "learning_rate"} <= set(output.metrics)
+
+
+def test_shuffling_leaves_nothing_behind_in_a_run_with_a_seed():
+    """Each operation outside a graph would take the next seed, and TensorFlow would keep it for ever."""
+    tf.random.set_seed(1)
+    trainer, _ = trained(Recorder(passes=2), 2)
+    seeds = context.context()._rng
+    before = seeds.getstate()
+    trainer.update(sample(1.0), 0.0)
+    assert seeds.getstate() == before
 
 
 def test_statistics_are_updated_after_the_last_pass():
