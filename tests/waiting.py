@@ -6,7 +6,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_SECS = 240.0  # Far more than anything takes, even on a busy machine.
+DEADLINE_SECS = 500.0  # Far more than anything takes, even on a busy machine.
 _POLL_SECS = 0.02
 
 
