@@ -1,7 +1,7 @@
 """Signs that a run is learning badly, each reported once with the flag that helps. No TensorFlow."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from seed_rl.types import ArraySpec
@@ -27,18 +27,20 @@ Sign = Callable[[Mapping[str, Any]], str | None]
 class Health:
     """Checks the figures of each period for signs that a run is learning badly."""
 
-    def __init__(self, action: ArraySpec, total_environment_frames: int):
+    def __init__(self, action: ArraySpec, total_environment_frames: int, agent_flags: Collection[str]):
         """Prepares.
 
         Args:
           action: action spec; the entropy of continuous actions is not judged, since it has no scale.
           total_environment_frames: environment frames of the whole run.
+          agent_flags: names of the agent's settings: warnings advise only what it has.
         """
         self._long_frames = _LONG_SHARE * total_environment_frames
         self._uniform_entropy = _uniform_entropy(action)
+        self._agent_flags = agent_flags
         self._first: float | None = None
         self._best = -math.inf
-        self._signs = [_Lasting(sign) for sign in (self._entropy, _kl, _policy_lag, self._return)]
+        self._signs = [_Lasting(sign) for sign in (self._entropy, self._kl, _policy_lag, self._return)]
 
     def check(self, figures: Mapping[str, Any]) -> list[str]:
         """Returns warnings about what has been wrong for a long time, each kind once per process.
@@ -53,10 +55,21 @@ class Health:
         entropy = figures.get("entropy", math.inf)
         if entropy >= _COLLAPSED_ENTROPY_SHARE * self._uniform_entropy:
             return None
+        flag = self._flag("entropy_cost", "target_entropy_fraction")
         return (
             f"the policy's entropy has collapsed ({entropy:.3f} nats; a uniform policy has "
-            f"{self._uniform_entropy:.2f}), so it hardly explores; unless the task is solved, raise "
-            "--entropy_cost."
+            f"{self._uniform_entropy:.2f}), so it hardly explores; unless the task is solved, "
+            + (f"raise {flag}." if flag else "let it explore more.")
+        )
+
+    def _kl(self, figures: Mapping[str, Any]) -> str | None:
+        kl = figures.get("kl_old_new", 0.0)
+        if kl <= _HIGH_KL:
+            return None
+        fewer = self._flag("passes", "epochs")
+        return (
+            f"the policy moves too far between acting and learning (KL(old|new) is {kl:.2f}); lower "
+            "--learning_rate" + (f", or train fewer times on each unroll ({fewer})." if fewer else ".")
         )
 
     def _return(self, figures: Mapping[str, Any]) -> str | None:
@@ -71,10 +84,15 @@ class Health:
             return None
         if value >= self._best - _LOST_SHARE * gain:
             return None
+        flag = self._flag("actor_learning_rate") or "--learning_rate"
         return (
             f"the mean return ({value:.2f}) has been far below its best ({self._best:.2f}) for a long time; "
-            "lower --learning_rate. The best policy so far is kept: evaluate it with --checkpoint=best."
+            f"lower {flag}. The best policy so far is kept: evaluate it with --checkpoint=best."
         )
+
+    def _flag(self, *names: str) -> str:
+        """The first of these flags that the agent has; empty if it has none of them."""
+        return next((f"--{name}" for name in names if name in self._agent_flags), "")
 
 
 class _Lasting:
@@ -98,16 +116,6 @@ class _Lasting:
             return None
         self._said = True
         return sentence
-
-
-def _kl(figures: Mapping[str, Any]) -> str | None:
-    kl = figures.get("kl_old_new", 0.0)
-    if kl <= _HIGH_KL:
-        return None
-    return (
-        f"the policy moves too far between acting and learning (KL(old|new) is {kl:.2f}); lower "
-        "--learning_rate, or train fewer times on each unroll (--passes or --epochs)."
-    )
 
 
 def _policy_lag(figures: Mapping[str, Any]) -> str | None:

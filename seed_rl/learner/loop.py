@@ -212,7 +212,7 @@ class Learner:
     ) -> dict[str, Any]:
         """Runs the training loop; returns the last figures."""
         config, total = self._config, self._config.total_environment_frames
-        health = Health(self._environment.spec.action, total)
+        health = Health(self._environment.spec.action, total, self._settings.get("agent", {}))
         output: UpdateOutput | None = None
         batch: DeviceBatch | None = None
         lags: list[float] = []

@@ -107,7 +107,7 @@ class Trainer:
         self._observe(rollout)
         means = tf.unstack(sums / tf.cast(epoch * count, tf.float32))
         metrics = dict(zip(self._metric_names, means, strict=True))
-        metrics |= {"epochs": tf.constant(float(epoch)), "learning_rate": learning_rate}
+        metrics |= {"epochs": tf.constant(float(epoch)), **self._rate(learning_rate)}
         return UpdateOutput(None, metrics)
 
     @tf.function(autograph=False)
@@ -147,8 +147,13 @@ class Trainer:
         priority, metrics = self._replicas.run(self._observe_and_train, sample, learning_rate)
         self.iteration.assign_add(1)
         self._algorithm.after_update(self.iteration, progress)
-        metrics = {**self._replicas.first(metrics), "learning_rate": learning_rate}
+        metrics = {**self._replicas.first(metrics), **self._rate(learning_rate)}
         return UpdateOutput(self._replicas.join(priority), metrics)
+
+    def _rate(self, learning_rate: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The figure of the learning rate, if any objective follows it."""
+        of_trainer = any(objective.optimizer is None for objective in self._objectives.values())
+        return {"learning_rate": learning_rate} if of_trainer else {}
 
     def _observe_and_train(
         self, sample: Sample, learning_rate: tf.Tensor

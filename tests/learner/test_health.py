@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from seed_rl.algorithms import registry
 from seed_rl.learner.health import Health
 from seed_rl.types import ArraySpec
 
@@ -11,9 +12,12 @@ TOTAL = 1_000_000
 GOOD = {"entropy": 1.1, "kl_old_new": 0.002, "policy_lag_updates": 7.0, "mean_return": 10.0}
 
 
-def sentences(periods, action=FOUR_ACTIONS, every=10_000):
+VTRACE = ("entropy_cost", "passes")
+
+
+def sentences(periods, action=FOUR_ACTIONS, every=10_000, flags=VTRACE):
     """What is said about these periods, each so many frames after the one before."""
-    health = Health(action, TOTAL)
+    health = Health(action, TOTAL, flags)
     return [
         sentence
         for number, figures in enumerate(periods)
@@ -38,6 +42,27 @@ def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(figures, sign, fla
     said = sentences([{**GOOD, **figures}] * 50)
     assert len(said) == 1
     assert sign in said[0] and flag in said[0]
+
+
+@pytest.mark.parametrize(
+    ("agent", "figures", "advice"),
+    [
+        ("sac", {"entropy": 0.06}, "raise --target_entropy_fraction."),
+        ("r2d2", {"entropy": 0.06}, "let it explore more."),
+        (
+            "ppo",
+            {"kl_old_new": 0.45},
+            "lower --learning_rate, or train fewer times on each unroll (--epochs)",
+        ),
+        ("a2c", {"kl_old_new": 0.45}, "lower --learning_rate."),
+        ("sac", {"mean_return": -10.0}, "lower --actor_learning_rate. The best"),
+        ("dqn", {"mean_return": -10.0}, "lower --learning_rate. The best"),
+    ],
+)
+def test_the_advice_is_a_flag_of_the_agent(agent, figures, advice):
+    flags = registry.config_class(agent).defaults()
+    (said,) = sentences([{"mean_return": 0.0}, GOOD, *[{**GOOD, **figures}] * 50], flags=flags)
+    assert advice in said
 
 
 def test_a_sign_that_comes_and_goes_is_not_said():

@@ -201,7 +201,8 @@ def test_an_optimizer_of_its_own_is_left_alone_where_there_is_one_objective():
 
     algorithm = Own()
     found = trainer(algorithm, learning_rate_scaling="linear", learning_rate_batch_size=1)
-    found.update(sample(2.0), progress=1.0)  # The run's own learning rate is 0 by now.
+    output = found.update(sample(2.0), progress=1.0)  # The run's own learning rate is 0 by now.
+    assert "learning_rate" not in output.metrics  # It would be that of the run.
     assert found.optimizers == {LOSS: algorithm.optimizer}
     np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.25 * 2.0)
 
