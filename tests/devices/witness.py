@@ -3,7 +3,8 @@
 python -m tests.devices.witness SECONDS [hasty]
 
 Two devices train at full speed, two infer with two threads each, and the last line says what the unrolls
-contain. `hasty` takes half of the new weights and then the rest, so that mixtures must show.
+contain. It takes longer on a machine that is too busy for some hundred updates. `hasty` takes half of the new
+weights and then the rest, so that mixtures must show.
 """
 
 import concurrent.futures
@@ -33,6 +34,7 @@ from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sa
 from seed_rl.wire.codec import StepCodec
 from tests.waiting import DEADLINE_SECS
 
+LEAST_UPDATES = 200
 BITS = 2**62 - 1
 SPEC = EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int64", (0,), (BITS,)))
 UNROLL = UnrollConfig(8)
@@ -144,7 +146,7 @@ def nothing(*shape):
 
 
 def serve(seconds, kind):
-    """Trains and acts for so long; returns the copies, the unrolls and the number of updates."""
+    """Trains and acts for so long, or longer; returns the copies, the unrolls and the number of updates."""
     replicas = Replicas(("CPU:0", "CPU:1"))
     with replicas.scope():
         algorithm = Adder()
@@ -166,7 +168,9 @@ def serve(seconds, kind):
             serving += [pool.submit(core.serve, batcher, actors.deliver) for _ in range(THREADS)]
         try:
             until = time.monotonic() + seconds
-            while time.monotonic() < until and not any(thread.done() for thread in serving):
+            while time.monotonic() < until or trainer.updates < LEAST_UPDATES:
+                if any(thread.done() for thread in serving):
+                    break
                 trainer.update(sample, 0.0)
                 publisher.updated(trainer.updates)
         finally:
