@@ -1,4 +1,4 @@
-"""Signs that a run is learning badly, each reported once with the flag that helps. No TensorFlow."""
+"""Signs that a run is learning badly or not at all, each reported once with what helps. No TensorFlow."""
 
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -19,6 +19,8 @@ _LEAST_GAIN = 0.1
 # How long a sign must last: this share of the run's environment frames, and this many reports.
 _LONG_SHARE = 0.02
 _LONG_REPORTS = 6
+# Far longer than environments take to start or to reset.
+_STALLED_SECS = 60.0
 
 # Says what is wrong in the figures of a period; None if nothing is.
 Sign = Callable[[Mapping[str, Any]], str | None]
@@ -41,14 +43,16 @@ class Health:
         self._first: float | None = None
         self._best = -math.inf
         self._signs = [_Lasting(sign) for sign in (self._entropy, self._kl, _policy_lag, self._return)]
+        self._stall = _Stall()
 
     def check(self, figures: Mapping[str, Any]) -> list[str]:
-        """Returns warnings about what has been wrong for a long time, each kind once per process.
+        """Returns warnings about what has been wrong for a long time, each kind once; each stall once.
 
         Args:
           figures: figures of a period, by plain name; missing ones are not judged.
         """
         sentences = [sign.check(figures, self._long_frames) for sign in self._signs]
+        sentences.append(self._stall.check(figures))
         return [f"Warning: {sentence}" for sentence in sentences if sentence]
 
     def _entropy(self, figures: Mapping[str, Any]) -> str | None:
@@ -93,6 +97,27 @@ class Health:
     def _flag(self, *names: str) -> str:
         """The first of these flags that the agent has; empty if it has none of them."""
         return next((f"--{name}" for name in names if name in self._agent_flags), "")
+
+
+class _Stall:
+    """Reports when no environment steps any more, which no other figure shows: there are no new ones."""
+
+    def __init__(self) -> None:
+        self._frames = -1
+        self._since = 0.0
+        self._said = False
+
+    def check(self, figures: Mapping[str, Any]) -> str | None:
+        frames, seconds = figures["env_frames"], figures.get("seconds", 0.0)
+        if frames != self._frames:
+            self._frames, self._since, self._said = frames, seconds, False
+        if self._said or seconds - self._since < _STALLED_SECS:
+            return None
+        self._said = True
+        return (
+            f"no environment has taken a step for {seconds - self._since:.0f} s; check that all actors run. "
+            "Agents that train on rollouts wait until every environment has an actor."
+        )
 
 
 class _Lasting:

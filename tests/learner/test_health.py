@@ -98,3 +98,17 @@ def test_a_return_that_never_rose_is_noise():
 def test_figures_of_other_agents_are_judged_only_where_they_have_them():
     assert sentences([{"policy_lag_updates": 5_000.0}] * 50) == []
     assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []
+
+
+def test_a_run_without_steps_is_warned_about_once_for_each_stall():
+    """PPO waits for an actor that never returns."""
+    health = Health(FOUR_ACTIONS, TOTAL, VTRACE)
+    frames = [0, 0, 100, *[200] * 6, *[300] * 4]
+    said = [
+        health.check({**GOOD, "env_frames": value, "seconds": 20.0 * period})
+        for period, value in enumerate(frames)
+    ]
+    warnings = {period: sentences for period, sentences in enumerate(said) if sentences}
+    assert list(warnings) == [6, 12]
+    assert warnings[6] == warnings[12]
+    assert "no environment has taken a step for 60 s; check that all actors run." in warnings[6][0]
