@@ -38,7 +38,8 @@ def test_a_job_trains_catch_with_the_flags_that_were_submitted(send, cloud, run_
     run = run_job(job.job_spec)
     ended = run.end()
     assert ended[:3] == ("JOB_STATE_SUCCEEDED", "", 1), ended
-    assert run.codes[0][PRIMARY] == 0 and set(run.codes[0].values()) <= {0, 143}
+    # The last code: an actor was still starting.
+    assert run.codes[0][PRIMARY] == 0 and set(run.codes[0].values()) <= {0, 143, -signal.SIGTERM}
     assert run.names == [PRIMARY, "workerpool1-0", "workerpool1-1"]
     logdir = run.buckets / "my-project-seed-rl" / "catch"
     settings = record.read(str(logdir)).learner_settings
