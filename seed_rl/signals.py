@@ -1,5 +1,6 @@
 """Signals that ask a process to stop: SIGINT and SIGTERM in every main, and SIGHUP in launchers."""
 
+import atexit
 import contextlib
 import math
 import os
@@ -38,6 +39,13 @@ class Interrupts:
         signal.signal(signal.SIGTERM, self._terminate)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
         os.register_at_fork(after_in_child=_restore_in_child)
+        # Python's handlers are gone while libraries such as TensorFlow end, after the exit functions.
+        atexit.register(_ignore_signals)
+
+    def main_has_ended(self, code: int) -> None:
+        """From now on a signal ends the process at once, with this exit code."""
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(signum, lambda *_: os._exit(code))
 
     def _terminate(self, signum: int, frame: FrameType | None) -> None:
         """Does whatever SIGINT currently does, because asyncio temporarily replaces its handler."""
@@ -45,6 +53,11 @@ class Interrupts:
         handler = signal.getsignal(signal.SIGINT)
         if callable(handler):
             handler(signum, frame)
+
+
+def _ignore_signals() -> None:
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, signal.SIG_IGN)
 
 
 def _restore_in_child() -> None:

@@ -15,7 +15,7 @@ DEADLINE_SECS = 60.0
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 MAIN = """
-import asyncio, ctypes, os, signal, sys, threading, time
+import asyncio, atexit, ctypes, os, signal, sys, threading, time
 from seed_rl.flags.errors import run_main
 from seed_rl.signals import LastResort, stop_requests
 
@@ -151,6 +151,31 @@ def test_a_main_that_ends_in_time_is_left_alone(start):
     main = start("with LastResort('twice', 'late', 3600.0): sleep()")
     main.signal(signal.SIGTERM)
     assert main.end() == (128 + signal.SIGTERM, "", "")
+
+
+# Makes a SIGTERM come after main has returned 15.
+AFTER_MAIN = {
+    "while threads end": """
+def wait():
+    threading.main_thread().join()
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(3600)
+threading.Thread(target=wait).start()
+""",
+    "in an exit function": "atexit.register(os.kill, os.getpid(), signal.SIGTERM)",
+    # Libraries such as TensorFlow end after Python has put its signal handlers back.
+    "in an exit function of C": """
+libc = ctypes.CDLL(None)
+libc.on_exit(getattr(libc, "raise"), None)  # It gets the exit code.
+""",
+}
+
+
+@needs_linux
+@pytest.mark.parametrize("when", AFTER_MAIN)
+def test_a_signal_after_main_has_returned_leaves_its_exit_code(start, when):
+    main = start(f"print('ready', flush=True)\n{AFTER_MAIN[when].strip()}\nreturn 15")
+    assert main.end() == (15, "", "")
 
 
 def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start):

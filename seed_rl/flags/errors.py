@@ -50,7 +50,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
 
     A UsageError prints `seed_rl: error: …` without a traceback, and the exit code is 2. It is 130 for Ctrl-C
     and 143 for SIGTERM, even if the process was started with SIGINT ignored. Any other exception is a bug and
-    keeps its traceback (exit code 1).
+    keeps its traceback (exit code 1). A signal that comes after the main has returned changes nothing.
 
     Args:
       main: takes the arguments, the program's name first, and returns its exit code (None means 0).
@@ -64,4 +64,5 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
         code = exit_code(interrupts.signum)
+    interrupts.main_has_ended(code or 0)
     sys.exit(code or 0)
