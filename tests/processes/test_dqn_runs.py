@@ -15,7 +15,8 @@ SETTINGS = (
     "--num_target_quantiles=8",
     "--num_eval_envs=2",
     "--batch_size=8",
-    "--replay_buffer_size=1800",
+    # More than is played. In a full replay, the first steps after resuming take the place of old ones.
+    "--replay_buffer_size=20000",
     "--replay_buffer_min_size=100",
     "--replay_ratio=2",
     "--priority_exponent=0.5",
