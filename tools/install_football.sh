@@ -15,6 +15,8 @@ SYSTEM_PACKAGES=(
     libsdl2-gfx-dev libboost-python-dev libboost-thread-dev libboost-filesystem-dev libboost-system-dev
     python3-dev
 )
+# Of the engine's sources, those that define names which others also use.
+SOURCES_APART=(src/onthepitch/player/humanoid/humanoid.cpp src/misc/perlin.cpp)
 PYTHON_PACKAGES=(absl-py cloudpickle gym-notices 'numpy<3' opencv-python-headless psutil pygame scipy six)
 
 fail() {
@@ -42,6 +44,17 @@ install_system_packages() {
         "${missing[@]}" >&2 || fail "apt-get install failed; its output above gives the reason."
 }
 
+# Makes the environment $1 build with CMake's unity builds: files are joined into fewer, because most of the time
+# goes into the headers that each of them includes.
+join_sources() {
+    local cmake
+    cmake="$(command -v cmake)"
+    echo "set_source_files_properties(${SOURCES_APART[*]} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)" >"$1/apart.cmake"
+    printf '#!/bin/sh\nexec %q -DCMAKE_UNITY_BUILD=ON -DCMAKE_PROJECT_INCLUDE=%q "$@"\n' \
+        "$cmake" "$1/apart.cmake" >"$1/bin/cmake"
+    chmod +x "$1/bin/cmake"
+}
+
 # Builds the wheels of gfootball and gym into the folder $1, with the interpreter $2.
 build_wheels() {
     local folder="$1" python="$2"
@@ -49,10 +62,11 @@ build_wheels() {
     [[ "$("$python" -c 'import sys; print(sys.version_info[:2])')" == \
         "$(/usr/bin/python3 -c 'import sys; print(sys.version_info[:2])')" ]] ||
         say "warning: $python differs in version from /usr/bin/python3, which the system's Boost is built for."
-    say "compiling the engine; this takes about 10 minutes, once."
+    say "compiling the engine; this takes about 2 minutes, once."
     work="$(mktemp -d)" # Not local: it is removed when the script ends.
     trap 'rm -rf "$work"' EXIT
     "$python" -m venv "$work/venv"
+    join_sources "$work/venv"
     (
         . "$work/venv/bin/activate" # The engine's build script calls python3.
         export MAKEFLAGS="-j$(nproc)" CMAKE_BUILD_PARALLEL_LEVEL="$(nproc)"
