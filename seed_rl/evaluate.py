@@ -20,7 +20,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
-from seed_rl.loading import without_garbage_collection
+from seed_rl.loading import fast_tensorflow_import
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
@@ -67,7 +67,7 @@ def _load(config: EvaluateConfig) -> _Subject:
     suite = environments.suite(run.environment)
     environment_config = run.environment_config().for_evaluation()
 
-    with without_garbage_collection():
+    with fast_tensorflow_import():
         import keras
 
         from seed_rl.evaluation.load import find_checkpoint, load

@@ -35,7 +35,7 @@ from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
-from seed_rl.loading import without_garbage_collection
+from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
@@ -167,7 +167,7 @@ def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescrip
 
 def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str | None:
     """Imports TensorFlow, looks for a GPU, and sets it up; returns a warning on an unused GPU."""
-    with without_garbage_collection():
+    with fast_tensorflow_import():
         from seed_rl.devices import report, tpu
         from seed_rl.learner.setup import set_up_tensorflow
 

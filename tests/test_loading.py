@@ -39,6 +39,25 @@ assert gc.get_freeze_count() > 10_000
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_tensorflow_is_imported_without_packages_that_it_does_not_need():
+    """In a process of its own; and they are there afterwards."""
+    pytest.importorskip("tensorflow", reason="no TensorFlow")
+    pytest.importorskip("matplotlib", reason="no matplotlib")
+    code = """
+import gc, sys
+from seed_rl.loading import fast_tensorflow_import
+with fast_tensorflow_import():
+    assert not gc.isenabled()
+    import keras, tensorflow
+assert not {"matplotlib", "pandas"} & set(sys.modules)
+import matplotlib.pyplot
+with fast_tensorflow_import():
+    import matplotlib.pyplot
+assert "matplotlib" in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_what_a_location_names(theirs):
     assert loading.load("theirs_found:THING") == [1, 2]
     assert loading.load("os.path:join")("a", "b") == "a/b"
