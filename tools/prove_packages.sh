@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Builds the sdist and the wheel, installs each into a fresh environment, and trains Catch there for a few seconds:
+# Builds the wheel and the sdist, installs the wheel into a fresh environment, then the sdist in its place, and trains
+# Catch with each for a few seconds:
 #
 #   tools/prove_packages.sh             # on each Python 3.11 to 3.13 that is found on the PATH or in pyenv
 #   tools/prove_packages.sh newest      # on the newest of them only, as continuous integration does
 #   tools/prove_packages.sh PYTHON...   # on these interpreters
 #
-# The wheel is first installed without extras, as for an actor. Everything is removed at the end.
+# Each is first installed without extras; for the wheel, that is all that an actor has. Everything is removed at the end.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -46,34 +47,32 @@ build() {
     say "built $(cd "$work/dist" && echo *)."
 }
 
-# Creates a new environment in $work/venv and installs the given packages.
+# Installs a package into the environment $work/venv.
 install() {
-    rm -rf "$work/venv" "$work/run"
-    "$1" -m venv "$work/venv"
-    "$work/venv/bin/pip" install -qq --no-compile "${@:2}" || fail "$(basename "${@: -1}") cannot be installed on $1."
+    "$work/venv/bin/pip" install -qq --no-compile "$1" ||
+        fail "$(basename "$1") cannot be installed on $("$work/venv/bin/python" --version)."
 }
 
 # Runs Python in a folder without the sources. -E ignores variables such as PYTHONPATH that could lead to them.
 run() { (cd "$work/empty" && "$work/venv/bin/python" -E "$@"); }
 
+# Tries a package in $work/venv, in which nothing else of this project is left.
 try() {
-    local python="$1" package="$2" versions
-    if [[ "$package" == *.whl ]]; then
-        install "$python" "$package"
-        run -m seed_rl.actor_main --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
-        "$work/venv/bin/pip" install -qq --no-compile "$package[learner]"
-    else
-        install "$python" "$package[learner]"
-    fi
+    local package="$1" versions
+    install "$package"
+    run -m seed_rl.actor_main --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
+    install "$package[learner]"
+    rm -rf "$work/run"
     "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with incompatible packages."
     run -m seed_rl.local_main catch vtrace --logdir="$work/run" --total_environment_frames="$FRAMES" \
         >"$work/train.log" 2>&1 || {
         tail -n 20 "$work/train.log" >&2
-        fail "Catch could not be trained with $(basename "$package") on $("$python" --version)."
+        fail "Catch could not be trained with $(basename "$package") on $("$work/venv/bin/python" --version)."
     }
     ! grep -i 'gencode\|Warning' "$work/train.log" >&2 || fail "training with $(basename "$package") warns; see above."
     versions="$("$work/venv/bin/pip" freeze | grep -E '^(tensorflow|keras|protobuf|numpy)==' | xargs)"
-    say "$("$python" --version), $(basename "$package"), $versions: $(tail -n 1 "$work/train.log")"
+    say "$("$work/venv/bin/python" --version), $(basename "$package"), $versions: $(tail -n 1 "$work/train.log")"
+    "$work/venv/bin/pip" uninstall -qq --yes seed_rl
 }
 
 work="$(mktemp -d)"
@@ -96,8 +95,10 @@ for python in "${pythons[@]}"; do
 done
 build "${pythons[0]}"
 for python in "${pythons[@]}"; do
+    rm -rf "$work/venv"
+    "$python" -m venv "$work/venv"
     for package in "$work"/dist/*.whl "$work"/dist/*.tar.gz; do
-        try "$python" "$package"
+        try "$package"
     done
 done
 ((${#missing[@]} == 0)) || say "not tried, because it was not found here: Python ${missing[*]}."
