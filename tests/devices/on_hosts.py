@@ -1,15 +1,19 @@
 """Run in a process of its own for each learner host: trains on its part of recorded batches.
 
-python -m tests.devices.on_hosts ALGORITHM INDEX ADDRESSES OUTPUT
+python -m tests.devices.on_hosts INDEX ADDRESSES DIRECTORY
+
+The directory has the batches of each algorithm, and gets what this host's updates leave behind.
 """
 
+import pickle
 import sys
+from pathlib import Path
 
 import numpy as np
 
 from seed_rl.devices.hosts import Collective
 from seed_rl.devices.replicas import along_batch
-from tests.devices.on_logical_devices import B, samples, trained_on
+from tests.devices.on_logical_devices import B, trained
 
 
 def part_of(batch, index, count):
@@ -17,13 +21,13 @@ def part_of(batch, index, count):
     return along_batch(lambda x, axis: np.split(x, count, axis)[index], batch)
 
 
-def main(name, index, addresses, output):
+def main(index, addresses, directory):
     index, addresses = int(index), addresses.split(",")
-    collective = Collective(addresses, index)
-    replicas = collective.replicas(("CPU:0",))
-    batches = [part_of(batch, index, len(addresses)) for batch in samples(name)]
-    assert batches[0].weight.shape == (B // len(addresses),)
-    np.savez(output, **trained_on(name, replicas, batches))
+    replicas = Collective(addresses, index).replicas(("CPU:0",))
+    for path in sorted(Path(directory).glob("*.batches")):
+        batches = [part_of(batch, index, len(addresses)) for batch in pickle.loads(path.read_bytes())]
+        assert batches[0].weight.shape == (B // len(addresses),)
+        np.savez(path.with_suffix(f".{index}.npz"), **trained(path.stem, replicas, batches)[0])
 
 
 if __name__ == "__main__":

@@ -16,16 +16,15 @@ from seed_rl.algorithms import registry
 from seed_rl.devices.placement import split_cpu
 from seed_rl.devices.replicas import Replicas
 from seed_rl.inference.env_table import EnvTable
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.export import export_policy
-from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from tests.devices import recorded
 
 B, UPDATES = 8, 20
-# Devices that must train as one does: the first pair with every algorithm, the others only with two of
-# them, one with a queue and one with replay.
-OTHERS = (("CPU:0", "CPU:1"), ("CPU:2",), ("CPU:0", "CPU:1", "CPU:2", "CPU:3"))
+# Devices that must train as one does: a pair with every algorithm, the others only with two of them, one with
+# a queue and one with replay.
+PAIR = ("CPU:1", "CPU:2")
+OTHERS = (("CPU:2",), ("CPU:0", "CPU:1", "CPU:2", "CPU:3"))
 IN_DETAIL = ("vtrace", "r2d2")
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
 # Where random numbers are drawn for a whole batch, which they only are for continuous actions.
@@ -33,7 +32,7 @@ SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.
 # Whatever looks at a whole batch is turned on.
 OPTIONS = {
     "vtrace": {
-        "unroll_length": 5,
+        "unroll_length": 3,
         "lstm_size": 8,
         "normalize_observations": True,
         "normalize_rewards": True,
@@ -41,15 +40,15 @@ OPTIONS = {
         "target_entropy": 0.5,
     },
     "ppo": {
-        "unroll_length": 5,
+        "unroll_length": 3,
         "lstm_size": 8,
         "normalize_observations": True,
         "normalize_rewards": True,
         "clip_value": 0.2,
         "epochs": 3,
     },
-    "appo": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
-    "a2c": {"unroll_length": 5, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
+    "appo": {"unroll_length": 3, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
+    "a2c": {"unroll_length": 3, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
     "dqn": {
         "n_steps": 3,
         "head_size": 16,
@@ -59,10 +58,11 @@ OPTIONS = {
         "update_target_every_n_step": 3,
         "target_update_rate": 0.5,
     },
-    "pqn": {"unroll_length": 5, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
+    "pqn": {"unroll_length": 3, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
     "r2d2": {
-        "unroll_length": 7,
-        "burn_in": 3,
+        "unroll_length": 4,
+        "burn_in": 1,
+        "n_steps": 2,
         "lstm_size": 8,
         "head_size": 16,
         "normalize_observations": True,
@@ -88,31 +88,21 @@ def make(name, replicas):
         return registry.make(name, registry.config_class(name).of(**OPTIONS.get(name, {})), spec_of(name), B)
 
 
-def alone(name):
-    """What one device leaves behind."""
-    return trained(name, (), samples(name))
-
-
 def samples(name):
     """Recorded batches, one for each update."""
     return recorded.samples(make(name, Replicas()), spec_of(name), B, UPDATES)
 
 
-def trained(name, devices, batches):
-    """Everything that 20 updates on these devices leave behind, by name."""
-    return trained_on(name, Replicas(devices), batches)
+def trained(name, replicas, batches):
+    """Everything that 20 updates on these devices leave behind, by name, and the trainer and algorithm."""
+    algorithm = make(name, replicas)
+    return *recorded.trained(algorithm, replicas, batches, B), algorithm
 
 
-def trained_on(name, replicas, batches):
-    found, _ = recorded.trained(make(name, replicas), replicas, batches, B)
-    return found
-
-
-def parity(name, batches):
+def parity(alone, others):
     """The largest difference between one device and others, relative to 1 or to the value, and where."""
-    alone, worst = trained(name, (), batches), {}
-    for devices in OTHERS if name in IN_DETAIL else OTHERS[:1]:
-        several = trained(name, devices, batches)
+    worst = {}
+    for several in others:
         assert several.keys() == alone.keys()
         for key, value in alone.items():
             difference = np.abs(several[key] - value) / np.maximum(1.0, np.abs(value))
@@ -120,17 +110,18 @@ def parity(name, batches):
     return {"worst": max(worst.values()), "of": max(worst, key=worst.get), "compared": len(worst)}
 
 
-def placement_and_export(name, batch, directory):
-    """Where two devices train and another acts, and the policy that was trained beside the exported one."""
+def looked_at(name, directory):
+    """One device beside several, where two devices train and another acts, and the exported policy."""
     tf.config.set_soft_device_placement(False)
-    replicas = Replicas(("CPU:1", "CPU:2"))
-    algorithm = make(name, replicas)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.1), replicas)
-    sample = replicas.distribute(batch)
-    for _ in range(3):
-        trainer.update(sample, 0.0)
-    devices = placed(name, algorithm.epochs, trainer, sample)
-    return {**devices, **exported(name, algorithm.policy, batch, directory)}
+    batches, pair = samples(name), Replicas(PAIR)
+    alone, of_pair = trained(name, Replicas(), batches)[0], trained(name, pair, batches)
+    others = [trained(name, Replicas(other), batches)[0] for other in OTHERS if name in IN_DETAIL]
+    _, trainer, algorithm = of_pair
+    return {
+        **parity(alone, [of_pair[0], *others]),
+        **placed(name, algorithm.epochs, trainer, pair.distribute(batches[0])),
+        **exported(name, algorithm.policy, batches[0], directory),
+    }
 
 
 def placed(name, epochs, trainer, sample):
@@ -169,8 +160,4 @@ def products(graph):
 
 if __name__ == "__main__":
     split_cpu(4)
-    _, chosen, exported_to = sys.argv
-    recordings = samples(chosen)
-    print(
-        json.dumps({**parity(chosen, recordings), **placement_and_export(chosen, recordings[0], exported_to)})
-    )
+    print(json.dumps(looked_at(*sys.argv[1:])))

@@ -1,5 +1,6 @@
 """Two learner hosts, each a process of its own, train as one device does."""
 
+import pickle
 import socket
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from seed_rl.algorithms import registry
-from tests.devices.on_logical_devices import alone
+from seed_rl.devices.replicas import Replicas
+from tests.devices.on_logical_devices import samples, trained
 from tests.waiting import DEADLINE_SECS
 
 pytestmark = pytest.mark.slow
@@ -25,28 +27,40 @@ def free_addresses(count):
     return found
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_two_hosts_train_as_one_device_does(name, tmp_path):
-    """Weights, optimizer, statistics, priorities and metrics after 20 updates."""
-    addresses, outputs = free_addresses(2), [tmp_path / f"{index}.npz" for index in range(2)]
-    hosts = [
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    """The recorded batches of every algorithm, and what each of two hosts has made of its part."""
+    batches, directory = {name: samples(name) for name in registry.names()}, tmp_path_factory.mktemp("hosts")
+    for name, of_algorithm in batches.items():
+        (directory / f"{name}.batches").write_bytes(pickle.dumps(of_algorithm))
+    addresses = ",".join(free_addresses(2))
+    processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.devices.on_hosts", name, str(i), ",".join(addresses), str(output)],
+            [sys.executable, "-m", "tests.devices.on_hosts", str(index), addresses, str(directory)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for i, output in enumerate(outputs)
+        for index in range(2)
     ]
     try:
-        said = [host.communicate(timeout=DEADLINE_SECS)[0] for host in hosts]
+        said = [process.communicate(timeout=DEADLINE_SECS)[0] for process in processes]
     finally:
-        for host in hosts:
-            host.kill()
-    assert [host.returncode for host in hosts] == [0, 0], said
-    expected = alone(name)
-    first, second = (np.load(output) for output in outputs)
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], said
+    return {
+        name: (of_algorithm, *(np.load(directory / f"{name}.{index}.npz") for index in range(2)))
+        for name, of_algorithm in batches.items()
+    }
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_two_hosts_train_as_one_device_does(name, hosts):
+    """Weights, optimizer, statistics, priorities and metrics after 20 updates."""
+    batches, first, second = hosts[name]
+    expected, *_ = trained(name, Replicas(), batches)
     assert set(first) == set(second) == set(expected)
     for key, value in expected.items():
         found = first[key]
