@@ -100,6 +100,8 @@ class OtherHost(Peers):
         except grpc.RpcError as error:
             if error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAUTHENTICATED):
                 self._fail(error.details() or "")
+            elif error.code() == grpc.StatusCode.UNAVAILABLE and self._phase != GATHERING:
+                self._fail(f"{first} is lost: its connection ended.")  # gRPC's words for it vary.
             else:
                 self._fail(f"{first} is lost: {error.details()}.")
         except ConnectionError:

@@ -3,10 +3,11 @@
 import concurrent.futures
 import contextlib
 
+import grpc
 import pytest
 
 from seed_rl.hosts.join import peers_of
-from seed_rl.hosts.peers import HostLostError, HostsDisagreeError
+from seed_rl.hosts.peers import RUNNING, HostLostError, HostsDisagreeError
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 from seed_rl.wire.security import Security
@@ -141,6 +142,26 @@ def test_a_failure_of_the_first_host_reaches_everyone(tmp_path):
         other.leave(other.problem)
         leaving.result()
         assert other.problem == f"learner host 0 ({group.addresses[0]}) failed: the disk is full."
+
+
+@pytest.mark.parametrize(
+    "details", ["Socket closed", "Stream removed (recvmsg:Connection reset by peer (104))"]
+)
+def test_a_lost_connection_is_the_same_sentence_however_grpc_puts_it(tmp_path, monkeypatch, details):
+    """A regression: what gRPC says depends on whether anything was still to be read."""
+
+    async def lose_connection(call):
+        other._phase = RUNNING
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, nothing, nothing, details)
+
+    with Group(tmp_path, 2) as group:
+        first, other = group.host(0), group.host(1)
+        monkeypatch.setattr(other, "_converse", lose_connection)
+        waiting = group.later(first.meet, lambda: bool(other.problem))
+        group.meet(other)
+        waiting.exception()
+        assert other.problem == f"learner host 0 ({group.addresses[0]}) is lost: its connection ended."
 
 
 def test_an_update_that_a_host_does_not_join_ends_all(tmp_path):
