@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 KindT = TypeVar("KindT")
 
 
-# Keras imports these if they are installed, for pictures and data frames, which nothing here asks it for. They take
-# half of the time of its import.
+# Keras imports these if they are installed, for pictures and data frames, which nothing here asks it for.
+# Half of the time of its import goes into them.
 _NOT_FOR_KERAS = ("matplotlib", "pandas")
 
 

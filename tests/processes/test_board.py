@@ -70,16 +70,25 @@ def test_at_a_tcp_address_the_board_leaves_no_file(house):
     assert sockets(house) == set()
 
 
-@pytest.mark.parametrize("learner_is_frozen", [False, True])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_actor_on_the_board_ends_at_a_signal(house, number, learner_is_frozen):
-    learner, actor = house.learner("--num_envs=4"), house.actor(0, "--transport=shared_memory")
+def test_an_actor_on_the_board_ends_at_a_signal(house):
+    """Whether its learner trains or is frozen."""
+
+    def check_end(actor, number):
+        actor.signal(number)
+        assert actor.end() == 128 + number
+        assert "did not stop within" not in actor.output and "Traceback" not in actor.output
+
+    numbers, learner = (signal.SIGINT, signal.SIGTERM), house.learner("--num_envs=8")
+    for number in numbers:
+        actor = house.actor(0, "--transport=shared_memory")
+        wait_for_updates(house, learner)
+        check_end(actor, number)
+    actors = [house.actor(task, "--transport=shared_memory") for task in range(2)]
+    house.wait_until(lambda: all(shares_memory(actor.pid) for actor in actors), "two actors on the board")
     wait_for_updates(house, learner)
-    if learner_is_frozen:
-        learner.signal(signal.SIGSTOP)
-    actor.signal(number)
-    assert actor.end() == 128 + number
-    assert "did not stop within" not in actor.output and "Traceback" not in actor.output
+    learner.signal(signal.SIGSTOP)
+    for number, actor in zip(numbers, actors, strict=True):
+        check_end(actor, number)
 
 
 def test_two_inference_devices_and_two_threads_each(house):

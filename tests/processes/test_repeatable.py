@@ -12,7 +12,7 @@ TIMES = (
     *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
 )
 
-UNROLL = "--unroll_length=8"
+UNROLL = "--unroll_length=4"
 # One with a queue and one with replay: their seed must also matter.
 WITH_ANOTHER_SEED = ("vtrace", "dqn")
 # Whatever is random in training and in acting is turned on.
@@ -51,10 +51,10 @@ def trained(house, name, *args):
     "args",
     [
         ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL),
-        ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL, "--jit"),
+        ("vtrace", "--num_actors=1", "--lstm_size=0", UNROLL, "--jit"),
         ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2", UNROLL),
         ("a2c", "--num_actors=1", "--lstm_size=8", UNROLL),
-        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=2", "--replay_buffer_min_size=10", UNROLL),
+        ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=1", "--replay_buffer_min_size=10", UNROLL),
         (*DQN, "--num_actors=2", "--num_eval_envs=2"),
         ("sac", "--num_actors=2", "--num_eval_envs=2", "--replay_buffer_min_size=100", "--replay_ratio=1"),
     ],
