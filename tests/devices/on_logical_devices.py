@@ -1,8 +1,8 @@
 """Run in a process of its own, with the CPU split into four: what tests of several devices look at.
 
-python -m tests.devices.on_logical_devices ALGORITHM DIRECTORY
+python -m tests.devices.on_logical_devices DIRECTORY
 
-It prints one JSON object. The directory is for the exported policy.
+It prints one JSON object for each algorithm, by name. The directory is for the exported policies.
 """
 
 import json
@@ -112,7 +112,6 @@ def parity(alone, others):
 
 def looked_at(name, directory):
     """One device beside several, where two devices train and another acts, and the exported policy."""
-    tf.config.set_soft_device_placement(False)
     batches, pair = samples(name), Replicas(PAIR)
     alone, of_pair = trained(name, Replicas(), batches)[0], trained(name, pair, batches)
     others = [trained(name, Replicas(other), batches)[0] for other in OTHERS if name in IN_DETAIL]
@@ -160,4 +159,5 @@ def products(graph):
 
 if __name__ == "__main__":
     split_cpu(4)
-    print(json.dumps(looked_at(*sys.argv[1:])))
+    tf.config.set_soft_device_placement(False)
+    print(json.dumps({name: looked_at(name, f"{sys.argv[1]}/{name}") for name in registry.names()}))

@@ -32,10 +32,16 @@ def run(*arguments, module="on_logical_devices"):
     return json.loads(found.stdout.splitlines()[-1])
 
 
-@pytest.fixture(scope="module", params=registry.names())
-def found(request, tmp_path_factory):
-    """What was found out about an algorithm, all in one process."""
-    return run(request.param, str(tmp_path_factory.mktemp("exported") / "saved_model"))
+@pytest.fixture(scope="module")
+def all_found(tmp_path_factory):
+    """What was found out about every algorithm, all in one process."""
+    return run(str(tmp_path_factory.mktemp("exported")))
+
+
+@pytest.fixture(params=registry.names())
+def found(request, all_found):
+    """What was found out about an algorithm."""
+    return all_found[request.param]
 
 
 def test_several_devices_train_as_one_does(found):
