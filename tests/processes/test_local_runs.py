@@ -100,7 +100,8 @@ def test_two_learners_start_again_when_one_is_killed_and_complete_the_run(house)
     house.wait_until(lambda: list(index.glob("ckpt-*.index")), lambda: f"a checkpoint; {run.output}")
     second.kill()
     run.wait_for("; all learners start again from the last checkpoint (restart 1 of 5).")
-    run.child("--learner_index=0"), run.child("--learner_index=1")
+    for number in range(2):
+        run.child(f"--learner_index={number}")
     processes = run.children()
     assert run.end() == 0, run.output
     gone(house, processes)
@@ -110,6 +111,3 @@ def test_two_learners_start_again_when_one_is_killed_and_complete_the_run(house)
     assert run.output.count("Training is complete") == 1  # The other learner has a log.
     assert "Training is complete" in (house.logdir / "learner_1.log").read_text()
     assert house.metrics()[-1]["env_frames"] >= total
-    given = [(house.logdir / f"actor_{i}.log").read_text() for i in range(4)]
-    last = [re.findall(r"given this actor task (\d+)", log)[-1] for log in given]
-    assert sorted(map(int, last)) == [*range(4)]
