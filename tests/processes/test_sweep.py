@@ -105,6 +105,15 @@ def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house
     assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("resnet", 32)
 
 
+@pytest.mark.football
+def test_a_trial_of_the_shipped_football_space_runs_and_is_done(house):
+    pytest.importorskip("gfootball")
+    outcome, run = shipped_sweep(house, "football", "--total_environment_frames=100")
+    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 100
+    assert (run.environment, run.game) == ("football", "11_vs_11_hard_stochastic")
+    assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("football", 32)
+
+
 def test_bad_use_is_one_sentence_and_exit_code_2(house):
     process = sweep(house, "--trials=0")
     assert process.end() == 2
