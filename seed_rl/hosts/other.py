@@ -100,8 +100,6 @@ class OtherHost(Peers):
         except grpc.RpcError as error:
             if error.code() in (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAUTHENTICATED):
                 self._fail(error.details() or "")
-            elif error.code() == grpc.StatusCode.UNAVAILABLE and self._phase != GATHERING:
-                self._fail(f"{first} is lost: its connection ended.")  # gRPC's words for it vary.
             else:
                 self._fail(f"{first} is lost: {error.details()}.")
         except ConnectionError:
@@ -124,8 +122,11 @@ class OtherHost(Peers):
                 await self._converse(call)
                 return
             except grpc.RpcError as error:
-                has_begun = self._phase != GATHERING or self.problem
-                if error.code() != grpc.StatusCode.UNAVAILABLE or has_begun or time.monotonic() > deadline:
+                if error.code() != grpc.StatusCode.UNAVAILABLE:
+                    raise
+                if self._phase != GATHERING:
+                    raise ConnectionError from None  # gRPC's words for it vary.
+                if self.problem or time.monotonic() > deadline:
                     raise
                 await asyncio.sleep(self._beat_secs)
             finally:
