@@ -1,15 +1,26 @@
 """TCP ports for servers that tests start in other processes."""
 
 import contextlib
+import random
 import socket
 
+# Each file that needs ports has its own range, because tests in different files may run at the same time. All
+# are below those that the system hands out: one of its choice may be another's before a server has started.
+CLUSTER = range(21000, 23000)
+GATEWAYS = range(23000, 25000)
+HOSTS = range(25000, 26500)
+VERTEX = range(26500, 28500)
+SECURITY = range(28500, 30000)
+BOARD = range(30000, 31500)
+LAUNCH = range(31500, 32700)
 
-def free_ports(count, among=range(21000, 26000)):
-    """That many ports in a row that nothing is bound to, below those that the system hands out.
+_TRIES = 100
 
-    Tests in different files may run at the same time: each file that needs ports has its own range.
-    """
-    for first in range(among.start, among.stop - count, 7):
+
+def free_ports(count, among):
+    """That many ports in a row that nothing is bound to; drawn, as others may be testing as well."""
+    for _ in range(_TRIES):
+        first = random.SystemRandom().randrange(among.start, among.stop - count)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for port in range(first, first + count):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))

@@ -89,7 +89,7 @@ def test_serving_measures_a_lonely_actor_without_tensorflow(transport):
     assert (
         found["latencies_p50_ms"]["vector_1"] == found["figures"]["vector_1"]["serving"]["round_trip_p50_ms"]
     )
-    assert 0 < found["latencies_p50_ms"]["vector_1"] < 50
+    assert found["latencies_p50_ms"]["vector_1"] > 0
     is_goal = transport == "shared_memory"
     assert found["latency_goal_ms"] == (0.08 if is_goal else None)
     assert found["goals"] == {"vector_1": None if is_goal else 0.7}

@@ -1,7 +1,6 @@
 """Two learner hosts, each a process of its own, train as one device does."""
 
 import pickle
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,19 +11,12 @@ import pytest
 from seed_rl.algorithms import registry
 from seed_rl.devices.replicas import Replicas
 from tests.devices.on_logical_devices import samples, trained
+from tests.ports import HOSTS, free_ports
 from tests.waiting import DEADLINE_SECS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def free_addresses(count):
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    found = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
-    return found
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +25,7 @@ def hosts(tmp_path_factory):
     batches, directory = {name: samples(name) for name in registry.names()}, tmp_path_factory.mktemp("hosts")
     for name, of_algorithm in batches.items():
         (directory / f"{name}.batches").write_bytes(pickle.dumps(of_algorithm))
-    addresses = ",".join(free_addresses(2))
+    addresses = ",".join(f"127.0.0.1:{port}" for port in free_ports(2, HOSTS))
     processes = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.devices.on_hosts", str(index), addresses, str(directory)],

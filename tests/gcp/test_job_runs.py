@@ -7,6 +7,7 @@ import psutil
 import pytest
 
 from seed_rl.runs import curves, record
+from tests.environments import slow
 from tests.gcp.vertex_double import PRIMARY
 from tests.waiting import wait_until
 
@@ -129,19 +130,20 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
 
 
 @pytest.mark.timeout(280)
-def test_two_learners_start_again_in_their_containers_when_one_is_lost(send, cloud, run_job):
-    total = 20_000
+def test_two_learners_start_again_in_their_containers_when_one_is_lost(send, cloud, run_job, tmp_path):
+    total = 6_000
     learner = {"machine": "n1-standard-8", "replicas": 2}
-    flags = {**SMALL, "total_environment_frames": total, "host_timeout_secs": 30, "save_checkpoint_secs": 0.5}
-    send(flags=flags, learner=learner)
+    flags = {**SMALL, "environment": "gym", "game": slow.GAME, "total_environment_frames": total}
+    send(flags={**flags, "host_timeout_secs": 30, "save_checkpoint_secs": 0.5}, learner=learner)
     ((_, job),) = cloud.created
-    run = run_job(job.job_spec)
+    run = run_job(job.job_spec, **{slow.UNTIL: str(tmp_path / "go")})
     other = "workerpool1-0"
     logdir = run.buckets / "my-project-seed-rl" / "catch"
     index = logdir / "checkpoints"
     wait_until(lambda: run.look() or list(index.glob("ckpt-*.index")), lambda: run.output(PRIMARY))
     (process,) = psutil.Process(run.pid(other)).children()
     process.send_signal(signal.SIGKILL)
+    (tmp_path / "go").touch()
     ended = run.end()
     assert (ended.state, ended.attempts) == ("JOB_STATE_SUCCEEDED", 1), ended
     assert "the learner was ended by SIGKILL; restart 1 of 5" in ended.outputs[other]

@@ -15,7 +15,6 @@ https://docs.cloud.google.com/vertex-ai/docs/training/understanding-training-ser
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from typing import NamedTuple
 
 from google.cloud.aiplatform_v1.types import CustomJobSpec
 
+from tests.ports import VERTEX, free_ports
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,8 +149,9 @@ class VertexJob:
 
     def _start(self):
         self.attempts += 1
+        ports = iter(free_ports(len(self.names), VERTEX))
         cluster = {
-            f"workerpool{i}": [f"127.0.0.1:{_free_port()}" for _ in range(pool.replica_count)]
+            f"workerpool{i}": [f"127.0.0.1:{next(ports)}" for _ in range(pool.replica_count)]
             for i, pool in enumerate(self._spec.worker_pool_specs)
         }
         for name in self.names:
@@ -180,9 +181,3 @@ class VertexJob:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-
-
-def _free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]

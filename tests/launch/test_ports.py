@@ -8,6 +8,7 @@ import pytest
 
 from seed_rl.launch.ports import hold_addresses, hold_port
 from seed_rl.serving.listener import Listener
+from tests.ports import LAUNCH, free_ports
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: ports are held only there")
 
@@ -19,9 +20,7 @@ def held():
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    return free_ports(1, LAUNCH)[0]
 
 
 def test_a_held_port_is_kept_from_others_but_not_from_those_it_is_for(held):

@@ -28,6 +28,10 @@ SMALL = (
     "--log_period_secs=0.25",
 )
 
+# All environments wait for one another, so that no run can end before each of its actors has played. An actor
+# that comes later than that finds no learner.
+ALL_PLAY = ("--agent=ppo", "--epochs=1")
+
 
 class Process:
     """`python -m seed_rl.MODULE`, or `python -c CODE`, with its output in a file."""
@@ -113,6 +117,7 @@ class House:
 
     wait_until = staticmethod(wait_until)
     small = SMALL
+    all_play = ALL_PLAY
 
     def __init__(self, path: Path):
         self.path = path
@@ -152,6 +157,11 @@ class House:
             f"--task={task}",
             "--env_batch_size=4",
         ]
+
+    @staticmethod
+    def on_board(process: Process | psutil.Process) -> bool:
+        """Whether it shares memory with a learner or an actor, and so is connected; on Linux only."""
+        return "memfd:seed_rl_board" in Path(f"/proc/{process.pid}/maps").read_text()
 
     def metrics(self) -> list[dict]:
         """The complete lines of metrics.jsonl."""

@@ -7,6 +7,7 @@ import grpc
 import numpy as np
 import pytest
 
+from seed_rl.wire.board import is_supported
 from seed_rl.wire.generated import inference_pb2 as pb
 from tests.processes.client import HandWrittenActor
 
@@ -34,6 +35,8 @@ def playing(open_house):
     house = open_house()
     house.live = house.learner(f"--inference_timeout_ms={TIMEOUT_MS}")
     house.actors = [house.actor(task) for task in range(2)]
+    if is_supported():
+        house.wait_until(lambda: all(map(house.on_board, house.actors)), "two actors on the board")
     house.wait_for_metrics(lambda line: line["updates"] > 5, house.live)
     yield house
     house.close()

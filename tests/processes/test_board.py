@@ -2,12 +2,11 @@
 
 import os
 import signal
-import socket
-from pathlib import Path
 
 import pytest
 
 from seed_rl.wire.board import is_supported
+from tests.ports import BOARD, free_ports
 
 pytestmark = [
     pytest.mark.slow,
@@ -15,10 +14,6 @@ pytestmark = [
 ]
 
 OF_LIVING_LEARNER = {"s", "s.lock", "s.board", "s.board.lock"}
-
-
-def shares_memory(pid):
-    return "memfd:seed_rl_board" in Path(f"/proc/{pid}/maps").read_text()
 
 
 def sockets(house):
@@ -37,20 +32,20 @@ def test_nothing_is_left_of_the_board(house):
     before = set(os.listdir("/dev/shm"))
     learner, actor = house.learner("--num_envs=4"), house.actor(0)
     wait_for_updates(house, learner)
-    assert shares_memory(learner.pid) and shares_memory(actor.pid)
+    assert house.on_board(learner) and house.on_board(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     learner.signal(signal.SIGKILL)
     learner.end()
     assert sockets(house) == OF_LIVING_LEARNER
     assert actor.running
-    house.wait_until(lambda: not shares_memory(actor.pid) or "Not connected" in actor.output, "the actor")
+    house.wait_until(lambda: not house.on_board(actor) or "Not connected" in actor.output, "the actor")
     learner = house.learner("--num_envs=4")
     wait_for_updates(house, learner)
-    assert shares_memory(learner.pid) and shares_memory(actor.pid)
+    assert house.on_board(learner) and house.on_board(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     actor.signal(signal.SIGKILL)
     actor.end()
-    house.wait_until(lambda: not shares_memory(learner.pid), "the learner to free the actor's memory")
+    house.wait_until(lambda: not house.on_board(learner), "the learner to free the actor's memory")
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143
     assert sockets(house) == set()
@@ -58,12 +53,10 @@ def test_nothing_is_left_of_the_board(house):
 
 
 def test_at_a_tcp_address_the_board_leaves_no_file(house):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        house.address = f"127.0.0.1:{probe.getsockname()[1]}"
+    house.address = f"127.0.0.1:{free_ports(1, BOARD)[0]}"
     learner, actor = house.learner("--num_envs=4"), house.actor(0, "--transport=shared_memory")
     wait_for_updates(house, learner)
-    assert shares_memory(actor.pid)
+    assert house.on_board(actor)
     assert sockets(house) == set()
     learner.signal(signal.SIGKILL)
     learner.end()
@@ -84,7 +77,7 @@ def test_an_actor_on_the_board_ends_at_a_signal(house):
         wait_for_updates(house, learner)
         check_end(actor, number)
     actors = [house.actor(task, "--transport=shared_memory") for task in range(2)]
-    house.wait_until(lambda: all(shares_memory(actor.pid) for actor in actors), "two actors on the board")
+    house.wait_until(lambda: all(map(house.on_board, actors)), "two actors on the board")
     wait_for_updates(house, learner)
     learner.signal(signal.SIGSTOP)
     for number, actor in zip(numbers, actors, strict=True):
@@ -96,14 +89,14 @@ def test_two_inference_devices_and_two_threads_each(house):
     devices = ("--num_logical_devices=4", "--inference_devices=0,1", "--num_inference_threads=2")
     learner = house.learner(*devices, "--num_envs=8")
     actors = [house.actor(task, "--num_env_groups=2") for task in range(2)]
+    house.wait_until(lambda: all(map(house.on_board, actors)), "two actors on the board")
     wait_for_updates(house, learner, more=20)
-    assert all(shares_memory(actor.pid) for actor in actors)
     for actor in actors:
         actor.signal(signal.SIGKILL)
         actor.end()
     across = house.actor(0, "--env_batch_size=8", "--num_env_groups=4", "--transport=shared_memory")
     wait_for_updates(house, learner, more=20)
-    assert shares_memory(across.pid)
+    assert house.on_board(across)
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143
 
@@ -113,6 +106,6 @@ def test_the_launchers_actors_use_the_board(house):
         "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
     )
     actor = run.child("seed_rl.actor_main")
-    house.wait_until(lambda: shares_memory(actor.pid), lambda: f"an actor on the board: {run.output}")
+    house.wait_until(lambda: house.on_board(actor), lambda: f"an actor on the board: {run.output}")
     assert run.end() == 0, run.output
     assert "Steps are sent as messages" not in run.output

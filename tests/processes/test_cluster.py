@@ -20,7 +20,8 @@ import psutil
 import pytest
 
 from seed_rl.cluster.config import LOOPBACK_ONLY
-from tests.ports import free_ports
+from tests.environments import slow
+from tests.ports import CLUSTER, free_ports
 
 if (
     importlib.util.find_spec("ray") is None
@@ -84,6 +85,7 @@ def nodes():
             ("RAY_AUTH_MODE", "token"),
             ("RAY_AUTH_TOKEN", secrets.token_hex(16)),
             ("PYTHONPATH", str(ROOT)),
+            (slow.UNTIL, f"{directory}/go"),
             *LOOPBACK_ONLY.items(),
         ):
             patch.setenv(name, value)
@@ -206,17 +208,22 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
 def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(house, nodes):
     for _ in range(2):
         nodes.add(2)
-    total = 12_000
+    total = 6_000
+    game = ("--environment=gym", f"--game={slow.GAME}", f"--total_environment_frames={total}")
     flags = ("--num_learners=2", "--learner_cpus=2", "--host_timeout_secs=60", "--save_checkpoint_secs=0.5")
-    run = start(house, nodes, *flags, f"--total_environment_frames={total}")
+    run = start(house, nodes, *game, *flags)
     checkpoints = house.logdir / "checkpoints"
-    house.wait_until(lambda: list(checkpoints.glob("ckpt-*.index")), lambda: f"a checkpoint; {run.output}")
+    house.wait_until(
+        lambda: list(checkpoints.glob("ckpt-*.index")) or not run.running,
+        lambda: f"a checkpoint; {run.output}",
+    )
     logdir = f"--logdir={house.logdir}"
     first, second = (processes_of("learner_main", logdir, f"--learner_index={i}")[0] for i in range(2))
     lost = nodes.of(second)
     assert lost is not nodes.of(first)
     nodes.add(2)
     nodes.remove(lost)
+    (nodes.directory / "go").touch()
     run.wait_for("learner 1's node was lost; all learners restart from the last checkpoint.")
     assert run.end() == 0, run.output
     assert "Resuming from" in run.output and "Training is complete" in run.last_line
@@ -250,7 +257,7 @@ run_main(cluster_main.main, ["cluster_main", *sys.argv[1:]])
 
 
 def test_a_port_that_is_taken_before_the_learner_listens_is_replaced(house, nodes):
-    ports = free_ports(2)
+    ports = free_ports(2, CLUSTER)
     flags = (f"--learner_ports={ports[0]}-{ports[-1]}", "--total_environment_frames=3000")
     run = start(house, nodes, *flags, code=WITH_THAT_LEARNER)
     assert run.end() == 0, run.output
@@ -333,7 +340,8 @@ def test_a_ray_of_its_own_on_this_machine(house, nodes, monkeypatch):
 
 
 def test_two_learners_train_on_one_node(house, nodes, monkeypatch):
-    run = start_ray_of_its_own(house, nodes, monkeypatch, "--num_learners=2", "--host_timeout_secs=60")
+    flags = (*house.all_play, "--num_learners=2", "--host_timeout_secs=60")
+    run = start_ray_of_its_own(house, nodes, monkeypatch, *flags)
     assert "learner 0 is at 127.0.0.1:20" in run.output and "learner 1 is at 127.0.0.1:20" in run.output
     assert run.output.count("Training is complete") == 1
     assert "Training is complete" in (house.logdir / "learner_1.log").read_text()
@@ -406,12 +414,12 @@ def make_host(nodes, monkeypatch):
 
 
 def test_hosts_of_one_node_take_different_ports_until_none_is_left(make_host):
-    ports = free_ports(2)
+    ports = free_ports(2, CLUSTER)
     assert [make_host().take_port(ports).port for _ in range(2)] == list(ports)
 
 
 def test_a_held_port_goes_to_the_learner_and_is_then_taken(make_host):
-    ports = free_ports(1)
+    ports = free_ports(1, CLUSTER)
     assert make_host().take_port(ports).port == ports[0]
     with socket.socket() as other, pytest.raises(OSError):
         other.bind(("127.0.0.1", ports[0]))
@@ -420,7 +428,7 @@ def test_a_held_port_goes_to_the_learner_and_is_then_taken(make_host):
 
 
 def test_a_port_on_which_closed_connections_linger_is_free(make_host):
-    ports = free_ports(1)
+    ports = free_ports(1, CLUSTER)
     with (
         socket.create_server(("127.0.0.1", ports[0])) as server,
         socket.create_connection(server.getsockname()) as client,
@@ -431,7 +439,7 @@ def test_a_port_on_which_closed_connections_linger_is_free(make_host):
 
 
 def test_a_learners_gateways_have_the_ports_that_follow(make_host):
-    ports = free_ports(7)
+    ports = free_ports(7, CLUSTER)
     with socket.create_server(("127.0.0.1", ports[2])):
         assert [make_host().take_port(ports, 1).port for _ in range(2)] == [ports[0], ports[3]]
         assert make_host().take_port(ports, 1).port == ports[5]

@@ -8,10 +8,9 @@ import psutil
 import pytest
 import trustme
 
-from tests.ports import free_ports
+from tests.ports import GATEWAYS, free_ports
 
 TOKEN = "not-to-be-seen-anywhere-0123456789"
-PORTS = range(27000, 31000)  # No other file's.
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: gateways need shared memory")
 
@@ -19,7 +18,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: g
 @pytest.fixture
 def ports(house):
     """The learner's port and those of two gateways; the house's address is the learner's."""
-    found = free_ports(3, PORTS)
+    found = free_ports(3, GATEWAYS)
     house.address = f"localhost:{found[0]}"
     return found
 
@@ -99,7 +98,9 @@ def test_gateways_share_the_actors_and_one_that_is_killed_costs_them_only_a_mome
 @pytest.mark.slow
 def test_a_complete_run_ends_actors_at_gateways_with_0(house, ports, secured):
     of_learner, of_actor = secured
-    learner = start_learner(house, *of_learner, "--num_envs=8", "--total_environment_frames=6000")
+    learner = start_learner(
+        house, *house.all_play, *of_learner, "--num_envs=8", "--total_environment_frames=6000"
+    )
     direct = start_actor(house, *of_actor, f"--server_address=localhost:{ports[2]}", task=0)
     stranger = start_actor(
         house,

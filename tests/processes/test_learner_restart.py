@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_actors_outlive_learners_and_end_with_the_training(house):
-    learner = house.learner("--save_checkpoint_secs=1")
+    learner = house.learner(*house.all_play, "--save_checkpoint_secs=1")
     actors = [house.actor(task) for task in range(4)]
     house.wait_for_metrics(lambda line: line["updates"] > 5, learner)
 
@@ -19,7 +19,7 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
     assert f": {stopped[-1]['env_frames']:,} frames in " in learner.last_line
     assert all(actor.running for actor in actors)
 
-    learner = house.learner("--save_checkpoint_secs=1")
+    learner = house.learner(*house.all_play, "--save_checkpoint_secs=1")
     first = house.wait_for_metrics(lambda line: True, learner, after=len(stopped))
     assert "Resuming from " in learner.output
     for name in ("env_frames", "agent_steps", "updates", "episodes", "seconds"):
@@ -40,7 +40,7 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
     killed = house.metrics()
     assert all(actor.running for actor in actors)
 
-    learner = house.learner(f"--total_environment_frames={killed[-1]['env_frames'] + 8000}")
+    learner = house.learner(*house.all_play, f"--total_environment_frames={killed[-1]['env_frames'] + 8000}")
     assert learner.end() == 0
     assert "Resuming from " in learner.output
     assert learner.last_line.startswith("Training is complete: ")

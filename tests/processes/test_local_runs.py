@@ -7,16 +7,17 @@ import signal
 import psutil
 import pytest
 
+from tests.environments import slow
+
 pytestmark = pytest.mark.slow
 
 RESTARTED = re.compile("actor 0 was ended by SIGKILL.*; restart [0-9]+; its log is ")
 LAST_LINE = r"Training is complete: [\d,]+ frames in [\d.]+ minutes, [\d,]+ frames/s, mean return (-?[\d.]+)"
 
 
-def local_run(house, *args, actors=("2", "4")):
-    return house.start(
-        "local_main", "catch", "vtrace", *actors, *house.small, f"--logdir={house.logdir}", *args
-    )
+def local_run(house, *args, environment="catch", actors=("2", "4")):
+    start = ("local_main", environment, "vtrace", *actors)
+    return house.start(*start, *house.small[2:], f"--logdir={house.logdir}", *args)
 
 
 def gone(house, processes):
@@ -93,14 +94,19 @@ def test_a_learner_that_fails_at_its_start_has_the_last_word(house):
     assert run.last_line.startswith(sentence)
 
 
-def test_two_learners_start_again_when_one_is_killed_and_complete_the_run(house):
-    total = 12_000
+def test_two_learners_start_again_when_one_is_killed_and_complete_the_run(house, monkeypatch):
+    total, go = 6_000, house.path / "go"
+    monkeypatch.setenv(slow.UNTIL, str(go))
+    game = (f"--game={slow.GAME}", f"--total_environment_frames={total}")
     flags = ("--num_learners=2", "--host_timeout_secs=20", "--save_checkpoint_secs=0.5")
-    run = local_run(house, *flags, f"--total_environment_frames={total}", actors=("4", "4"))
+    run = local_run(house, *game, *flags, environment="gym", actors=("4", "4"))
     second = run.child("--learner_index=1")
     index = house.logdir / "checkpoints"
-    house.wait_until(lambda: list(index.glob("ckpt-*.index")), lambda: f"a checkpoint; {run.output}")
+    house.wait_until(
+        lambda: list(index.glob("ckpt-*.index")) or not run.running, lambda: f"a checkpoint; {run.output}"
+    )
     second.kill()
+    go.touch()
     run.wait_for("; all learners start again from the last checkpoint (restart 1 of 5).")
     for number in range(2):
         run.child(f"--learner_index={number}")

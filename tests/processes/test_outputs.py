@@ -23,11 +23,11 @@ def checkpoints(house):
 
 
 def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
-    """No file may grow beyond 20 KB for a while, which is less than a checkpoint and more than all else."""
+    """No file may grow beyond 60 KB for a while, which is less than a checkpoint and more than all else."""
     learner = start(house)
     house.wait_until(lambda: checkpoints(house), lambda: f"a checkpoint: {learner.output}")
     no_limit = resource.prlimit(learner.pid, resource.RLIMIT_FSIZE)
-    resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (20_000, no_limit[1]))
+    resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (60_000, no_limit[1]))
     learner.wait_for(" frames cannot be written completely (")
     assert " frames. The learner tries again at the next interval." in learner.output
     seen = len(house.metrics())
@@ -37,7 +37,7 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     last = checkpoints(house)[-1]
     house.wait_until(lambda: checkpoints(house)[-1] > last, lambda: f"another checkpoint: {learner.output}")
 
-    resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (20_000, no_limit[1]))
+    resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (60_000, no_limit[1]))
     said = learner.output.count("cannot be written completely")
     house.wait_until(lambda: learner.output.count("cannot be written completely") > said, "a warning")
     learner.signal(signal.SIGTERM)

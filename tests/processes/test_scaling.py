@@ -191,11 +191,11 @@ def test_two_actors_then_six_then_three(house, unrolls):
         seen = len(unrolls)
 
         def players():
-            return {unroll.env.observation[0, 0] for unroll in unrolls[seen:]}
+            counts = collections.Counter(unroll.env.observation[0, 0] for unroll in unrolls[seen:])
+            return {name for name, count in counts.items() if count > 2}
 
         def enough():
-            counts = collections.Counter(unroll.env.observation[0, 0] for unroll in unrolls[seen:])
-            return sum(count > 2 for count in counts.values()) == num_actors * ENVS_PER_ACTOR
+            return len(players()) == num_actors * ENVS_PER_ACTOR
 
         house.wait_until(enough, lambda: f"{num_actors} actors; playing are the environments {players()}")
         return players()

@@ -1,9 +1,9 @@
 """TLS and the token, with real processes over TCP on the loopback device."""
 
-import socket
-
 import pytest
 import trustme
+
+from tests.ports import SECURITY, free_ports
 
 TOKEN = "not-to-be-seen-anywhere-0123456789"
 
@@ -19,9 +19,7 @@ def secured(house):
     trustme.CA().cert_pem.write_to_path(house.path / "other_ca.pem")
     (house.path / "token").write_text(TOKEN)
     (house.path / "other_token").write_text("another-token-0123456789")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        house.address = f"localhost:{probe.getsockname()[1]}"
+    house.address = f"localhost:{free_ports(1, SECURITY)[0]}"
     return house
 
 
@@ -30,6 +28,7 @@ def test_training_over_tls_with_a_token_that_is_never_written(secured):
     house = secured
     token = f"--token_file={house.path}/token"
     learner = house.learner(
+        *house.all_play,
         f"--tls_certificate={house.path}/learner.pem",
         f"--tls_key={house.path}/learner.key",
         token,
