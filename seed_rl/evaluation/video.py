@@ -30,6 +30,9 @@ def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     """
     import imageio.v2 as imageio
 
+    # Without this, imageio-ffmpeg runs Python code between fork and exec. The threads of gRPC and TensorFlow
+    # do not allow that: ffmpeg may hang, or end at once. With it, ffmpeg also gets the terminal's Ctrl-C.
+    os.environ.setdefault("IMAGEIO_FFMPEG_NO_PREVENT_SIGINT", "1")
     temporary = path.with_name(f"{path.stem}.tmp{path.suffix}")
     writing = _format(path, episodes[0][1].scenes_per_second)
     try:

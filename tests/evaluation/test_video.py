@@ -1,3 +1,5 @@
+import os
+
 import numpy as np
 import pytest
 
@@ -10,14 +12,19 @@ imageio = pytest.importorskip("imageio.v2")
 EPISODE = PlayedEpisode(3, [0] * 9, -1.0, 9)
 
 
+FORKS = []  # Starting another program needs none.
+os.register_at_fork(before=lambda: FORKS.append(1))
+
+
 def rerun(**settings):
     return Rerun(SUITE, CatchConfig(**settings), EPISODE)
 
 
 @pytest.mark.parametrize("ending", ["gif", "mp4"])
 def test_a_video_has_every_scene_under_its_caption(tmp_path, ending):
-    path = tmp_path / f"catch.{ending}"
+    path, forks = tmp_path / f"catch.{ending}", len(FORKS)
     write_video(path, [("best", rerun()), ("typical", rerun())])
+    assert len(FORKS) == forks
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
     frames = [np.asarray(frame)[..., :3] for frame in imageio.mimread(path)]
     # 10 scenes and a pause of a second at 10 scenes/s, twice; a GIF joins equal pictures.
