@@ -18,6 +18,7 @@ from seed_rl.wire.board import (
 )
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
+from tests.descriptors import descriptors_after
 
 needs_linux = pytest.mark.skipif(not is_supported(), reason="needs Linux: no board elsewhere")
 
@@ -92,15 +93,18 @@ def test_shared_memory_has_a_fixed_size_and_no_name():
 
 
 @needs_linux
-def test_a_shortage_of_memory_leaves_no_descriptor(monkeypatch):
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "posix_fallocate", fail)
-    before = os.listdir("/proc/self/fd")
-    with pytest.raises(OSError, match="No space left"):
-        share_memory(4096)
-    assert len(os.listdir("/proc/self/fd")) == len(before)
+def test_a_shortage_of_memory_leaves_no_descriptor():
+    failing = """
+def fail(*_): raise OSError(28, "No space left on device")
+from seed_rl.wire.board import share_memory
+os.posix_fallocate = fail
+"""
+    sharing = """
+try: share_memory(4096)
+except OSError as error: assert "No space left" in str(error)
+else: raise AssertionError("memory")
+"""
+    assert descriptors_after(failing, sharing) == [0]
 
 
 def test_addresses_of_sockets():
