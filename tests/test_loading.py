@@ -39,6 +39,7 @@ assert gc.get_freeze_count() > 10_000
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 def test_tensorflow_is_imported_without_packages_that_it_does_not_need():
     """In a process of its own; and they are there afterwards."""
     pytest.importorskip("tensorflow", reason="no TensorFlow")

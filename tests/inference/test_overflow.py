@@ -164,7 +164,14 @@ def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(algorithm,
         groups.core.process([groups.request(0), groups.request(1)])
 
 
-@pytest.mark.parametrize("settings", [{}, {"normalize_observations": True}, {"lstm_size": 8}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        pytest.param({"normalize_observations": True}, marks=pytest.mark.slow),
+        pytest.param({"lstm_size": 8}, marks=pytest.mark.slow),
+    ],
+)
 def test_what_is_answered_can_be_trained_on(settings):
     algorithm = vtrace(**{"lstm_size": 0, **settings})
     groups, trainer = Groups(algorithm), Trainer(algorithm, TrainerConfig(batch_size=2))

@@ -262,6 +262,7 @@ def test_two_threads_serve_under_load():
     check(served.world, least=599 // LENGTH - 2)
 
 
+@pytest.mark.slow
 def test_two_threads_and_actors_that_come_back_all_the_time():
     served = Served([1] * 4)
     served.play(lambda group: np.random.default_rng(group).integers(1, 3 * LENGTH, 150))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.slow
 def test_a_learner_that_requires_an_accelerator_refuses_a_cpu(house, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     learner = house.learner("--require_accelerator")

@@ -28,10 +28,10 @@ CASES = [
     ((*LEARNER, "--accelerator=gpu"), ["--accelerator=gpu", "auto, tpu"]),
     # Flags of environments and agents that were not chosen are not defined.
     ((*ACTOR, "--full_action_set"), ["Unknown flag --full_action_set", "environment catch"]),
-    # Here and below, the learner must import TensorFlow to know.
-    ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
 ]
+# The learner must import TensorFlow to know.
 SLOW_CASES = [
+    ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
     ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
     ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
     ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),

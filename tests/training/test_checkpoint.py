@@ -99,6 +99,7 @@ def files(directory):
     return {name: os.path.getmtime(os.path.join(directory, name)) for name in os.listdir(directory)}
 
 
+@pytest.mark.slow
 def test_every_variable_comes_back(trained):
     fresh = Run(trained.logdir, seed=99)
     kernels = [name for name, value in trained.values().items() if "algorithm" in name and value.ndim > 1]

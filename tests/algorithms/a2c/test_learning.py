@@ -1,6 +1,7 @@
 """A2C learns a small game in one process."""
 
 import keras
+import pytest
 
 from seed_rl.algorithms.a2c.algorithm import A2C
 from seed_rl.algorithms.a2c.config import A2CConfig
@@ -9,6 +10,7 @@ from tests.algorithms.games import CATCH
 from tests.algorithms.playing import learn
 
 
+@pytest.mark.slow
 def test_learns_catch():
     keras.utils.set_random_seed(0)
     config = A2CConfig.of(unroll_length=10, lstm_size=0, mlp_sizes="64")

@@ -10,7 +10,8 @@ from tests.algorithms.games import CATCH
 from tests.algorithms.playing import learn
 
 
-@pytest.mark.parametrize("vtrace", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("vtrace", [True, False])
 def test_learns_catch(vtrace):
     keras.utils.set_random_seed(0)
     config = APPOConfig.of(unroll_length=20, lstm_size=0, mlp_sizes="64", vtrace=vtrace)

@@ -277,6 +277,7 @@ def test_the_target_starts_equal():
     assert equal(algorithm._online.variables, algorithm._target.variables)
 
 
+@pytest.mark.slow
 def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then():
     algorithm = make(update_target_every_n_step=3)
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B, clip_norm=80.0))

@@ -237,6 +237,7 @@ def test_priorities_are_errors_if_they_are_used():
     np.testing.assert_allclose(mean, found.metrics["td_error"], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_has_everything_that_updates_need(tmp_path):
     """After resuming, the next update is the same to the bit: optimizers, targets, temperature, noise."""
 

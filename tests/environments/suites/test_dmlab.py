@@ -292,6 +292,7 @@ def test_the_papers_sweep_takes_the_papers_levels(game, tmp_path):
     assert len(sweep.runs) == 24
 
 
+@pytest.mark.slow
 def test_the_presets_agent_is_trained_on_what_the_engine_shows(engine, preset):
     """One update on an unroll of 2 transitions, of small frames: weights change and stay finite."""
     import tensorflow as tf
