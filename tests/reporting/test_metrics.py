@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from seed_rl.reporting import metrics
 from seed_rl.reporting.metrics import MetricsWriter
-from tests.waiting import wait_until
 
 
 def lines(logdir):
@@ -52,10 +52,11 @@ def test_tensorflow_keeps_none_of_the_figures(tmp_path):
     def references():
         return sys.getrefcount(frames), sys.getrefcount(episodes)
 
-    before = references()
+    before, others = references(), set(threading.enumerate())
     writer.write({"env_frames": frames, "episodes": episodes})
-    # The thread that wrote them has them for a moment more.
-    wait_until(lambda: references() == before, lambda: f"{before} references, not {references()}", 60.0)
+    for thread in set(threading.enumerate()) - others:  # The one that wrote them has them until its end.
+        thread.join(60.0)
+    assert references() == before
     writer.close()
 
 
