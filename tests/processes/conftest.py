@@ -178,6 +178,16 @@ class House:
 
         return wait_until(look, lambda: f"a line of metrics; the last is {self.metrics()[-1:]}")
 
+    def wait_for_checkpoint(self, run: Process) -> None:
+        """Waits for a first checkpoint in the run directory, which `run` must leave before its end."""
+
+        def look():
+            found = list(self.logdir.glob("checkpoints/ckpt-*.index"))
+            assert found or run.running, run.output
+            return found
+
+        wait_until(look, lambda: f"a checkpoint: {run.output}")
+
     def close(self) -> None:
         for process in self._processes:
             process.kill()

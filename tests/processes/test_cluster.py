@@ -212,11 +212,7 @@ def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(hous
     game = ("--environment=gym", f"--game={slow.GAME}", f"--total_environment_frames={total}")
     flags = ("--num_learners=2", "--learner_cpus=2", "--host_timeout_secs=60", "--save_checkpoint_secs=0.5")
     run = start(house, nodes, *game, *flags)
-    checkpoints = house.logdir / "checkpoints"
-    house.wait_until(
-        lambda: list(checkpoints.glob("ckpt-*.index")) or not run.running,
-        lambda: f"a checkpoint; {run.output}",
-    )
+    house.wait_for_checkpoint(run)
     logdir = f"--logdir={house.logdir}"
     first, second = (processes_of("learner_main", logdir, f"--learner_index={i}")[0] for i in range(2))
     lost = nodes.of(second)

@@ -101,10 +101,7 @@ def test_two_learners_start_again_when_one_is_killed_and_complete_the_run(house,
     flags = ("--num_learners=2", "--host_timeout_secs=20", "--save_checkpoint_secs=0.5")
     run = local_run(house, *game, *flags, environment="gym", actors=("4", "4"))
     second = run.child("--learner_index=1")
-    index = house.logdir / "checkpoints"
-    house.wait_until(
-        lambda: list(index.glob("ckpt-*.index")) or not run.running, lambda: f"a checkpoint; {run.output}"
-    )
+    house.wait_for_checkpoint(run)
     second.kill()
     go.touch()
     run.wait_for("; all learners start again from the last checkpoint (restart 1 of 5).")

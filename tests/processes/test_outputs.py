@@ -25,7 +25,7 @@ def checkpoints(house):
 def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     """No file may grow beyond 60 KB for a while, which is less than a checkpoint and more than all else."""
     learner = start(house)
-    house.wait_until(lambda: checkpoints(house), lambda: f"a checkpoint: {learner.output}")
+    house.wait_for_checkpoint(learner)
     no_limit = resource.prlimit(learner.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(learner.pid, resource.RLIMIT_FSIZE, (60_000, no_limit[1]))
     learner.wait_for(" frames cannot be written completely (")
