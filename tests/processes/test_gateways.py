@@ -110,6 +110,8 @@ def test_a_complete_run_ends_actors_at_gateways_with_0(house, ports, secured):
     )
     assert stranger.end() == 2
     assert "expects a token that this actor does not send" in stranger.last_line
+    # Or the other one could be given this one's task.
+    house.wait_for_metrics(lambda line: line["env_frames"] > 0, learner)
     actors = [direct, start_actor(house, *of_actor)]
     assert learner.end() == 0, learner.output
     assert [actor.end() for actor in actors] == [0, 0], [actor.output for actor in actors]
