@@ -15,7 +15,7 @@ otherwise.
 import dataclasses
 import logging
 import os
-import threading
+import time
 
 import grpc
 
@@ -32,6 +32,7 @@ from seed_rl.wire.security import Security, SecurityConfig, check_listening, loa
 
 _START_SECS = 300.0
 _GRACE_SECS = 3.0
+_TURN_SECS = 1.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,7 +65,8 @@ def main(argv: list[str]) -> None:
     gateway = listener.run(_make(config.learner_address, security, description))
     listener.add(gateway.handlers())
     try:
-        threading.Event().wait()
+        while True:  # In turns: Python handles a signal that comes just before a wait only after it.
+            time.sleep(_TURN_SECS)
     finally:
         listener.run(gateway.close(_GRACE_SECS))
         listener.stop()

@@ -30,8 +30,8 @@ def hang():
 
 def sleep():
     print("ready", flush=True)
-    while True:
-        time.sleep(3600)
+    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
+        time.sleep(0.05)
 
 async def sleep_in_a_loop():
     try:
@@ -153,13 +153,15 @@ def test_a_main_that_ends_in_time_is_left_alone(start):
     assert main.end() == (128 + signal.SIGTERM, "", "")
 
 
-# Makes a SIGTERM come after main has returned 15.
+# Makes a SIGTERM come after main has returned 15. The thread repeats it: it starts when the main thread is
+# about to wait, and Python handles a signal that comes just before a wait only after it.
 AFTER_MAIN = {
     "while threads end": """
 def wait():
     threading.main_thread().join()
-    os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(3600)
+    while True:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0.05)
 threading.Thread(target=wait).start()
 """,
     "in an exit function": "atexit.register(os.kill, os.getpid(), signal.SIGTERM)",

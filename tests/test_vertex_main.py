@@ -17,7 +17,7 @@ TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_ba
 
 # What all children begin with: it counts its starts, and says what it does at SIGTERM.
 CHILD = """
-import os, signal, sys
+import os, signal, sys, time
 from pathlib import Path
 here = Path({directory!r})
 starts = len(list(here.glob("start.*")))
@@ -28,8 +28,8 @@ def at_sigterm(code):
         raise SystemExit(code)
     signal.signal(signal.SIGTERM, stop)
 def pause():
-    while True:
-        signal.pause()
+    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
+        time.sleep(0.05)
 """
 
 
@@ -82,14 +82,14 @@ def test_a_restart_that_fails_is_tried_again(tmp_path, monkeypatch, capsys):
 def test_an_error_of_the_launcher_lets_the_learner_write_a_checkpoint(tmp_path, monkeypatch):
     ready, mark = tmp_path / "ready", tmp_path / "checkpoint"
     learner = f"""
-import signal
+import signal, time
 def stop(*_):
     Path({str(mark)!r}).touch()
     raise SystemExit(0)
 signal.signal(signal.SIGTERM, stop)
 Path({str(ready)!r}).touch()
-while True:
-    signal.pause()
+while True:  # In turns, as in `pause`.
+    time.sleep(0.05)
 """
 
     def fail(*_):

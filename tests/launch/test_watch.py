@@ -29,7 +29,7 @@ Path(stem + ".pid").write_text(str(nested.pid))
 COUNTS = "on_sigterm(lambda *_: mark('asked')); ready(); pause()"
 
 _CHILD = """
-import functools, signal, sys
+import functools, signal, sys, time
 from pathlib import Path
 on_sigterm = functools.partial(signal.signal, signal.SIGTERM)
 stem = {stem!r}
@@ -38,8 +38,8 @@ def mark(what):
         print("x", file=file, flush=True)
 ready = functools.partial(mark, "ready")
 def pause():
-    while True:
-        signal.pause()
+    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
+        time.sleep(0.05)
 {code}
 """
 

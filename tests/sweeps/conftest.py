@@ -25,7 +25,7 @@ space:
 # It adds a line to `started` and does what SWEEP_FAKE says for its directory; otherwise it trains in no time.
 # Its return is the seed plus a thousand times the learning rate.
 FAKE = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 from pathlib import Path
 
 flags = dict(arg[2:].partition("=")[::2] for arg in sys.argv[1:])
@@ -61,8 +61,8 @@ if what == "ignore":
 if what == "wait":
     signal.signal(signal.SIGTERM, stop)
     (logdir / "ready").touch()
-    while True:
-        signal.pause()
+    while True:  # In turns: Python handles a signal that comes just before a wait only after it.
+        time.sleep(0.05)
 (logdir / "run.json").write_text("{}")
 figures(1004)
 """
