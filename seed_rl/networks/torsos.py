@@ -9,7 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.layers import Chain, dense, normalization
+from seed_rl.networks.layers import Chain, Composite, dense, normalization
 from seed_rl.networks.scaling import FixedScale, RunningScale
 from seed_rl.types import ArraySpec
 
@@ -94,7 +94,7 @@ def make_torso(
     return cnn(scale, convolutions, units, initializer, layer_norm)
 
 
-class MLP(keras.layers.Layer):
+class MLP(Composite):
     """Flattens its input, then applies fully connected layers with an activation.
 
     Bounded integers become one-hot vectors; anything else is scaled.
@@ -177,7 +177,7 @@ def resnet(
     return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), *last])
 
 
-class ResidualBlock(keras.layers.Layer):
+class ResidualBlock(Composite):
     """`x + conv(relu(conv(relu(x))))` with 3x3 convolutions, each followed by its normalization if wanted."""
 
     def __init__(self, filters: int, layer_norm: bool = False):
