@@ -40,10 +40,11 @@ class Games:
 
 def steps(algorithm, games, act):
     """Yields forever the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
-    act = tf.function(act, autograph=False)
     prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
+    everyone = tf.range(B)
+    act = tf.function(act, autograph=False).get_concrete_function(prev_action, env, state, everyone)
     while True:
-        output, next_state = act(prev_action, env, state, tf.range(B))
+        output, next_state = act(prev_action, env, state, everyone)
         yield state, (prev_action, env, output)
         prev_action, env, state = output.action, games.step(output.action), next_state
 
