@@ -7,9 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.selection import mostly_slow
+
 ROOT = Path(__file__).resolve().parents[1]
 
 FAST = "def test_fast(): pass\n"
+MANY = """
+import pytest
+from tests.selection import mostly_slow
+
+@pytest.mark.parametrize("a", mostly_slow([1, 2, 3], [2]))
+def test_one(a): pass
+
+@pytest.mark.parametrize("a,b", mostly_slow([(1, 2), (3, 4)], [(3, 4)]))
+def test_two(a, b): pass
+"""
 SLOW = FAST + "import pytest\n@pytest.mark.slow\ndef test_slow(): pass\n"
 
 
@@ -33,6 +45,18 @@ def test_slow_tests_run_only_when_they_are_asked_for(collect):
     exit_code, fast = collect()
     assert (exit_code, sorted(fast)) == (0, ["test_a.py::test_fast", "test_b.py::test_fast"])
     assert collect("-m", "slow") == (0, ["test_b.py::test_slow"])
+
+
+def test_the_default_selection_has_a_few_of_many_parameters(collect, tmp_path):
+    (tmp_path / "test_a.py").write_text(MANY)
+    (tmp_path / "test_b.py").unlink()
+    assert collect() == (0, ["test_a.py::test_one[2]", "test_a.py::test_two[3-4]"])
+    assert len(collect("-m", "")[1]) == 5
+
+
+def test_a_fast_parameter_must_be_one_of_all():
+    with pytest.raises(AssertionError, match=r"\[3\] are not all among"):
+        mostly_slow([1, 2], [3])
 
 
 def test_files_with_slow_tests_come_first_and_stay_together(collect):

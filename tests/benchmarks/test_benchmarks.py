@@ -290,6 +290,7 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
         assert 4 <= sizes["down"] < 5
 
 
+@pytest.mark.slow
 def test_atari_engines_compares_an_engine_with_ours(capsys):
     pytest.importorskip("ale_py")
     flags = (

@@ -45,6 +45,7 @@ def products(algorithm, spec):
     return [op.inputs[0].dtype for op in ops]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_only_the_inside_of_the_network_is_bfloat16(case):
     spec, algorithm = CASES[case][1], in_bfloat16(case)

@@ -107,7 +107,7 @@ def test_the_same_seed_plays_the_same_and_another_does_not():
     assert [e.episode_return for e in catch(1, 4)] != [e.episode_return for e in catch(100, 4)]
 
 
-@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("lives", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_rerun_of_a_real_game_repeats_it(lives):
     pytest.importorskip("ale_py")
     config = AtariConfig(game="Breakout", full_action_space=False, terminal_on_life_loss=lives)

@@ -13,6 +13,7 @@ from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
 from tests.experience.trajectories import Streams
+from tests.selection import mostly_slow
 from tests.threads import Thread
 from tests.waiting import wait_until
 
@@ -87,7 +88,9 @@ def assert_genuine(sample, stored, versions):
 
 @pytest.mark.parametrize("compression", ["zstd", "none"])
 @pytest.mark.parametrize("threads", [0, 2])
-@pytest.mark.parametrize(("length", "burn_in"), [(4, 2), (3, 2), (4, 0), (1, 0), (8, 4)])
+@pytest.mark.parametrize(
+    ("length", "burn_in"), mostly_slow([(4, 2), (3, 2), (4, 0), (1, 0), (8, 4)], [(3, 2), (1, 0)])
+)
 def test_what_comes_out_is_what_came_in(length, burn_in, compression, threads):
     """Three environments out of step, a stream that breaks off, and a buffer that runs over all the time."""
     streams, rng = Streams(3, length, burn_in), np.random.default_rng(0)

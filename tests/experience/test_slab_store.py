@@ -15,6 +15,7 @@ from seed_rl.experience.fifo import Fifo
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import Unroll
 from tests.experience.slow_store import CUTS, SlowStore, append, steps_of
+from tests.selection import mostly_slow
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
 
@@ -69,7 +70,7 @@ class Environments:
         self._next[env_id] += 1000
 
 
-@pytest.mark.parametrize("batch_size", [1, 2, 3, 7])
+@pytest.mark.parametrize("batch_size", mostly_slow([1, 2, 3, 7], [2]))
 @pytest.mark.parametrize("config", CUTS, ids=str)
 def test_batches_are_the_first_unrolls_to_be_complete(config, batch_size):
     """Environments step at different speeds, in any order, freeze, and are reset at any moment."""

@@ -25,6 +25,7 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
+from tests.selection import mostly_slow
 
 LENGTH, GROUP, NUM_GROUPS = 3, 2, 3
 SPEC = EnvironmentSpec(ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), (2,)))
@@ -58,7 +59,7 @@ ALGORITHMS = {
 }
 
 
-@pytest.fixture(params=ALGORITHMS)
+@pytest.fixture(params=mostly_slow(list(ALGORITHMS), ["vtrace", "r2d2"]))
 def algorithm(request):
     return ALGORITHMS[request.param]()
 

@@ -256,6 +256,7 @@ class Served:
             self._answers[request.lease.key].set_result(answer)
 
 
+@pytest.mark.slow
 def test_two_threads_serve_under_load():
     served = Served([1] * 6)
     served.play(lambda group: [600])

@@ -205,6 +205,7 @@ def test_a_service_of_weights_and_biases_that_is_lost_ends_nothing(tmp_path, tro
     assert [line["env_frames"] for line in lines(tmp_path)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attempt", range(5))  # The files have to be complete every time.
 def test_weights_and_biases_has_the_figures_and_a_resumed_run_is_the_same_run(tmp_path, monkeypatch, attempt):
     pytest.importorskip("wandb")

@@ -21,6 +21,7 @@ from seed_rl.training.checkpoint import (
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.selection import mostly_slow
 from tests.training.slopes import Pair, sample
 
 # An image that goes through a CNN and a vector that goes through an MLP: every kind of layer, lists included.
@@ -150,7 +151,9 @@ def test_other_network_is_refused_and_no_file_touched(trained, settings):
     assert files(directory) == before
 
 
-@pytest.mark.parametrize("what", ["run directory", "directory of checkpoints", "path prefix"])
+@pytest.mark.parametrize(
+    "what", mostly_slow(["run directory", "directory of checkpoints", "path prefix"], ["run directory"])
+)
 def test_initialize_takes_the_network_only(trained, tmp_path, what):
     names = {
         "run directory": str(trained.logdir),
@@ -228,7 +231,10 @@ def damage(path, how):
         os.truncate(f"{path}.index", 10)
 
 
-@pytest.mark.parametrize("how", ["no data", "half of the data", "a wrong byte", "half of the index"])
+HARMS = ["no data", "half of the data", "a wrong byte", "half of the index"]
+
+
+@pytest.mark.parametrize("how", mostly_slow(HARMS, ["a wrong byte"]))
 def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
     save_several(tmp_path)
     path = str(tmp_path / "checkpoints" / "ckpt-3")
@@ -251,7 +257,7 @@ def files_of_at_most(size):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-@pytest.mark.parametrize("size", [0, 100, 20_000])
+@pytest.mark.parametrize("size", mostly_slow([0, 100, 20_000], [100]))
 def test_a_checkpoint_that_cannot_be_written_is_not_the_last(tmp_path, size):
     run = small_run(tmp_path)
     save(run, 1)
@@ -344,6 +350,7 @@ def object_graph(path):
     return set(root), {child.local_name for child in root["agent"].children}
 
 
+@pytest.mark.slow
 def test_files_have_the_names_of_earlier_versions(tmp_path):
     """Objects are found by the names of the edges that lead to them, so these may never change."""
     run = Run(tmp_path, normalize_rewards=True, normalize_observations=True, target_entropy=0.5)

@@ -13,6 +13,7 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.algorithms.objectives import loss_of, variables_of
+from tests.selection import mostly_slow
 
 B, A, N_STEPS = 40, 4, 3
 ACTION = ArraySpec((), "int32", (0,), (A - 1,))
@@ -189,21 +190,23 @@ def softmax(x):
 
 SETTINGS = [
     {},
-    {"n_steps": 1},
     {"double": True, "dueling": True},
+    {"munchausen": True, "munchausen_temperature": 0.5},
+    {"distribution": "categorical", "num_atoms": 6, "dueling": True, "v_min": -3.0, "v_max": 8.0},
+    {"distribution": "quantile", "num_acting_quantiles": 6, "munchausen": True, "dueling": True},
+]
+FURTHER_SETTINGS = [
+    {"n_steps": 1},
     {"loss": "squared", "max_abs_reward": 1.0},
     {"value_function_rescaling_epsilon": 0.1, "double": True},
-    {"munchausen": True, "munchausen_temperature": 0.5},
     {"munchausen": True, "munchausen_clip": -0.01, "n_steps": 1},
     {"distribution": "categorical", "num_atoms": 11, "double": True},
-    {"distribution": "categorical", "num_atoms": 6, "dueling": True, "v_min": -3.0, "v_max": 8.0},
     {"distribution": "quantile", "num_acting_quantiles": 6, "double": True},
-    {"distribution": "quantile", "num_acting_quantiles": 6, "munchausen": True, "dueling": True},
     {"use_last_action_and_reward": True},
 ]
 
 
-@pytest.mark.parametrize("options", SETTINGS, ids=str)
+@pytest.mark.parametrize("options", mostly_slow(SETTINGS + FURTHER_SETTINGS, SETTINGS), ids=str)
 def test_loss_and_priorities_against_numpy(options, monkeypatch):
     algorithm = make(**options)
     fractions = fix_fractions(algorithm, monkeypatch)

@@ -51,6 +51,7 @@ def draw(played, num_steps, rng):
     return Sample(prev_action, env, agent._replace(info={}), (), tf.ones([BATCH_SIZE]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -63,15 +64,13 @@ def draw(played, num_steps, rng):
                 "v_max": 2.0,
                 "exploration": "noisy",
             },
-            marks=pytest.mark.slow,
             id="rainbow",
         ),
         pytest.param(
             {"distribution": "quantile", "munchausen": True, "double": False, "num_quantiles": 8},
-            marks=pytest.mark.slow,
             id="btr",
         ),
-        pytest.param({"exploration": "ladder", "loss": "squared"}, marks=pytest.mark.slow, id="ladder"),
+        pytest.param({"exploration": "ladder", "loss": "squared"}, id="ladder"),
     ],
 )
 def test_learns_catch(options):

@@ -11,7 +11,8 @@ from tests.algorithms.games import CATCH, RECALL
 from tests.algorithms.playing import learn
 
 
-@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lstm_size", [0, 32])
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     config = PPOConfig.of(unroll_length=20, lstm_size=lstm_size, mlp_sizes="64")

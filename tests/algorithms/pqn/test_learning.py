@@ -13,7 +13,8 @@ from tests.algorithms.playing import learn
 OPTIONS = {"unroll_length": 20, "epochs": 2, "lambda_": 0.9, "epsilon_fraction": 0.5, "final_epsilon": 0.01}
 
 
-@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lstm_size", [0, 32])
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     config = PQNConfig.of(**OPTIONS, lstm_size=lstm_size, mlp_sizes="64")

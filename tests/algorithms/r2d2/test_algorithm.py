@@ -14,6 +14,7 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.algorithms.objectives import loss_of, variables_of
+from tests.selection import mostly_slow
 
 T, BURN_IN, B, A = 7, 3, 4, 4
 ACTION = ArraySpec((), "int32", (0,), (A - 1,))
@@ -124,14 +125,11 @@ def slow_priorities(config, errors, truncated):
     return [config.eta * x.max() + (1 - config.eta) * x.mean() for x in sizes]
 
 
-SETTINGS = [
-    {"n_steps": 1},
-    {"n_steps": 3},
-    {"n_steps": 5},
-    {"burn_in": 0},
-    {"lstm_size": 0},
-    {"max_abs_reward": 1.0, "eta": 0.3, "discounting": 0.9, "value_function_rescaling_epsilon": 0.1},
-]
+OTHERS = {"max_abs_reward": 1.0, "eta": 0.3, "discounting": 0.9, "value_function_rescaling_epsilon": 0.1}
+SETTINGS = mostly_slow(
+    [{"n_steps": 1}, {"n_steps": 3}, {"n_steps": 5}, {"burn_in": 0}, {"lstm_size": 0}, OTHERS],
+    [{"n_steps": 3}, {"burn_in": 0}, OTHERS],
+)
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)

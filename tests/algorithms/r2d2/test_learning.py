@@ -75,7 +75,8 @@ def join(unrolls):
     return Sample(*steps, state, tf.ones([len(unrolls)]))
 
 
-@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("lstm_size", [0, 32])
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     algorithm = make_r2d2(CATCH, unroll_length=10, lstm_size=lstm_size, mlp_sizes="64")

@@ -16,6 +16,7 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec
 from tests.algorithms.sac.transitions import ACTIONS, BOX, DISCRETE, FRAME, UNBOUNDED, B, make, random_sample
+from tests.selection import mostly_slow
 
 GAMMA, ALPHA = 0.9, 0.3
 # Every way in which a transition can lie in an episode: (done, truncated) at its first and its second step.
@@ -134,7 +135,7 @@ def values_of(variables):
 
 
 @pytest.mark.parametrize("moving", [ACTOR, CRITIC, TEMPERATURE])
-@pytest.mark.parametrize("action", [BOX, DISCRETE], ids=str)
+@pytest.mark.parametrize("action", mostly_slow([BOX, DISCRETE], [BOX]), ids=str)
 def test_a_loss_moves_its_own_variables_only(action, moving):
     """One optimizer is plain gradient descent, and the others stand still."""
     algorithm, sample, rate = make(action), random_sample(action), 0.01

@@ -8,6 +8,7 @@ import pytest
 
 import seed_rl.runs
 from seed_rl.environments.suites.atari import SUITE, AtariConfig
+from tests.selection import mostly_slow
 
 pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
@@ -20,7 +21,7 @@ def test_there_are_57():
     assert len(set(GAMES)) == 57
 
 
-@pytest.mark.parametrize("game", GAMES)
+@pytest.mark.parametrize("game", mostly_slow(GAMES, ["Breakout", "Pong", "Skiing"]))
 def test_a_hundred_agent_steps(game):
     env = SUITE.make(AtariConfig(game=game), 0)
     # The paper has 18 actions for every game; the emulator takes only half of them for Skiing.
