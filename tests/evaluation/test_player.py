@@ -15,6 +15,7 @@ from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.evaluation.player import play
 from seed_rl.evaluation.rerun import Rerun
 from seed_rl.types import AgentOutput
+from tests.selection import mostly_slow
 
 
 class Scripted(Policy):
@@ -107,7 +108,7 @@ def test_the_same_seed_plays_the_same_and_another_does_not():
     assert [e.episode_return for e in catch(1, 4)] != [e.episode_return for e in catch(100, 4)]
 
 
-@pytest.mark.parametrize("lives", [False, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lives", mostly_slow([False, True], [False]))
 def test_a_rerun_of_a_real_game_repeats_it(lives):
     pytest.importorskip("ale_py")
     config = AtariConfig(game="Breakout", full_action_space=False, terminal_on_life_loss=lives)

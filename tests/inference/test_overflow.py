@@ -166,12 +166,7 @@ def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(algorithm,
 
 
 @pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        pytest.param({"normalize_observations": True}, marks=pytest.mark.slow),
-        pytest.param({"lstm_size": 8}, marks=pytest.mark.slow),
-    ],
+    "settings", mostly_slow([{}, {"normalize_observations": True}, {"lstm_size": 8}], [{}])
 )
 def test_what_is_answered_can_be_trained_on(settings):
     algorithm = vtrace(**{"lstm_size": 0, **settings})

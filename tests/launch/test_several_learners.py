@@ -7,6 +7,7 @@ import pytest
 
 from seed_rl.launch.lives import MOST_RESTARTS, Lives
 from tests.launch.test_supervisor import FOR_EVER, LEARNER_ENDS_WHEN_TOLD, SAVES, STUBBORN
+from tests.selection import mostly_slow
 
 # A learner host that ends with 1 once the file `lost` is there, as if it had noticed a loss.
 NOTICES = """
@@ -21,7 +22,7 @@ COMPLETE_LATER = "if starts > 1: sys.exit(0)\nfor_ever()"
 AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 
 
-@pytest.mark.parametrize("poll", [0.01, pytest.param(1.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("poll", mostly_slow([0.01, 1.0], [0.01]))
 def test_all_start_again_when_another_learner_is_killed(start, poll):
     """Also if the supervisor looks only after 1 s: the learner that noticed has ended too by then."""
     run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER], poll=poll)

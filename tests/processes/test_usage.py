@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.selection import mostly_slow
+
 LEARNER = ("learner_main", "--environment=catch", "--agent=vtrace")
 R2D2 = ("learner_main", "--environment=catch", "--agent=r2d2")
 ACTOR = ("actor_main", "--environment=catch")
@@ -40,7 +42,7 @@ SLOW_CASES = [
 
 @pytest.mark.parametrize(
     ("command", "words"),
-    [*CASES, *(pytest.param(*case, marks=pytest.mark.slow) for case in SLOW_CASES)],
+    mostly_slow([*CASES, *SLOW_CASES], CASES),
     ids=lambda value: "_".join(value)[:60],
 )
 def test_bad_use_is_one_sentence_and_exit_code_2(house, command, words):

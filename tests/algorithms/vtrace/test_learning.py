@@ -13,6 +13,7 @@ from seed_rl.environments.suites.catch import Catch
 from seed_rl.environments.suites.recall import Recall
 from tests.algorithms.games import CATCH, RECALL, Games, unrolls
 from tests.algorithms.objectives import loss_of, variables_of
+from tests.selection import mostly_slow
 
 
 def learn(algorithm, make, num_updates, learning_rate):
@@ -33,7 +34,7 @@ def learn(algorithm, make, num_updates, learning_rate):
     return np.mean(games.returns[-200:])
 
 
-@pytest.mark.parametrize("lstm_size", [0, pytest.param(32, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("lstm_size", mostly_slow([0, 32], [0]))
 def test_learns_catch(lstm_size):
     keras.utils.set_random_seed(0)
     config = VTraceConfig.of(unroll_length=20, lstm_size=lstm_size, mlp_sizes="64", entropy_cost=0.01)
