@@ -28,6 +28,12 @@ def complain(text: str) -> None:
     say(f"error: {text}")
 
 
+def one_line(text: str, most: int = 300) -> str:
+    """The text with everything escaped that is not printable, cut to at most so many characters."""
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
 def how_to_install(extra: str) -> str:
     """The command that installs an extra of this project. On PyPI its name may be somebody else's."""
     return f"in seed_rl's folder, run: pip install -e '.[{extra}]'"

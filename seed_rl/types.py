@@ -25,6 +25,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+# The absolute value of every observation and reward must be less. Running statistics sum the squares of a
+# training batch, which would overflow float32.
+LARGEST_INPUT = 1e15
+
 # A nest is an array, or a dict of nests by name. Dicts are always walked in sorted key order.
 Nest: TypeAlias = Any
 

@@ -23,6 +23,7 @@ FLOORS = {
     "files": 0,
     "messages": 0,
     "loading": 0,
+    "seeds": 0,
     "signals": 0,
     "waits": 0,
     "wire": 1,

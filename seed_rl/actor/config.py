@@ -2,7 +2,9 @@
 
 import dataclasses
 
-from seed_rl.options import Options, option
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.options import Options, option, part
+from seed_rl.seeds import LARGEST_SEED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,12 +27,11 @@ class ActorConfig(Options):
         "other waits for its actions.",
         at_least=1,
     )
-    seed: int = option(1, "Seed of the environments; each derives its own from this and its id.")
-    max_environment_failures: int = option(
-        3,
-        "How often an environment may fail (raise, or return NaN or anything else that its spaces do not "
-        "allow) and be replaced without finishing an episode; one more failure ends the actor.",
+    seed: int = option(
+        1,
+        "Seed of the environments; each derives its own from this and its id.",
         at_least=0,
+        at_most=LARGEST_SEED,
     )
     connect_timeout_secs: float = option(
         300.0,
@@ -43,6 +44,7 @@ class ActorConfig(Options):
         "its machine (Linux, same user). grpc: as messages. auto: shared memory if possible.",
         choices=("auto", "grpc", "shared_memory"),
     )
+    failures: FailureConfig = part(FailureConfig)
 
     @property
     def fixed_task(self) -> int | None:

@@ -6,10 +6,13 @@ first.
 """
 
 import asyncio
+import contextlib
+import faulthandler
 import logging
 import random
 import secrets
 import time
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
 from seed_rl.actor.config import ActorConfig
@@ -17,6 +20,7 @@ from seed_rl.actor.group import Group
 from seed_rl.actor.transport import open_link, play_on_board, play_with_messages
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
+from seed_rl.seeds import derived_seed
 from seed_rl.wire.board_link import BoardLink
 from seed_rl.wire.client import (
     HELLO_SECS,
@@ -39,9 +43,6 @@ _LONGEST_BACKOFF_SECS = 5.0
 
 _NO_TASK = -1
 
-# Larger than the number of environments in any run.
-_SEED_STRIDE = 1_000_003
-
 
 class Patience(NamedTuple):
     """How long an actor waits for things that take only seconds.
@@ -59,11 +60,6 @@ class Patience(NamedTuple):
 
 class EnvironmentRefusedError(ValueError):
     """The suite refuses to make the environments; the message is the suite's."""
-
-
-def environment_seed(seed: int, env_id: int) -> int:
-    """The seed of one environment, 0 for environment 0 of seed 0; runs with neighbouring seeds share none."""
-    return seed * _SEED_STRIDE + env_id
 
 
 class Actor:
@@ -219,10 +215,10 @@ class Actor:
         config, size = self._config, self._group_size
         self._task = task
         for first_env in range(task * config.env_batch_size, (task + 1) * config.env_batch_size, size):
-            seeds = [environment_seed(config.seed, first_env + i) for i in range(size)]
+            seeds = [derived_seed(config.seed, first_env + i) for i in range(size)]
             try:
                 environment = make_batched(
-                    self._suite, self._environment_config, seeds, config.max_environment_failures, first_env
+                    self._suite, self._environment_config, seeds, config.failures, first_env
                 )
             except (ValueError, ImportError) as error:
                 raise EnvironmentRefusedError(str(error)) from error
@@ -241,10 +237,11 @@ class Actor:
     async def _play(self, streams: list[Stream]) -> None:
         """Plays all groups until one of them finds that training has ended, or fails; closes the streams."""
         try:
-            if self._link:
-                await play_on_board(self._groups, streams, self._link)
-            else:
-                await play_with_messages(self._groups, streams)
+            async with _ended_if_stuck(self._config.failures.env_step_timeout_secs):
+                if self._link:
+                    await play_on_board(self._groups, streams, self._link)
+                else:
+                    await play_with_messages(self._groups, streams)
         finally:
             for stream in streams:
                 stream.close()
@@ -259,3 +256,24 @@ class Actor:
         for group in self._groups:
             group.environment.close()
         self._groups.clear()
+
+
+@contextlib.asynccontextmanager
+async def _ended_if_stuck(timeout_secs: float) -> AsyncIterator[None]:
+    """Ends this process if an environment is in native code that no `Deadline` interrupts.
+
+    That is when the event loop has had no turn for more than twice the time limit. A thread of
+    `faulthandler` notices, which needs no lock of the interpreter, and shows what every thread is doing.
+    """
+
+    async def postpone() -> None:
+        while timeout_secs:
+            faulthandler.dump_traceback_later(2 * timeout_secs + 5, exit=True, file=2)
+            await asyncio.sleep(timeout_secs / 4)
+
+    task = asyncio.create_task(postpone())
+    try:
+        yield
+    finally:
+        task.cancel()
+        faulthandler.cancel_dump_traceback_later()

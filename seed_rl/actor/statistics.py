@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from seed_rl.environments.base import Info
 from seed_rl.types import EnvOutput
 
 
@@ -23,7 +24,7 @@ class Episode(NamedTuple):
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
-    Honours the entries of `info` that `seed_rl.environments.base` lists. An episode that terminates
+    Honours the entries of `info` that `environments.base.Info` lists. An episode that terminates
     counts at its `done` step, one that a time limit cuts short at its `truncated` step.
     Create a new instance after `BatchedEnvironment.reset`.
     """
@@ -34,7 +35,7 @@ class EpisodeStatistics:
         self._agent_steps = [0] * num_envs
         self._was_truncated = [False] * num_envs
 
-    def update(self, env: EnvOutput, infos: Sequence[dict[str, Any]]) -> list[Episode]:
+    def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[Episode]:
         """Adds the result of one `BatchedEnvironment.step` (not that of `reset`).
 
         Args:
@@ -50,12 +51,12 @@ class EpisodeStatistics:
             if self._was_truncated[index]:  # this step is the reset: no action was executed
                 self._was_truncated[index] = False
                 continue
-            self._returns[index] += float(info.get("raw_reward", rewards[index]))
+            self._returns[index] += float(info.get(Info.RAW_REWARD, rewards[index]))
             self._agent_steps[index] += 1
             self._was_truncated[index] = truncateds[index]
             ended = dones[index] or truncateds[index]
-            if ended and not info.get("episode_continues", False):
-                if not info.get("episode_is_void", False):
+            if ended and not info.get(Info.EPISODE_CONTINUES, False):
+                if not info.get(Info.EPISODE_IS_VOID, False):
                     episodes.append(Episode(index, self._returns[index], self._agent_steps[index]))
                 self._returns[index], self._agent_steps[index] = 0.0, 0
         return episodes

@@ -1,23 +1,32 @@
 """The interface of a suite of environments: one file that defines one `Suite`.
 
 Single environments follow the Gymnasium API (`gymnasium.Env`), so that any of its wrappers can be used.
-Optional entries of a step's `info` dict affect the reported figures, never the training:
-
-* `info["raw_reward"]`: what counts towards the reported episode return, if it is not the reward itself;
-* `info["episode_continues"]`: True if `terminated` or `truncated` is set but the reported episode
-  continues (a life was lost, not the game);
-* `info["observation_is_repeated"]`: True if the engine returns no last observation, so that the one before
-  it is repeated;
-* `info["episode_is_void"]`: True if the episode that ends does not count: the environment failed, or the
-  episode was begun at random or cut short to bring it out of step with others.
 """
 
 import dataclasses
+import enum
 from collections.abc import Callable
 
 import gymnasium
 
 from seed_rl.options import Options, option
+
+
+class Info(enum.Enum):
+    """Keys of a step's `info` dict by which a suite changes the reported figures, never the training.
+
+    They are not strings, so no entry of an environment's own can be taken for one of these.
+
+    RAW_REWARD: what counts towards the reported episode return, if it is not the reward itself.
+    EPISODE_CONTINUES: True if `terminated` or `truncated` is set but the reported episode continues (a life
+      was lost, not the game).
+    EPISODE_IS_VOID: True if the episode that ends does not count: the environment failed, or the episode was
+      begun at random or cut short to bring it out of step with others.
+    """
+
+    RAW_REWARD = enum.auto()
+    EPISODE_CONTINUES = enum.auto()
+    EPISODE_IS_VOID = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,26 +1,29 @@
 """Steps environments as a batch; the only place that turns episode ends into `done` and `truncated`."""
 
-import math
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import Spares, Watched
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Spares, Watched
 from seed_rl.environments.random_start import random_actions
-from seed_rl.environments.reading import LeafReader
+from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
 from seed_rl.environments.specs import (
     action_decoder,
     check_spaces,
     environment_spec,
     observation_leaves,
 )
+from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
-# Distance between the seeds of an environment and of its replacements.
-_SPARE_SEEDS = 500_009
+_log = logging.getLogger(__name__)
+
+# In place of what a step returned: the environment must be reset instead.
+_RESET = object()
 
 
 class BatchedEnvironment:
@@ -31,9 +34,9 @@ class BatchedEnvironment:
     After a truncation (termination wins if both are set) the last observation is returned with `truncated`;
     at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
 
-    An environment that raises, or returns NaN or anything else that its spaces do not allow, is replaced if
-    there are `spares`. Its episode is void: the last good observation is returned again with `truncated`,
-    reward 0 and `info["episode_is_void"]`, and the next step is the reset.
+    An environment that raises, hangs, or returns anything that its spaces do not allow, is replaced if there
+    are `spares`. Its episode is void: the last good observation is returned again with `truncated`,
+    reward 0 and `info[Info.EPISODE_IS_VOID]`, and the next step is the reset.
 
     The next `reset` or `step` overwrites the arrays that `reset` and `step` return.
 
@@ -53,13 +56,15 @@ class BatchedEnvironment:
         Raises:
           ValueError: an environment does not have this spec.
         """
+        spares = spares or Spares()
         for index, env in enumerate(envs):
-            check_spaces(index, env, spec)
+            check_spaces(spares.first_env + index, env, spec)
         self.spec = spec
         self.num_envs = len(envs)
-        self._watched = [Watched(env, index, spares or Spares()) for index, env in enumerate(envs)]
+        self._watched = [Watched(env, index, spares) for index, env in enumerate(envs)]
         self._decode = action_decoder(envs[0].action_space)
-        self._readers = [LeafReader(leaf) for leaf in observation_leaves(envs[0].observation_space)]
+        space = envs[0].observation_space
+        self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
         self._action_shape = (self.num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
         buffers = [leaf.zeros(self.num_envs) for _, leaf in flatten_spec(spec.observation)]
@@ -96,8 +101,8 @@ class BatchedEnvironment:
           Arrays `[E, ...]`: reward 0 and done True.
 
         Raises:
-          ValueError: there are not E seeds, or an environment's observation does not match the spec.
-          EnvironmentFailedError: an environment failed too often in its random agent steps.
+          ValueError: there are not E seeds.
+          EnvironmentFailedError: an environment failed too often.
         """
         if seeds is None and random_start_steps:
             raise ValueError("Random starts need a seed per environment.")
@@ -105,19 +110,19 @@ class BatchedEnvironment:
             raise ValueError(
                 f"There are {self.num_envs} environments, but {len(seeds)} seeds; pass one per environment."
             )
-        for index, watched in enumerate(self._watched):
-            observation, _ = watched.env.reset(seed=None if seeds is None else int(seeds[index]))
-            self._write(index, observation, 0.0, True, False)
+        for index in range(self.num_envs):
             self._is_void[index] = False
-            actions: list[Any] = []
-            if seeds is not None and random_start_steps:
-                actions = random_actions(watched.env.action_space, int(seeds[index]), random_start_steps)
-            watched.started(self._agent_steps - len(actions))
+            seed, actions = None if seeds is None else int(seeds[index]), []
+            if seed is not None and random_start_steps:
+                space = self._watched[index].env.action_space
+                actions = random_actions(space, seed, random_start_steps)
+            self._agent_steps -= len(actions)
+            self._start_episode(index, 0.0, seed)
             self._play_at_random(index, actions)
         self._started = True
         return self._output
 
-    def step(self, actions: np.ndarray) -> tuple[EnvOutput, list[dict[str, Any]]]:
+    def step(self, actions: np.ndarray) -> tuple[EnvOutput, list[dict[Any, Any]]]:
         """One agent step of every environment.
 
         Args:
@@ -151,104 +156,99 @@ class BatchedEnvironment:
         if not self._closed:
             self._closed = True
             for watched in self._watched:
-                watched.env.close()
+                if problem := watched.close():
+                    _log.warning("%s", problem)
 
     def _play(self, actions: Sequence[Any]) -> list[Any]:
-        """Steps the environments; returns what each returned or raised, None if it must be reset instead."""
-        outcomes: list[Any] = []
-        for watched, action, must_reset in zip(self._watched, actions, self._must_reset, strict=True):
-            try:
-                outcomes.append(None if must_reset else watched.env.step(action))
-            except Exception as error:
-                outcomes.append(error)
-        return outcomes
+        """What each environment returned or raised; _RESET for those that must be reset instead."""
+        steps = zip(self._watched, actions, self._must_reset, strict=True)
+        return [_RESET if must_reset else watched.step(action) for watched, action, must_reset in steps]
 
     def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
         """Takes random actions in the episode that has just started, then calls the observation its first.
 
         An environment that fails is replaced, and the new one takes no random actions.
         """
-        watched, now = self._watched[index], self._agent_steps
+        watched, end = self._watched[index], self._agent_steps + len(actions)
         env = watched.env
-        for left, action in zip(reversed(range(len(actions))), actions, strict=True):
-            self._agent_steps, self._is_void[index] = now - left, True
-            outcome: Any
-            try:
-                outcome = env.step(action)
-            except Exception as error:
-                outcome = error
-            self._write_outcome(index, outcome)
+        for action in actions:
+            self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
+            self._write_outcome(index, watched.step(action))
             if self._must_reset[index]:
                 self._start_episode(index, 0.0)
             if watched.env is not env:
                 break
-        self._agent_steps = now
+        self._agent_steps = end
         self._write_ends(index, 0.0, True, False)
 
-    def _write_together(self, outcomes: list[Any]) -> list[dict[str, Any]] | None:
+    def _write_together(self, outcomes: list[Any]) -> list[dict[Any, Any]] | None:
         """Writes the steps of all environments at once, in a fraction of the time of writing them one by one.
 
         Returns:
           Their info dicts; None if a step ends an episode or is not valid, and each must be written alone.
         """
-        try:
-            observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
-            if any(terminated) or any(truncated) or not math.isfinite(sum(rewards)):
-                return None
-            arrays = [read(observations) for read in self._readers]
-            self._reward[:] = rewards
-        except (TypeError, ValueError):
+        found = together(outcomes)
+        if found is None:
             return None
+        observations, rewards, infos = found
+        try:
+            arrays = [read(observations) for read in self._readers]
+        except Fault:
+            return None
+        self._reward[:] = rewards
         for buffer, array in zip(self._buffers, arrays, strict=True):
             buffer[:] = array
         self._done[:] = self._truncated[:] = False
         return list(infos)
 
-    def _write_outcome(self, index: int, outcome: Any) -> dict[str, Any]:
+    def _write_outcome(self, index: int, outcome: Any) -> dict[Any, Any]:
         """Writes one environment's step, and starts a new episode if it must; returns the info dict."""
-        if outcome is None:
+        if outcome is _RESET:
             self._start_episode(index, 0.0)
             return {}
         watched = self._watched[index]
         try:
-            if isinstance(outcome, Exception):
+            if isinstance(outcome, BaseException):
                 raise outcome
-            observation, reward, terminated, truncated, info = outcome
-            if not math.isfinite(reward):
-                raise ValueError(f"the reward is {reward}")
+            observation, reward, terminated, truncated, info = parts(outcome)
             if not terminated:
-                self._write(index, observation, reward, False, bool(truncated))
-        except Exception as error:
-            watched.failed(error, self._agent_steps)
+                self._write(index, observation, reward, False, truncated)
+        except BaseException as error:
+            watched.failed("step", error, self._agent_steps)
             self._write_ends(index, 0.0, False, True)
             self._is_void[index] = False
-            return {"episode_is_void": True}
+            return {Info.EPISODE_IS_VOID: True}
         if terminated or truncated:
             watched.ended()
             if self._is_void[index]:
-                info = {**info, "episode_is_void": True}
-                self._is_void[index] = bool(info.get("episode_continues", False))
+                info = {**info, Info.EPISODE_IS_VOID: True}
+                self._is_void[index] = bool(info.get(Info.EPISODE_CONTINUES, False))
         if terminated:
-            self._start_episode(index, float(reward))
+            self._start_episode(index, reward)
         return info
 
-    def _start_episode(self, index: int, reward: float) -> None:
-        """Resets an environment, which is replaced first if it has failed or its reset fails."""
+    def _start_episode(self, index: int, reward: float, seed: int | None = None) -> None:
+        """Resets an environment, which is replaced first if it has failed or its reset fails.
+
+        The seed is that of the reset; a replacement has its own.
+        """
         watched = self._watched[index]
         while True:
+            method = "make"
             try:
                 if watched.is_broken:
+                    seed = None
                     check_spaces(index, watched.replace(), self.spec)
-                observation, _ = watched.env.reset()
-                self._write(index, observation, reward, True, False)
-            except Exception as error:
-                watched.failed(error, self._agent_steps)
+                method = "reset"
+                self._write(index, start_of_episode(watched.reset(seed)), reward, True, False)
+            except BaseException as error:
+                watched.failed(method, error, self._agent_steps)
                 continue
             watched.started(self._agent_steps)
             return
 
     def _write(self, index: int, observation: Any, reward: Any, done: bool, truncated: bool) -> None:
-        arrays = [read([observation], index) for read in self._readers]
+        arrays = [read([observation]) for read in self._readers]
         for array, buffer in zip(arrays, self._buffers, strict=True):
             buffer[index] = array[0]
         self._write_ends(index, reward, done, truncated)
@@ -262,7 +262,7 @@ def make_batched(
     suite: Suite,
     config: EnvironmentConfig,
     seeds: Sequence[int],
-    max_failures: int = 0,
+    tolerance: FailureConfig = NO_FAILURES,
     first_env: int = 0,
 ) -> BatchedEnvironment:
     """Makes one environment of the suite per seed.
@@ -271,26 +271,28 @@ def make_batched(
       suite: makes the environments.
       config: their settings.
       seeds: one per environment.
-      max_failures: how often each may fail and be replaced without finishing an episode.
+      tolerance: how often each may fail and be replaced, and how long it may take; by default the first
+        failure is fatal, and there is no limit of time.
       first_env: the id of the first environment, for messages.
 
     Raises:
       ValueError: there are no seeds, the suite refuses the configuration, or a space is not supported.
       ImportError: the suite's engine is not installed.
+      EnvironmentFailedError: an environment could not be made.
     """
     if not seeds:
         raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
-    envs: list[gymnasium.Env] = []
+    spares = Spares(
+        lambda index, count: suite.make(config, derived_seed(seeds[index], count) if count else seeds[index]),
+        tolerance.max_environment_failures,
+        first_env,
+        tolerance.env_step_timeout_secs,
+    )
+    watched = [Watched(None, index, spares) for index in range(len(seeds))]
     try:
-        for seed in seeds:
-            envs.append(suite.make(config, seed))
-        spares = Spares(
-            lambda index, count: suite.make(config, seeds[index] + _SPARE_SEEDS * count),
-            max_failures,
-            first_env,
-        )
+        envs = [one.make() for one in watched]
         return BatchedEnvironment(envs, environment_spec(envs[0], config), spares)
     except BaseException:
-        for env in envs:
-            env.close()
+        for one in watched:
+            one.close()
         raise

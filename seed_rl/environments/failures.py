@@ -1,32 +1,84 @@
 """Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
-import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import gymnasium
 
+from seed_rl.environments.deadline import Deadline, HungError
+from seed_rl.messages import one_line
+from seed_rl.options import Options, option
+
 _log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True)
+class FailureConfig(Options):
+    """What a process that plays in environments tolerates."""
+
+    max_environment_failures: int = option(
+        3,
+        "How often an environment may fail (raise, hang, or return anything that its spaces do not allow) "
+        "and be replaced without finishing an episode; one more failure ends the process that plays in it.",
+        at_least=0,
+    )
+    env_step_timeout_secs: float = option(
+        300.0,
+        "Seconds after which an environment that has not returned from a step, or from being made, reset or "
+        "closed, has failed. 0: no limit.",
+        at_least=0,
+    )
+
+
+NO_FAILURES = FailureConfig(max_environment_failures=0, env_step_timeout_secs=0)
 
 
 class EnvironmentFailedError(Exception):
     """An environment failed more often than allowed; the message names it, its episode and its agent step."""
 
 
+class Fault(Exception):
+    """Something wrong that an environment returned; the message is a clause that follows the method."""
+
+
+def blame(method: str, error: BaseException) -> str:
+    """What an environment did wrong, in one line: `step() raised OSError: no device`.
+
+    Args:
+      method: the name of the method.
+      error: what the call raised, or a `Fault` in what it returned.
+
+    Raises:
+      KeyboardInterrupt: `error`, because the user asks this process to stop.
+    """
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if isinstance(error, Fault | HungError):
+        return f"{method}() {error}"
+    try:
+        text = str(error)
+    except Exception:  # It is the environment's own class.
+        text = ""
+    return one_line(f"{method}() raised {type(error).__name__}" + (f": {text}" if text else ""))
+
+
 @dataclasses.dataclass(frozen=True)
 class Spares:
-    """Replacements for environments that fail.
+    """How environments are made, and made again when they fail.
 
     Attributes:
-      make: makes an environment from (index, number of the failure); None: the first failure is fatal.
+      make: makes an environment from (index, number of failures so far); None: the first failure is fatal.
       limit: how often an environment may fail without finishing an episode.
       first_env: the id of the environment with index 0, for messages.
+      timeout_secs: how long an environment may take for one call; 0: as long as it likes.
     """
 
     make: Callable[[int, int], gymnasium.Env] | None = None
     limit: int = 0
     first_env: int = 0
+    timeout_secs: float = 0.0
 
 
 class Watched:
@@ -37,12 +89,17 @@ class Watched:
       is_broken: whether it has failed and has not been replaced yet.
     """
 
-    def __init__(self, env: gymnasium.Env, index: int, spares: Spares):
-        """Starts before the first episode."""
-        self.env = env
-        self.is_broken = False
-        self._index, self._spares = index, spares
+    def __init__(self, env: gymnasium.Env | None, index: int, spares: Spares):
+        """Starts before the first episode; without an environment, `make` makes the first one."""
+        self.env: Any = env
+        self.is_broken = env is None
+        self._index, self._spares, self._deadline = index, spares, Deadline(spares.timeout_secs)
         self._episode = self._start = self._failures = 0
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return f"Environment {self._spares.first_env + self._index}"
 
     def started(self, now: int) -> None:
         """Records that an episode has started; `now` counts agent steps, on the same clock in every call."""
@@ -52,30 +109,76 @@ class Watched:
         """Records that an episode has ended, which clears the count of failures."""
         self._failures = 0
 
-    def failed(self, error: Exception, now: int) -> None:
-        """Counts a failure in agent step `now`.
+    def failed(self, method: str, error: BaseException, now: int) -> None:
+        """Counts a failure of a method in agent step `now`.
 
         Raises:
           EnvironmentFailedError: there have been too many.
+          KeyboardInterrupt: that is what was raised.
         """
+        what = blame(method, error)
         self._failures += 1
         self.is_broken = True
-        what = (
-            f"Environment {self._spares.first_env + self._index} failed in episode {self._episode} at agent "
-            f"step {now - self._start} ({type(error).__name__}: {error})"
-        )
+        when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
+        what = f"{self.name} failed{when}: {what}"
         if self._spares.make is None or self._failures > self._spares.limit:
             raise EnvironmentFailedError(
-                f"{what}, failure {self._failures} without a finished episode; fix the environment, or "
-                "raise --max_environment_failures."
+                f"{what}; this was failure {self._failures} without a finished episode: fix the environment, "
+                "or raise --max_environment_failures."
             ) from error
         _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._spares.limit)
 
+    def make(self) -> gymnasium.Env:
+        """Makes the first environment, and returns it.
+
+        Raises:
+          ValueError: the suite refuses its settings: it says the same twice, so it is not by chance.
+          ImportError: the suite's engine is not installed.
+          EnvironmentFailedError: making it failed too often.
+        """
+        refusal = None
+        while True:
+            try:
+                return self.replace()
+            except ImportError:
+                raise
+            except ValueError as error:
+                self._failures += 1
+                if self._failures > self._spares.limit or str(error) == refusal:
+                    raise
+                refusal = str(error)
+            except BaseException as error:
+                self.failed("make", error, 0)
+
     def replace(self) -> gymnasium.Env:
-        """Replaces the broken environment with a new one, and returns that."""
+        """Closes the broken environment, if there is one, makes a new one, and returns that."""
         assert self._spares.make is not None
-        with contextlib.suppress(Exception):  # It is broken, so errors on closing do not matter.
-            self.env.close()
-        self.env = self._spares.make(self._index, self._failures)
+        self.close()
+        with self._deadline:
+            self.env = self._spares.make(self._index, self._failures)
         self.is_broken = False
         return self.env
+
+    def step(self, action: Any) -> Any:
+        """What `env.step` returned, or what it raised."""
+        try:
+            with self._deadline:
+                return self.env.step(action)
+        except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
+            return error
+
+    def reset(self, seed: int | None) -> Any:
+        """What `env.reset` returned; raises what it raises."""
+        with self._deadline:
+            return self.env.reset() if seed is None else self.env.reset(seed=seed)
+
+    def close(self) -> str:
+        """Closes the environment; returns what went wrong, which matters only if it was not broken."""
+        env, self.env = self.env, None
+        try:
+            with self._deadline:
+                if env is not None:
+                    env.close()
+        except BaseException as error:
+            return f"{self.name}: {blame('close', error)}."
+        return ""

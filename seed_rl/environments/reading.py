@@ -1,65 +1,89 @@
-"""Extracts the arrays from the observations that environments return, and checks them."""
+"""Takes apart what environments return, and checks it."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
+from gymnasium import spaces
 
+from seed_rl.environments.failures import Fault
 from seed_rl.environments.specs import ObservationLeaf
 from seed_rl.environments.words import hash_words
+from seed_rl.messages import one_line
+from seed_rl.types import LARGEST_INPUT
+
+# The largest number that is less than LARGEST_INPUT after rounding to float32.
+_LARGEST = float(np.nextafter(np.float32(LARGEST_INPUT), np.float32(0)))
+
+_MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
+_FLAGS = frozenset((bool, np.bool_))
 
 
 class LeafReader:
     """Reads one array of several environments' observations at once, because it runs at every step."""
 
-    def __init__(self, leaf: ObservationLeaf):
-        """Prepares for a leaf of the observations."""
+    def __init__(self, leaf: ObservationLeaf, space: gymnasium.Space):
+        """Prepares for a leaf of the observations of this space."""
         self._leaf = leaf
         self._expected = leaf.spec.unpacked
         self._shape, self._dtype = self._expected.shape, np.dtype(self._expected.dtype)
         self._is_bare = not leaf.path and not leaf.is_text
         self._goes_as_it_is = leaf.spec.bits is None and leaf.start is None
+        self._limits = None if leaf.is_text else _limits(_at(space, leaf.path), self._dtype)
+        # Most images: every value of their dtype is in their space.
+        self._all_is_allowed = self._limits is None or _are_those_of(self._dtype, *self._limits)
 
-    def __call__(self, observations: Sequence[Any], index: int = 0) -> np.ndarray:
-        """The arrays `[N, ...]` as they go over the wire, to be assigned to a buffer of the leaf's dtype.
-
-        Args:
-          observations: of N environments.
-          index: of the environment that an error names, if N is 1.
+    def __call__(self, observations: Sequence[Any]) -> np.ndarray:
+        """The arrays `[N, ...]` of N environments as they go over the wire, for a buffer of the leaf's dtype.
 
         Raises:
-          ValueError: an array is missing, does not match the observation space or contains NaN; one sentence.
+          Fault: an array is missing or does not match the observation space, or a number is too large or NaN.
         """
-        arrays = observations if self._is_bare else [self._find(one, index) for one in observations]
+        arrays = observations if self._is_bare else [self._find(one) for one in observations]
         try:
             array = np.array(arrays)
-        except ValueError as error:
-            raise self._missing(index, error) from error
+        except (ValueError, TypeError, OverflowError) as error:
+            raise self._missing(error) from error
         dtype = array.dtype
         if array.shape[1:] != self._shape or not (dtype == self._dtype or self._holds(dtype)):
-            raise ValueError(
-                f"Environment {index} returned {dtype}{list(array.shape[1:])} for '{self._name}', but "
-                f"its observation space says {self._expected}; fix the space or the observations that the "
-                "environment returns."
+            raise Fault(
+                f"returned {dtype}{list(array.shape[1:])} for {self._name}, but its observation space says "
+                f"{self._expected}; fix the space or the observation"
             )
-        if dtype.kind == "f" and np.count_nonzero(np.isnan(array)):
-            raise ValueError(f"Environment {index} returned NaN for '{self._name}'.")
+        if self._limits is not None and not (self._all_is_allowed and dtype == self._dtype) and array.size:
+            self._check(array, *self._limits)
         if self._goes_as_it_is:
             return array
         if self._leaf.spec.bits is not None:
             return np.packbits(array.reshape(len(array), -1), axis=1)
         return array - self._leaf.start
 
-    def _find(self, observation: Any, index: int) -> Any:
-        try:
-            for key in self._leaf.path:
-                observation = observation[key]
-            return hash_words(observation) if self._leaf.is_text else observation
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise self._missing(index, error) from error
+    def _check(self, array: np.ndarray, low: Any, high: Any) -> None:
+        if np.ndim(low) == 0 and array.min() >= low and array.max() <= high:  # False for NaN.
+            return
+        outside = np.argwhere(~((array >= low) & (array <= high)))
+        if not len(outside):
+            return
+        value, place = array[tuple(outside[0])], tuple(outside[0][1:])
+        at = f" at {[int(index) for index in place]}" if place else ""
+        if abs(float(value)) <= _LARGEST and self._dtype.kind != "f":
+            lowest, highest = (limit if np.ndim(limit) == 0 else limit[place] for limit in (low, high))
+            rule = f"its observation space says {lowest} to {highest}; fix the space or the observation"
+        else:
+            rule = _MUST_BE_FINITE
+        raise Fault(f"returned {value} for {self._name}{at}, but {rule}")
 
-    def _missing(self, index: int, error: Exception) -> ValueError:
-        return ValueError(f"Environment {index} returned no array for '{self._name}': {error!r}.")
+    def _find(self, observation: Any) -> Any:
+        try:
+            observation = _at(observation, self._leaf.path)
+            return hash_words(observation) if self._leaf.is_text else observation
+        except Exception as error:  # Whatever the environment's own classes raise.
+            raise self._missing(error) from error
+
+    def _missing(self, error: Exception) -> Fault:
+        return Fault(one_line(f"returned no array for {self._name} ({type(error).__name__}: {error})"))
 
     def _holds(self, dtype: np.dtype) -> bool:
         """True if our dtype can hold values of `dtype`: it is the same kind of number, or a wider kind."""
@@ -67,4 +91,128 @@ class LeafReader:
 
     @property
     def _name(self) -> str:
-        return self._leaf.name or "observation"
+        return f"the observation '{self._leaf.name}'" if self._leaf.name else "the observation"
+
+
+def start_of_episode(returned: Any) -> Any:
+    """The observation in what `reset` returned.
+
+    Raises:
+      Fault: it is not a pair of observation and info dict.
+    """
+    if not isinstance(returned, tuple | list) or len(returned) != 2:
+        raise Fault(f"returned {_shown(returned)}, not (observation, info)")
+    _check_info(returned[1])
+    return returned[0]
+
+
+def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:
+    """Observations, rewards `[N]` and info dicts of steps that end no episode, checked all at once.
+
+    None if one of them ends an episode, or one may have a fault (but for the observation): `parts` tells.
+    """
+    try:
+        observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
+        array = np.array(rewards)
+        is_regular = (
+            _FLAGS.issuperset(map(type, terminated + truncated))
+            and not (any(terminated) or any(truncated))
+            and {dict}.issuperset(map(type, infos))
+            and array.shape == (len(outcomes),)
+            and array.dtype.kind in "fiub"
+            and sum(map(abs, rewards)) <= _LARGEST  # False for NaN.
+        )
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return (observations, array, infos) if is_regular else None
+
+
+def parts(returned: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:
+    """Observation, reward, terminated, truncated and info of what `step` returned, the last four checked.
+
+    Raises:
+      Fault: one of them is not what Gymnasium says.
+    """
+    if not isinstance(returned, tuple | list) or len(returned) != 5:
+        raise Fault(f"returned {_shown(returned)}, not (observation, reward, terminated, truncated, info)")
+    observation, reward, terminated, truncated, info = returned
+    _check_info(info)
+    return observation, _reward(reward), _flag("terminated", terminated), _flag("truncated", truncated), info
+
+
+def _check_info(info: Any) -> None:
+    if not isinstance(info, dict):
+        raise Fault(f"returned the info {_shown(info)}, which is no dict")
+
+
+def _reward(reward: Any) -> float:
+    array = _scalar(reward)
+    if array is None or array.dtype.kind not in "fiub":
+        raise Fault(f"returned the reward {_shown(reward)}, which is not one number")
+    if not abs(float(array)) <= _LARGEST:
+        raise Fault(f"returned the reward {float(array):g}, but {_MUST_BE_FINITE}")
+    return float(array)
+
+
+def _flag(name: str, value: Any) -> bool:
+    array = _scalar(value)
+    if array is None or array.dtype.kind not in "biu":
+        raise Fault(f"returned {_shown(value)} for {name}, which is no bool")
+    return bool(array)
+
+
+def _scalar(value: Any) -> np.ndarray | None:
+    try:
+        array = np.array(value)
+    except Exception:  # Whatever the environment's own classes raise.
+        return None
+    return array if array.shape == () else None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return one_line(f"{reprlib.repr(value)} of type {type(value).__name__}", 100)
+    except Exception:
+        return f"something of type {type(value).__name__}"
+
+
+def _at(nest: Any, path: Sequence[Any]) -> Any:
+    """The entry of nested dicts and tuples, or of nested spaces, that a path leads to."""
+    for key in path:
+        nest = nest[key]
+    return nest
+
+
+def _limits(space: gymnasium.Space, dtype: np.dtype) -> tuple[Any, Any] | None:
+    """The least and greatest values that a space allows: numbers, or arrays of its shape; None for bools.
+
+    Floats are only limited by what a network can take: honest environments overstep the bounds of a Box.
+    """
+    if dtype.kind == "f":
+        most = min(_LARGEST, float(np.finfo(dtype).max))
+        return -most, most
+    if dtype.kind not in "iu":
+        return None
+    if isinstance(space, spaces.Discrete):
+        return int(space.start), int(space.start) + int(space.n) - 1
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    if isinstance(space, spaces.MultiBinary):
+        return 0, 1
+    assert isinstance(space, spaces.Box)
+    low, high = space.low, space.high
+    if dtype.itemsize == 8:
+        low, high = (
+            np.maximum(low, 0 if dtype.kind == "u" else -int(_LARGEST)),
+            np.minimum(high, int(_LARGEST)),
+        )
+    if low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all():
+        return int(low.flat[0]), int(high.flat[0])
+    return low, high
+
+
+def _are_those_of(dtype: np.dtype, low: Any, high: Any) -> bool:
+    """Whether limits are the least and greatest values of an integer dtype."""
+    return (
+        dtype.kind in "iu" and np.ndim(low) == 0 and (low, high) == (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    )

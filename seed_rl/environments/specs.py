@@ -16,7 +16,10 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched
 from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE
+from seed_rl.messages import one_line
+from seed_rl.seeds import derived_seed
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 
@@ -42,16 +45,19 @@ def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> Environme
     """What the learner must know about an environment.
 
     Raises:
-      ValueError: a space is of a kind that is not supported.
+      ValueError: a space is missing, or of a kind that is not supported.
     """
     return EnvironmentSpec(
-        observation_spec(env.observation_space), action_spec(env.action_space), config.num_action_repeats
+        observation_spec(_space(env, "observation_space")),
+        action_spec(_space(env, "action_space")),
+        config.num_action_repeats,
     )
 
 
 def check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
     """Raises ValueError unless environment `index` of a batch has the spec of the batch."""
-    observation, action = observation_spec(env.observation_space), action_spec(env.action_space)
+    observation = observation_spec(_space(env, "observation_space"))
+    action = action_spec(_space(env, "action_space"))
     if observation != spec.observation or action != spec.action:
         raise ValueError(
             f"Environment {index} has observation {observation} and action {action}, but the batch has "
@@ -63,14 +69,39 @@ def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> Environmen
     """The spec of a suite's environments; makes one environment to find out, and closes it.
 
     Raises:
-      ValueError: the suite refuses the configuration, or a space is not supported.
+      ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
       ImportError: the suite's engine is not installed.
     """
-    env = suite.make(config, seed)
+    tolerance = FailureConfig()
+    watched = Watched(
+        None,
+        0,
+        Spares(
+            lambda _, count: suite.make(config, derived_seed(seed, 0, count)),
+            tolerance.max_environment_failures,
+            timeout_secs=tolerance.env_step_timeout_secs,
+        ),
+    )
     try:
-        return environment_spec(env, config)
+        return environment_spec(watched.make(), config)
+    except EnvironmentFailedError as error:
+        raise ValueError(str(error)) from error
     finally:
-        env.close()
+        watched.close()
+
+
+def _space(env: gymnasium.Env, name: str) -> spaces.Space:
+    try:
+        space = getattr(env, name)
+    except Exception as error:
+        raise ValueError(
+            one_line(f"The environment has no {name} ({type(error).__name__}: {error}); set it.")
+        ) from error
+    if not isinstance(space, spaces.Space):
+        raise ValueError(
+            f"The environment's {name} is of type {type(space).__name__}; it must be one of gymnasium.spaces."
+        )
+    return space
 
 
 def observation_spec(space: spaces.Space) -> Nest:

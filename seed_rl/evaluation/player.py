@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.algorithms.policy import Policy
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
 from seed_rl.types import EnvOutput, Nest
 
@@ -60,7 +60,7 @@ class SeededEpisodes(gymnasium.Wrapper):
         self._actions.append(action)
         observation, reward, terminated, truncated, info = self.env.step(action)
         ended = terminated or truncated
-        self._continues = bool(ended and info.get("episode_continues", False))
+        self._continues = bool(ended and info.get(Info.EPISODE_CONTINUES, False))
         if ended and not self._continues:
             assert self._seed is not None
             self.finished = (self._seed, self._actions)

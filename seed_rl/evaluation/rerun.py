@@ -6,7 +6,7 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.evaluation.player import PlayedEpisode
 
 _DEFAULT_FRAMES_PER_SECOND = 30.0
@@ -59,9 +59,9 @@ class Rerun:
             total = 0.0
             for step, action in enumerate(self._episode.actions, start=1):
                 _, reward, terminated, truncated, info = self._env.step(action)
-                total += float(info.get("raw_reward", reward))
+                total += float(info.get(Info.RAW_REWARD, reward))
                 yield Scene(self._picture(), total, step)
-                if (terminated or truncated) and info.get("episode_continues", False):
+                if (terminated or truncated) and info.get(Info.EPISODE_CONTINUES, False):
                     self._env.reset()
             self.is_faithful = bool(np.isclose(total, self._episode.episode_return))
         finally:

@@ -11,15 +11,20 @@ import tensorflow as tf
 from seed_rl.algorithms.policy import Policy
 from seed_rl.inference.records import decode_array, decode_records
 from seed_rl.inference.rows import row_layout
-from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+from seed_rl.types import (
+    LARGEST_INPUT,
+    AgentOutput,
+    EnvironmentSpec,
+    EnvOutput,
+    Nest,
+    flatten_spec,
+    pack_like,
+)
 from seed_rl.wire.codec import StepCodec
 
 # The largest number in an agent's answer. The gradient of a squared error multiplies values by features of
 # the same size, and its norm squares that again: with larger values float32 overflows there.
 _LARGEST_INFO = 1e8
-
-# The largest observation and reward. Running statistics sum the squares of a training batch.
-_LARGEST_INPUT = 1e15
 
 
 class EnvTable:
@@ -164,7 +169,7 @@ class Call:
 
 def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -> tf.Tensor:
     """Whether steps and answers are small enough, and actions and states finite: bool `[B]`."""
-    limits = ((env, _LARGEST_INPUT), (output.info, _LARGEST_INFO), ((output.action, next_states), np.inf))
+    limits = ((env, LARGEST_INPUT), (output.info, _LARGEST_INFO), ((output.action, next_states), np.inf))
     checks = []  # As few operations as possible: each costs microseconds.
     for nest, largest in limits:
         for leaf in tf.nest.flatten(nest):

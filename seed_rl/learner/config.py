@@ -3,6 +3,7 @@
 import dataclasses
 
 from seed_rl.options import option
+from seed_rl.seeds import LARGEST_SEED
 from seed_rl.training.config import TrainerConfig
 
 
@@ -67,7 +68,13 @@ class LearnerConfig(TrainerConfig):
     log_period_secs: float = option(
         10.0, "Seconds between lines of metrics and progress.", above=0, is_plumbing=True
     )
-    seed: int = option(1, "Seed for the network's initialization and for sampling.", is_plumbing=True)
+    seed: int = option(
+        1,
+        "Seed for the network's initialization and for sampling.",
+        at_least=0,
+        at_most=LARGEST_SEED,
+        is_plumbing=True,
+    )
     synchronous: bool = option(
         False,
         "Repeatable bit for bit, but slower: all environments act in one batch, and training and acting take "

@@ -32,6 +32,7 @@ from seed_rl.learner.team import Team
 from seed_rl.learner.usage import Usage
 from seed_rl.messages import warn
 from seed_rl.reporting.guard import UnsavedError
+from seed_rl.seeds import derived_seed
 from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.trainer import Trainer, UpdateOutput
 from seed_rl.waits import TRAINING_FOR_BATCH
@@ -40,9 +41,6 @@ from seed_rl.wire.security import Security
 
 # How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
-
-# Larger than the number of learner hosts in any run.
-_SEED_STRIDE = 1_000_003
 
 
 class Learner:
@@ -115,7 +113,7 @@ class Learner:
     ) -> InferenceCore:
         """The core of one inference device; `index` counts them."""
         if index:  # Otherwise all devices would draw the same numbers.
-            tf.random.set_seed(self._config.seed + self._team.index + _SEED_STRIDE * index)
+            tf.random.set_seed(derived_seed(self._config.seed, self._team.index, index))
         return InferenceCore(
             policy,
             self._environment.spec,

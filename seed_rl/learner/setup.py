@@ -18,6 +18,7 @@ from seed_rl.hosts.peers import Peers
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.learner.team import HostTeam, Team
+from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -29,7 +30,7 @@ def set_up_tensorflow(config: LearnerConfig, host: int = 0) -> None:
         placement.split_cpu(config.num_logical_devices)
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)
     tf.config.threading.set_inter_op_parallelism_threads(config.inter_op_threads)
-    keras.utils.set_random_seed(config.seed + host)
+    keras.utils.set_random_seed(derived_seed(config.seed, host))
     if config.synchronous:
         tf.config.experimental.enable_op_determinism()
 

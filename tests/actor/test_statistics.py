@@ -3,6 +3,7 @@
 import numpy as np
 
 from seed_rl.actor.statistics import Episode, EpisodeStatistics
+from seed_rl.environments.base import Info
 from seed_rl.types import EnvOutput
 
 
@@ -36,18 +37,18 @@ def test_a_truncated_episode_counts_once_and_its_reset_is_no_agent_step():
 
 def test_raw_rewards_replace_rewards():
     statistics = EpisodeStatistics(1)
-    statistics.update(_output([1]), [{"raw_reward": 7.5}])
-    statistics.update(_output([1]), [{"raw_reward": 0}])
+    statistics.update(_output([1]), [{Info.RAW_REWARD: 7.5}])
+    statistics.update(_output([1]), [{Info.RAW_REWARD: 0}])
     assert statistics.update(_output([1], done=[True]), [{}]) == [Episode(0, 8.5, 3)]
 
 
 def test_an_episode_that_continues_is_reported_at_its_real_end():
     statistics = EpisodeStatistics(1)
-    goes_on = {"episode_continues": True}
+    goes_on = {Info.EPISODE_CONTINUES: True}
     assert statistics.update(_output([1], done=[True]), [goes_on]) == []
     assert statistics.update(_output([2], truncated=[True]), [goes_on]) == []
     assert statistics.update(_output([0], done=[True]), [{}]) == []  # the reset
-    assert statistics.update(_output([4], done=[True]), [{"episode_continues": False}]) == [
+    assert statistics.update(_output([4], done=[True]), [{Info.EPISODE_CONTINUES: False}]) == [
         Episode(0, 7.0, 3)
     ]
 

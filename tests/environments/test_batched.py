@@ -217,7 +217,9 @@ def test_nested_observations():
 def test_wrong_observations_name_environment_and_leaf(replaced, leaf):
     batch = _batch(NestedEnv(), NestedEnv(**replaced))
     batch.reset()
-    with pytest.raises(EnvironmentFailedError, match=f"Environment 1 returned .*'{leaf}'"):
+    with pytest.raises(
+        EnvironmentFailedError, match=rf"Environment 1 failed .*: step\(\) returned .*'{leaf}'"
+    ):
         batch.step(np.array([0, 0]))
 
 

@@ -8,7 +8,7 @@ from gymnasium import spaces
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
-from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 
 LENGTH = 4
 
@@ -67,7 +67,8 @@ def make():
             return made[-1]
 
         suite = Suite(EnvironmentConfig, make_env)
-        batch = make_batched(suite, EnvironmentConfig(), [0, 1], max_failures, first_env=10)
+        tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
+        batch = make_batched(suite, EnvironmentConfig(), [0, 1], tolerance, first_env=10)
         batch.made = made
         return batch
 
@@ -112,7 +113,7 @@ def test_a_failed_step_voids_the_episode_and_another_environment_goes_on(make, c
     assert [(e.env, e.episode_return, e.agent_steps) for e in episodes] == [(1, 4, 4), (0, 4, 4), (1, 4, 4)]
     assert batch.made[0].closed
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith("Environment 10 failed in episode 1 at agent step 3 (")
+    assert line.startswith("Environment 10 failed in episode 1 at agent step 3: step() ")
     assert line.endswith("replacing it (1 of 3).")
 
 
@@ -134,7 +135,9 @@ def test_the_engine_may_fail_again_while_it_is_made(make):
 
 def test_too_many_failures_name_environment_episode_and_step(make):
     batch = make({(number, 2): "raise" for number in range(10)}, max_failures=2)
-    sentence = r"^Environment 11 failed in episode 1 at agent step 2 \(RuntimeError: the engine is gone\)"
+    sentence = (
+        r"^Environment 11 failed in episode 1 at agent step 2: step\(\) raised RuntimeError: the engine"
+    )
     with pytest.raises(EnvironmentFailedError, match=sentence) as caught:
         faults = {(number, 2): "raise" for number in (1, 2, 3, 4)}
         play(make(faults, max_failures=0), 3)

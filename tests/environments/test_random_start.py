@@ -7,7 +7,7 @@ from gymnasium import spaces
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
-from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.random_start import random_actions
 from seed_rl.environments.suites import atari, catch, classic, dmlab
 
@@ -54,7 +54,8 @@ def make():
             made.append(Counter(len(made), length, truncates, fails(len(made))))
             return made[-1]
 
-        batch = make_batched(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, max_failures)
+        tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
+        batch = make_batched(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, tolerance)
         return batch, made
 
     return make_batch
@@ -125,7 +126,7 @@ def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(mak
     assert output.observation[BUSIEST].tolist() == [0, len(SEEDS)]
     assert output.done.all() and not output.truncated.any() and not output.reward.any()
     (line,) = [record.getMessage() for record in caplog.records]
-    assert line.startswith(f"Environment {BUSIEST} failed in episode 1 at agent step 3 (")
+    assert line.startswith(f"Environment {BUSIEST} failed in episode 1 at agent step 3: step() raised ")
     assert line.endswith("replacing it (1 of 3).")
     statistics, episodes = EpisodeStatistics(len(SEEDS)), []
     for _ in range(8):
@@ -140,7 +141,7 @@ def test_random_actions_count_as_agent_steps_of_their_episode(make):
     steps = made[BUSIEST].played + 1
     made[BUSIEST].fails, made[BUSIEST].played = True, 2
     with pytest.raises(
-        EnvironmentFailedError, match=f"^Environment {BUSIEST} failed in episode 1 at agent step {steps} "
+        EnvironmentFailedError, match=f"^Environment {BUSIEST} failed in episode 1 at agent step {steps}: "
     ):
         batch.step(np.zeros(len(SEEDS), np.int32))
 
@@ -148,7 +149,7 @@ def test_random_actions_count_as_agent_steps_of_their_episode(make):
 def test_too_many_failures_end_it(make):
     batch, _ = make(fails=lambda number: True, max_failures=0)
     with pytest.raises(
-        EnvironmentFailedError, match=r"failed in episode 1 at agent step 3 \(RuntimeError: the"
+        EnvironmentFailedError, match=r"failed in episode 1 at agent step 3: step\(\) raised Runtime"
     ):
         batch.reset(SEEDS, MOST)
 

@@ -7,7 +7,7 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.suites.atari import SUITE as ATARI
 from seed_rl.environments.suites.atari import AtariConfig
 from seed_rl.environments.suites.catch import SUITE as CATCH
@@ -59,7 +59,7 @@ class Ladder(gymnasium.Env):
             truncated = bool(self.seed % 2)
             return observation, float(action), not truncated, truncated, {}
         life_lost = self.played % 3 == 0
-        info = {"episode_continues": True} if life_lost else {}
+        info = {Info.EPISODE_CONTINUES: True} if life_lost else {}
         return observation, float(action), life_lost, False, info
 
 

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
@@ -84,7 +84,7 @@ class Atari(gymnasium.Env):
     * Pooling: an observation is the pixel-wise maximum of the last two environment frames, whatever the
       action repeat; with a repeat of 1 these are the frames of this and the previous agent step.
       At the start of an episode, or if it ends in mid-repeat, the observation is the newest frame alone.
-    * Life loss (if `terminal_on_life_loss`): the step terminates with `info["episode_continues"]`, and the
+    * Life loss (if `terminal_on_life_loss`): the step terminates with `info[Info.EPISODE_CONTINUES]`, and the
       `reset` after it returns the same frame and lets the game continue. No frame is played, so no reward or
       game over can be lost in between. After a game over or the time limit, `reset` starts a new game.
     """
@@ -163,7 +163,7 @@ class Atari(gymnasium.Env):
             config.max_episode_frames is not None and self._episode_frames >= config.max_episode_frames
         )
         self._life_lost = life_lost and not game_over and not timed_out
-        info = {"episode_continues": True} if self._life_lost else {}
+        info: dict[Any, Any] = {Info.EPISODE_CONTINUES: True} if self._life_lost else {}
         return self._observation(), float(reward), game_over or life_lost, timed_out, info
 
     def render(self) -> np.ndarray:

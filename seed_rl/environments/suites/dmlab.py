@@ -130,7 +130,7 @@ class Dmlab(gymnasium.Env):
     * Episode ends: the engine reports that an episode is over, but not why. Most levels last a fixed time,
       and the paper's agents were trained with every end as a termination, so every end is `terminated` here.
     * The last observation: the engine returns none once an episode is over. That step repeats the observation
-      of the previous step, and sets `info["observation_is_repeated"]`.
+      of the previous step.
     * Seeds: each episode is played with a seed from `np_random` and a number that counts episodes. A `reset`
       with a seed restarts both, so that the same seed gives the same episodes.
     """
@@ -182,7 +182,7 @@ class Dmlab(gymnasium.Env):
         """One agent step: `num_action_repeats` environment frames, or fewer if the episode ends."""
         reward = self._lab.step(self._actions[action], num_steps=self._num_action_repeats)
         if not self._lab.is_running():
-            return self._observation(), float(reward), True, False, {"observation_is_repeated": True}
+            return self._observation(), float(reward), True, False, {}
         self._last = self._lab.observations()
         return self._observation(), float(reward), False, False, {}
 

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.suites.old_gym import import_gym
 from seed_rl.environments.suites.repeats import repeat_actions
@@ -59,7 +59,7 @@ class Football(gymnasium.Env):
     Observations are bool `[height, width, 4]`: the left team's players, the right team's, the ball, and the
     controlled player. There are 19 actions, some of which stay active until they are released. An episode
     terminates at the end of the match and, in the academy's scenarios, at goals and lost balls.
-    `info["raw_reward"]` counts goals.
+    `info[Info.RAW_REWARD]` counts goals.
     """
 
     def __init__(self, config: FootballConfig, seed: int):
@@ -102,7 +102,8 @@ class Football(gymnasium.Env):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         """Plays one environment frame, a tenth of a second."""
         planes, reward, done, info = self._env.step(action)
-        return self._observe(planes), float(reward), bool(done), False, {"raw_reward": info["score_reward"]}
+        ours: dict[Any, Any] = {Info.RAW_REWARD: info["score_reward"]}
+        return self._observe(planes), float(reward), bool(done), False, ours
 
     def render(self) -> np.ndarray:
         """The map from above: uint8 `[height, width, 3]`. It is not the engine's own view of the match."""

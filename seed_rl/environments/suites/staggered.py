@@ -5,6 +5,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from seed_rl.environments.base import Info
+
 
 class StaggeredStart(gymnasium.Wrapper):
     """Cuts the first episode after a random number of environment frames; that episode is not counted.
@@ -34,7 +36,7 @@ class StaggeredStart(gymnasium.Wrapper):
         observation, reward, terminated, truncated, info = self.env.step(action)
         self._frames += 1
         if self._frames == self._first_limit and not (terminated or truncated):
-            return observation, reward, terminated, True, {**info, "episode_is_void": True}
+            return observation, reward, terminated, True, {**info, Info.EPISODE_IS_VOID: True}
         return observation, reward, terminated, truncated, info
 
     def _draw(self, seed: int) -> int:

@@ -12,6 +12,7 @@ import pytest
 ale_py = pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
 
+from seed_rl.environments.base import Info  # noqa: E402
 from seed_rl.environments.suites.atari import AtariConfig, make  # noqa: E402
 
 NOOP = 0
@@ -172,7 +173,7 @@ def test_a_lost_life_stops_the_repeat_and_the_reset_goes_on(scripted):
     env.reset()
     env.step(2)
     last, reward, terminated, truncated, info = env.step(2)
-    assert (reward, terminated, truncated, info) == (5 + 6, True, False, {"episode_continues": True})
+    assert (reward, terminated, truncated, info) == (5 + 6, True, False, {Info.EPISODE_CONTINUES: True})
     assert _shows(last, 6)
     first, _ = env.reset()
     assert (emulator.games, emulator.frame) == (1, 6)  # nothing was played, so nothing was lost

@@ -163,7 +163,7 @@ def test_an_episodes_end_terminates_and_repeats_the_last_observation(engine):
         assert reward == 7 / 4
     np.testing.assert_array_equal(observation, before)
     assert observation is not before
-    assert info == {"observation_is_repeated": True}
+    assert info == {}
     assert 0 < reward <= 7 / 4
     assert 60 <= agent_steps * 7 < 157
     np.testing.assert_array_equal(env.render(), before)
@@ -348,7 +348,7 @@ def test_the_real_engine():
     np.testing.assert_equal(*trajectories)
     while not terminated:
         observation, _, terminated, _, info = env.step(FORWARD)
-    assert info == {"observation_is_repeated": True}
+    assert info == {}
     assert env.reset()[0]["frame"].any()
     env.close()
     make(DmlabConfig(game="rooms_collect_good_objects").for_evaluation(), 0).reset()

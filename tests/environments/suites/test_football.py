@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from seed_rl.environments.base import Info
 from seed_rl.environments.suites.football import SUITE, FootballConfig
 from tests.environments.contract import EnvironmentContract, SettingsContract
 
@@ -51,7 +52,7 @@ def test_a_goal_is_one_raw_reward_whatever_the_training_reward(rewards):
         ball_column = np.argwhere(planes[..., 2])[0][1]
         planes, reward, terminated, truncated, info = env.step(SHOT if ball_column > 88 else RIGHT)
         assert not truncated
-        total, raw = total + reward, raw + info["raw_reward"]
+        total, raw = total + reward, raw + info[Info.RAW_REWARD]
     env.close()
     assert raw == 1
     assert total == pytest.approx(1.0 if rewards == "scoring" else 2.0)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from seed_rl.environments.base import Info
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
 from tests.environments.contract import SettingsContract
@@ -19,7 +20,7 @@ def ends(batch, agent_steps):
         output, infos = batch.step(np.zeros((batch.num_envs, 1), np.float32))
         for env, info in enumerate(infos):
             if output.truncated[env]:
-                found[env].append((step, info.get("episode_is_void", False)))
+                found[env].append((step, info.get(Info.EPISODE_IS_VOID, False)))
     return found
 
 

@@ -1,0 +1,125 @@
+"""One environment for every kind of oddity: an honest one, of which some methods do something else."""
+
+import ctypes
+import os
+import time
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+LENGTH = 5  # Agent steps of an episode.
+WHEN = 3  # The agent step of an episode in which a method does something else.
+
+# What a process test runs, as `--game=tests.environments.odd:Odd-v0`: the name of a kind in KINDS.
+KIND = "SEED_RL_TEST_KIND"
+
+
+class Odd(gymnasium.Env):
+    """Episodes of five agent steps with a reward of 1 each; observes the agent step, from 0.
+
+    `replaced` has functions that replace what a method returns: `reset`, `step` (in agent step 3), `close`,
+    `render` and `observation` (in agent step 3). They get what an honest environment would return.
+    """
+
+    action_space = spaces.Discrete(2)
+    observation_space = spaces.Box(-10.0, 10.0, (3,), np.float32)
+
+    def __init__(self, render_mode=None, *, observation_space=None, truncates=False, **replaced):
+        self.render_mode = render_mode
+        self.observation_space = observation_space or Odd.observation_space
+        self.truncates, self.replaced, self.played = truncates, replaced, 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.played = 0
+        return self._replace("reset", (self._observation(), {}))
+
+    def step(self, action):
+        self.played += 1
+        ended = self.played == LENGTH
+        ends = (False, ended) if self.truncates else (ended, False)
+        honest = (self._observation(), 1.0, *ends, {})
+        return self._replace("step", honest) if self.played == WHEN else honest
+
+    def render(self):
+        return self._replace("render", np.zeros((4, 4, 3), np.uint8))
+
+    def close(self):
+        self._replace("close", None)
+
+    def _replace(self, method, honest):
+        return self.replaced[method](honest) if method in self.replaced else honest
+
+    def _observation(self):
+        space = self.observation_space
+        if isinstance(space, spaces.Box):
+            honest = np.full(space.shape, self.played, space.dtype)
+        elif isinstance(space, spaces.Discrete):
+            honest = np.int64(self.played % space.n + space.start)
+        else:
+            honest = space.sample()
+        return self._replace("observation", honest) if self.played == WHEN else honest
+
+
+def raises(error):
+    """A function that raises."""
+
+    def function(honest):
+        raise error
+
+    return function
+
+
+def sleeps(honest):
+    """Hangs in Python."""
+    time.sleep(1e6)
+
+
+def keeps_trying(honest):
+    """Hangs in Python that handles whatever interrupts it."""
+    while True:
+        try:
+            time.sleep(1e6)
+        except Exception:
+            continue
+
+
+def locks(honest):
+    """Hangs in native code that keeps the interpreter's lock and that no signal interrupts."""
+    mutex = ctypes.create_string_buffer(256)
+    for _ in range(2):
+        ctypes.PyDLL(None).pthread_mutex_lock(mutex)
+
+
+def returns(value):
+    """A function that returns this value."""
+    return lambda honest: value
+
+
+def with_part(index, value):
+    """A function that replaces one part of what a step returns."""
+    return lambda honest: (*honest[:index], value, *honest[index + 1 :])
+
+
+OUR_KEYS = ("raw_reward", "episode_continues", "observation_is_repeated", "episode_is_void")
+
+# Kinds that process tests run: what Odd gets, by name.
+KINDS = {
+    "honest": {},
+    "our_keys": {"step": with_part(4, dict.fromkeys(OUR_KEYS, 100.0))},
+    "integer_outside": {"observation_space": spaces.Discrete(6), "observation": returns(7)},
+    "infinite": {"observation": returns(np.full(3, np.inf, np.float32))},
+    "too_large": {"observation": returns(np.full(3, 1e39))},
+    "large_reward": {"step": with_part(1, 1e39)},
+    "sleeps": {"step": sleeps},
+    "locks": {"step": locks},
+    "no_info": {"reset": lambda honest: honest[0]},
+}
+
+
+def _make(render_mode=None):
+    return Odd(render_mode, **KINDS[os.environ[KIND]])
+
+
+gymnasium.register("Odd-v0", _make)

@@ -1,0 +1,342 @@
+"""What environments do that people bring, and what must happen: the next report is one more line."""
+
+import logging
+import re
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.specs import suite_spec
+from tests.environments.odd import (
+    LENGTH,
+    OUR_KEYS,
+    WHEN,
+    Odd,
+    keeps_trying,
+    raises,
+    returns,
+    sleeps,
+    with_part,
+)
+
+FIRST_ENV = 10
+
+
+class RustPanicError(BaseException):
+    """Some bindings raise errors that are no Exception."""
+
+
+class NamelessError(Exception):
+    def __str__(self):
+        raise ValueError("no text")
+
+
+class WrongKeysDict(dict):
+    def __getitem__(self, key):
+        raise RuntimeError("no keys today")
+
+
+DICT = spaces.Dict(position=spaces.Box(-1, 1, (2,), np.float32), goal=spaces.Discrete(3))
+DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
+
+# (what an environment does in agent step 3, what the message says).
+FAILURES = {
+    # Whatever it raises.
+    "raises": ({"step": raises(OSError("no device"))}, "step() raised OSError: no device"),
+    "raises an assertion": ({"step": raises(AssertionError())}, "step() raised AssertionError"),
+    "exits": ({"step": raises(SystemExit(3))}, "step() raised SystemExit: 3"),
+    "panics": ({"step": raises(RustPanicError("unwrap"))}, "step() raised RustPanicError: unwrap"),
+    "raises lines": ({"step": raises(OSError("a\nb\x1b[2J"))}, r"step() raised OSError: a\nb\x1b[2J"),
+    "raises without text": ({"step": raises(NamelessError())}, "step() raised NamelessError"),
+    "hangs": ({"step": sleeps}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
+    "hangs on": ({"step": keeps_trying}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
+    # Whatever it returns.
+    "nothing": ({"step": returns(None)}, "step() returned None of type NoneType, not (observation, reward,"),
+    "four parts": ({"step": lambda honest: honest[:4]}, "step() returned (array(["),
+    "a reward of shape (1,)": ({"step": with_part(1, np.ones(1))}, "step() returned the reward array([1.])"),
+    "no reward": ({"step": with_part(1, None)}, "step() returned the reward None of type NoneType"),
+    "text as reward": ({"step": with_part(1, "1.0")}, "step() returned the reward '1.0' of type str"),
+    "a NaN reward": ({"step": with_part(1, np.nan)}, "step() returned the reward nan, but it must be finite"),
+    "an infinite reward": ({"step": with_part(1, -np.inf)}, "step() returned the reward -inf"),
+    "a reward beyond float32": ({"step": with_part(1, 1e39)}, "step() returned the reward 1e+39"),
+    "a reward that no network takes": ({"step": with_part(1, 1e15)}, "step() returned the reward 1e+15"),
+    "a huge integer as reward": ({"step": with_part(1, 10**400)}, "step() returned the reward 1000"),
+    "no end": ({"step": with_part(2, None)}, "step() returned None of type NoneType for terminated"),
+    "text as end": ({"step": with_part(3, "no")}, "step() returned 'no' of type str for truncated"),
+    "ends": ({"step": with_part(2, np.array([True, False]))}, "step() returned array([ True, False])"),
+    "no info": ({"step": with_part(4, None)}, "step() returned the info None of type NoneType"),
+    "a list of infos": ({"step": with_part(4, [{}])}, "step() returned the info [{}] of type list"),
+    # Observations: shapes, types and values.
+    "no observation": ({"observation": returns(None)}, "step() returned object[] for the observation"),
+    "another shape": (
+        {"observation": returns(np.zeros(4))},
+        "step() returned float64[4] for the observation",
+    ),
+    "text": ({"observation": returns("abc")}, "step() returned <U3[] for the observation"),
+    "NaN": ({"observation": returns([0.0, np.nan, 0.0])}, "step() returned nan for the observation at [1]"),
+    "inf": ({"observation": returns([0.0, 0.0, np.inf])}, "step() returned inf for the observation at [2]"),
+    "-inf": (
+        {"observation": returns([-np.inf, 0.0, 0.0])},
+        "step() returned -inf for the observation at [0]",
+    ),
+    "float64 beyond float32": (
+        {"observation": returns(np.full(3, 1e39))},
+        "step() returned 1e+39 for the obs",
+    ),
+    "more than networks take": (
+        {"observation": returns(np.full(3, 2e15))},
+        "step() returned 2000000000000000.0",
+    ),
+    "beyond float16": (
+        {"observation_space": spaces.Box(-10, 10, (1,), np.float16), "observation": returns(np.array([1e5]))},
+        "step() returned 100000.0 for the observation at [0], but it must be finite",
+    ),
+    "a number above Discrete": (
+        {"observation_space": spaces.Discrete(6), "observation": returns(7)},
+        "step() returned 7 for the observation, but its observation space says 0 to 5",
+    ),
+    "a number below Discrete": (
+        {"observation_space": spaces.Discrete(6), "observation": returns(-1)},
+        "step() returned -1 for the observation, but its observation space says 0 to 5",
+    ),
+    "a number below Discrete's start": (
+        {"observation_space": spaces.Discrete(6, start=-2), "observation": returns(-3)},
+        "step() returned -3 for the observation, but its observation space says -2 to 3",
+    ),
+    "a digit above MultiDiscrete": (
+        {"observation_space": DIGITS, "observation": returns(np.array([1, 4]))},
+        "step() returned 4 for the observation at [1], but its observation space says 0 to 3",
+    ),
+    "a digit below MultiDiscrete's start": (
+        {"observation_space": DIGITS, "observation": returns(np.array([0, 3]))},
+        "step() returned 0 for the observation at [0], but its observation space says 1 to 3",
+    ),
+    "a bit of 2": (
+        {"observation_space": spaces.MultiBinary(4), "observation": returns(np.array([0, 1, 2, 0], np.int8))},
+        "step() returned 2 for the observation at [2], but its observation space says 0 to 1",
+    ),
+    "a wider integer": (
+        {
+            "observation_space": spaces.Box(-(2**31), 2**31 - 1, (1,), np.int32),
+            "observation": returns(np.array([2**31])),
+        },
+        "step() returned 2147483648 for the observation at [0], but its observation space says -214748",
+    ),
+    "a pixel above its bound": (
+        {
+            "observation_space": spaces.Box(0, 9, (2, 2), np.uint8),
+            "observation": returns(np.full((2, 2), 10, np.uint8)),
+        },
+        "step() returned 10 for the observation at [0, 0], but its observation space says 0 to 9",
+    ),
+    "a component above its own bound": (
+        {
+            "observation_space": spaces.Box(np.array([0, 0]), np.array([9, 99]), dtype=np.int16),
+            "observation": returns(np.array([10, 10], np.int16)),
+        },
+        "step() returned 10 for the observation at [0], but its observation space says 0 to 9",
+    ),
+    "an integer that no network takes": (
+        {
+            "observation_space": spaces.Box(-(2**62), 2**62, (1,), np.int64),
+            "observation": returns(np.array([2**60])),
+        },
+        "step() returned 1152921504606846976 for the observation at [0], but it must be finite and less than",
+    ),
+    "a missing key": (
+        {"observation_space": DICT, "observation": returns({"goal": 1})},
+        "step() returned no array for the observation 'position' (KeyError: 'position')",
+    ),
+    "an entry outside": (
+        {"observation_space": DICT, "observation": lambda honest: {**honest, "goal": 3}},
+        "step() returned 3 for the observation 'goal', but its observation space says 0 to 2",
+    ),
+    "a dict that raises": (
+        {"observation_space": DICT, "observation": returns(WrongKeysDict())},
+        "step() returned no array for the observation 'goal' (RuntimeError: no keys today)",
+    ),
+}
+
+
+@pytest.fixture
+def play(caplog):
+    """Plays a batch of an odd environment, whose replacement is honest, and of an honest one.
+
+    Gives the messages, and for each environment its episodes as (return, agent steps).
+    """
+    batches = []
+
+    def play(config, agent_steps=3 * LENGTH, max_failures=1):
+        made = []
+
+        def make(environment_config, seed, render_mode=None):
+            first = not made
+            made.append(seed)
+            if "make" in config and first:
+                config["make"](None)
+            is_odd = first or config.get("for_ever")
+            space = config.get("observation_space")
+            replaced = {k: v for k, v in config.items() if k not in ("make", "for_ever")}
+            return Odd(**(replaced if is_odd else {"observation_space": space}))
+
+        suite = Suite(EnvironmentConfig, make)
+        tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0.2)
+        caplog.set_level(logging.WARNING)
+        batch = make_batched(suite, EnvironmentConfig(), [5, 6], tolerance, FIRST_ENV)
+        batches.append(batch)
+        statistics, episodes = EpisodeStatistics(2), ([], [])
+        batch.reset([5, 6])
+        for _ in range(agent_steps):
+            env, infos = batch.step(np.zeros(2, np.int32))
+            assert np.isfinite(env.reward).all()
+            for episode in statistics.update(env, infos):
+                episodes[episode.env].append((episode.episode_return, episode.agent_steps))
+        batch.close()
+        return [record.getMessage() for record in caplog.records], episodes
+
+    yield play
+    for batch in batches:
+        batch.close()
+
+
+# The other timeout of pytest uses the same timer of the process as the deadline under test.
+pytestmark = pytest.mark.timeout(60, method="thread")
+
+
+@pytest.mark.parametrize(("config", "clause"), FAILURES.values(), ids=FAILURES)
+def test_a_step_that_fails_is_told_in_one_line_and_the_environment_replaced(play, config, clause):
+    messages, (replaced, beside) = play(config)
+    (message,) = messages
+    start = f"Environment {FIRST_ENV} failed in episode 1 at agent step {WHEN}: "
+    assert message.startswith(start + clause)
+    assert message.endswith("; replacing it (1 of 1).") and message.isprintable() and len(message) < 500
+    assert beside == [(LENGTH, LENGTH)] * 3
+    assert replaced == [(LENGTH, LENGTH)] * 2  # Three agent steps and the reset were lost.
+
+
+METHODS = {
+    "make raises": ({"make": raises(OSError("no device"))}, "failed: make() raised OSError: no device"),
+    "make hangs": ({"make": sleeps}, "failed: make() did not return within 0.2 s"),
+    "reset raises": ({"reset": raises(KeyError("level"))}, "failed: reset() raised KeyError: 'level'"),
+    "reset exits": ({"reset": raises(SystemExit())}, "failed: reset() raised SystemExit"),
+    "reset hangs": ({"reset": sleeps}, "failed: reset() did not return within 0.2 s"),
+    "reset returns no info": ({"reset": lambda honest: honest[0]}, "failed: reset() returned array(["),
+    "reset returns no dict": (
+        {"reset": lambda honest: (honest[0], None)},
+        "failed: reset() returned the info None",
+    ),
+    "reset returns NaN": (
+        {"reset": lambda honest: (honest[0] * np.nan, {})},
+        "failed: reset() returned nan for the observation at [0], but it must be finite",
+    ),
+    "close raises": ({"close": raises(OSError("busy"))}, "close() raised OSError: busy"),
+    "close hangs": ({"close": sleeps}, "close() did not return within 0.2 s"),
+}
+
+
+@pytest.mark.parametrize(("config", "clause"), METHODS.values(), ids=METHODS)
+def test_other_methods_may_fail_too(play, config, clause):
+    messages, episodes = play(config)
+    (message,) = messages
+    assert f"Environment {FIRST_ENV}" in message and clause in message
+    assert episodes == ([(LENGTH, LENGTH)] * 3, [(LENGTH, LENGTH)] * 3)
+
+
+@pytest.mark.parametrize("config", [FAILURES["raises"][0], FAILURES["NaN"][0], METHODS["reset raises"][0]])
+def test_an_environment_that_always_fails_ends_it_with_one_sentence(play, config):
+    with pytest.raises(EnvironmentFailedError, match=r"failure 4 .*--max_environment_failures\.$") as caught:
+        play({**config, "for_ever": True}, max_failures=3)
+    assert str(caught.value).isprintable()
+
+
+def test_an_interrupt_is_not_a_failure(play):
+    with pytest.raises(KeyboardInterrupt):
+        play({"step": raises(KeyboardInterrupt())})
+
+
+# What is unusual, and right.
+ALLOWED = {
+    "a reward of NumPy": {"step": with_part(1, np.float32(1))},
+    "a reward without dimensions": {"step": with_part(1, np.array(1.0))},
+    "an integer as reward": {"step": with_part(1, 1)},
+    "a bool as reward": {"step": with_part(1, True)},
+    "ends of NumPy": {"step": with_part(2, np.bool_(False))},
+    "ends without dimensions": {"step": with_part(2, np.array(False))},
+    "0 as end": {"step": with_part(3, 0)},
+    "a list": {"step": list},
+    "float64": {"observation": lambda honest: honest.astype(np.float64)},
+    "a list of numbers": {"observation": list},
+    "floats outside of their Box": {"observation": returns(np.full(3, 11, np.float32))},
+    "wider integers that fit": {
+        "observation_space": spaces.Box(-9, 9, (1,), np.int32),
+        "observation": returns(np.array([9])),
+    },
+    "more keys than the space": {
+        "observation_space": DICT,
+        "observation": lambda honest: {**honest, "more": 1},
+    },
+    "our keys in info": {"step": with_part(4, dict.fromkeys(OUR_KEYS, 100.0))},
+}
+
+
+@pytest.mark.parametrize("config", ALLOWED.values(), ids=ALLOWED)
+def test_what_is_unusual_and_right_changes_nothing(play, config):
+    messages, episodes = play(config)
+    assert not messages
+    assert episodes == ([(LENGTH, LENGTH)] * 3,) * 2
+
+
+@pytest.mark.parametrize("index", range(LENGTH))
+@pytest.mark.parametrize("truncates", [False, True])
+@pytest.mark.parametrize("key", OUR_KEYS)
+def test_no_entry_of_an_environments_info_is_taken_for_ours(key, truncates, index):
+    class Naming(Odd):
+        def step(self, action):
+            *others, info = super().step(action)
+            return (*others, {key: 100.0} if self.played == index + 1 else info)
+
+    suite = Suite(EnvironmentConfig, lambda config, seed: Naming(truncates=truncates))
+    batch = make_batched(suite, EnvironmentConfig(), [0])
+    batch.reset()
+    statistics, episodes = EpisodeStatistics(1), []
+    for _ in range(3 * (LENGTH + truncates)):
+        episodes += statistics.update(*batch.step(np.zeros(1, np.int32)))
+    assert [(e.episode_return, e.agent_steps) for e in episodes] == [(LENGTH, LENGTH)] * 3
+
+
+class Spaceless(Odd):
+    observation_space: ClassVar = None
+
+    def __init__(self, name, value):
+        super().__init__()
+        if value is None:
+            delattr(self, name)
+        else:
+            setattr(self, name, value)
+
+
+LACKS = {
+    "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device.*failure 4"),
+    "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1.*failure 4"),
+    "a space of another package": (
+        lambda _: Spaceless("observation_space", [3]),
+        "The environment's observation_space is of type list; it must be one of gymnasium.spaces",
+    ),
+    "an action space that is none": (
+        lambda _: Spaceless("action_space", 4),
+        "The environment's action_space is of type int; it must be one of gymnasium.spaces",
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "sentence"), LACKS.values(), ids=LACKS)
+def test_the_learner_says_in_one_sentence_why_it_cannot_look_at_the_spaces(make, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        suite_spec(Suite(EnvironmentConfig, lambda config, seed: make(None)), EnvironmentConfig(), 0)
+    assert re.fullmatch(r"[^\n]*[.]", str(caught.value))
