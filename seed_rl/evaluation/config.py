@@ -3,6 +3,7 @@
 import dataclasses
 
 from seed_rl.options import Options, option
+from seed_rl.seeds import LARGEST_SEED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,7 +23,12 @@ class EvaluateConfig(Options):
         "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
         "with the run's --eval_epsilon (paper: 1e-3).",
     )
-    seed: int = option(1, "Seed of the first episode; episode i has seed + i.")
+    seed: int = option(
+        1,
+        "Seed of the evaluation; each episode derives its own from this and its number.",
+        at_least=0,
+        at_most=LARGEST_SEED,
+    )
     output: str | None = option(
         None, "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory."
     )

@@ -1,6 +1,7 @@
 """One environment for every kind of oddity: an honest one, of which some methods do something else."""
 
 import ctypes
+import itertools
 import os
 import time
 
@@ -19,19 +20,22 @@ class Odd(gymnasium.Env):
     """Episodes of five agent steps with a reward of 1 each; observes the agent step, from 0.
 
     `replaced` has functions that replace what a method returns: `reset`, `step` (in agent step 3), `close`,
-    `render` and `observation` (in agent step 3). They get what an honest environment would return.
+    `render` and `observation` (in agent step 3). They get what an honest environment would return. With
+    `seeds` it uses NumPy's old random generator.
     """
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-10.0, 10.0, (3,), np.float32)
 
-    def __init__(self, render_mode=None, *, observation_space=None, truncates=False, **replaced):
+    def __init__(self, render_mode=None, *, observation_space=None, truncates=False, seeds=False, **replaced):
         self.render_mode = render_mode
         self.observation_space = observation_space or Odd.observation_space
-        self.truncates, self.replaced, self.played = truncates, replaced, 0
+        self.truncates, self.seeds, self.replaced, self.played = truncates, seeds, replaced, 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        if self.seeds and seed is not None:
+            np.random.RandomState(seed)  # Takes seeds below 2^32.
         self.played = 0
         return self._replace("reset", (self._observation(), {}))
 
@@ -106,7 +110,6 @@ OUR_KEYS = ("raw_reward", "episode_continues", "observation_is_repeated", "episo
 
 # Kinds that process tests run: what Odd gets, by name.
 KINDS = {
-    "honest": {},
     "our_keys": {"step": with_part(4, dict.fromkeys(OUR_KEYS, 100.0))},
     "integer_outside": {"observation_space": spaces.Discrete(6), "observation": returns(7)},
     "infinite": {"observation": returns(np.full(3, np.inf, np.float32))},
@@ -115,11 +118,19 @@ KINDS = {
     "sleeps": {"step": sleeps},
     "locks": {"step": locks},
     "no_info": {"reset": lambda honest: honest[0]},
+    "old_generator": {"seeds": True},
 }
 
 
+_made = itertools.count()
+
+
 def _make(render_mode=None):
-    return Odd(render_mode, **KINDS[os.environ[KIND]])
+    """The first environment of a process is odd, all others are honest but for the space."""
+    kind = KINDS[os.environ[KIND]]
+    is_odd = next(_made) == 0
+    space = {name: value for name, value in kind.items() if name == "observation_space"}
+    return Odd(render_mode, **(kind if is_odd else space))
 
 
 gymnasium.register("Odd-v0", _make)

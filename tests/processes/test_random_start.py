@@ -43,4 +43,4 @@ def test_an_environment_that_fails_in_its_random_start_ends_its_actor_with_a_sen
     assert actor.end() == 1
     assert "Traceback" not in actor.output
     assert actor.last_line.startswith("seed_rl: error: Environment ")
-    assert "failed in episode 1 at agent step 1 (OSError: the engine is gone)" in actor.last_line
+    assert "failed in episode 1 at agent step 1: step() raised OSError: the engine is gone" in actor.last_line
