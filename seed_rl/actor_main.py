@@ -12,7 +12,6 @@ Ctrl-C, 143 after SIGTERM, 1 otherwise. A second Ctrl-C ends the actor at once.
 
 import logging
 import os
-import sys
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor, EnvironmentRefusedError
@@ -24,6 +23,7 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.messages import LineFormatter, complain
 from seed_rl.signals import LastResort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
@@ -44,7 +44,9 @@ def main(argv: list[str]) -> int:
 
 
 def _play(argv: list[str]) -> int:
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    log = logging.StreamHandler()
+    log.setFormatter(LineFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[log], level=logging.INFO)
     keep_freed_memory()
     line = parse(
         argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False, elsewhere=(LearnerConfig, LocalConfig)
@@ -54,7 +56,7 @@ def _play(argv: list[str]) -> int:
     try:
         return _run(line, config, environment_config, security_config)
     except (LearnerGoneError, EnvironmentFailedError) as error:
-        print(f"seed_rl: error: {error}", file=sys.stderr)
+        complain(str(error))
         return 1
 
 

@@ -36,7 +36,7 @@ from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import HeldOutput, quiet_start
 from seed_rl.loading import fast_tensorflow_import
-from seed_rl.messages import complain, warn
+from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.serving.listener import AddressError, Listener
@@ -239,7 +239,7 @@ def _leave_with_reason(peers: Peers) -> Callable[..., None]:
 
     def leave(kind: Any, error: BaseException | None, traceback: Any) -> None:
         if error is not None:
-            peers.leave(str(error).strip().partition("\n")[0] or type(error).__name__)
+            peers.leave(reason(error))
 
     return leave
 

@@ -1,17 +1,26 @@
 """Messages to the user; on standard error, where a terminal that fails does not end the process."""
 
 import contextlib
+import logging
 import os
+import re
 import sys
 from typing import TextIO
 
+# What TensorFlow writes around its messages: names of operations, and where a graph's ones come from.
+_TENSORFLOW = re.compile(
+    r"\[\[\{\{node [^{}]*\}\}[^\]]*\]\]|\{\{(function_)?node [^{}]*\}\}|\[Op:[^\]]*\]"
+    r"|^(Graph execution error:|Detected at node .*|  File .*)$",
+    re.MULTILINE,
+)
+
 
 def say(text: str) -> None:
-    """Writes `seed_rl: TEXT` to standard error; on a terminal it replaces a progress bar."""
+    """Writes `seed_rl: TEXT` to standard error, as one line; on a terminal it replaces a progress bar."""
     stream = sys.stderr
     try:
         start = "\r\x1b[K" if stream.isatty() else ""
-        print(f"{start}seed_rl: {text}", file=stream, flush=True)
+        print(f"{start}seed_rl: {one_line(text)}", file=stream, flush=True)
     except OSError:
         discard(stream)
     except (ValueError, AttributeError):  # Standard error is closed, or there is none.
@@ -28,10 +37,47 @@ def complain(text: str) -> None:
     say(f"error: {text}")
 
 
-def one_line(text: str, most: int = 300) -> str:
-    """The text with everything escaped that is not printable, cut to at most so many characters."""
-    line = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+def one_line(text: object, most: int | None = None) -> str:
+    r"""Text as part of one line: it can neither end the line nor control a terminal.
+
+    Characters that are not printable are escaped; a line feed becomes `\n`. If the text is too long, its
+    middle is left out, because the reason for an error is often at the end.
+
+    Args:
+      text: what others said: an exception, a message of a peer, a line of a log.
+      most: the longest result, in characters; None: no limit.
+    """
+    found = str(text).strip()
+    if most is not None and len(found) > 2 * most:  # Not all of a huge text is escaped.
+        found = found[:most] + found[-most:]
+    line = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in found)
+    if most is None or len(line) <= most:
+        return line
+    return f"{line[: most - most // 2 - 1]}…{line[-(most // 2) :]}"
+
+
+def reason(error: BaseException, most: int = 200) -> str:
+    """The first line of an exception's message, without what TensorFlow writes around it, by `one_line`.
+
+    It is the name of the exception's type if there is no such line.
+    """
+    lines = _TENSORFLOW.sub("", str(error)).splitlines()
+    first = next((line for line in lines if line.strip()), type(error).__name__)
+    return one_line(first, most).rstrip(".")
+
+
+def last_line(output: bytes, most: int = 500) -> str:
+    """The last line of a process's output that is not empty, by `one_line`; '' if there is none."""
+    lines = reversed(output.decode(errors="replace").split("\n"))
+    return one_line(next((line for line in lines if line.strip()), ""), most)
+
+
+class LineFormatter(logging.Formatter):
+    """Formats each record of a log as one line (and a traceback, if it has one)."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, with what is not printable escaped."""
+        return one_line(super().formatMessage(record))
 
 
 def how_to_install(extra: str) -> str:

@@ -13,6 +13,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayError
 
 from seed_rl.cluster.host import Program
+from seed_rl.messages import last_line
 
 _LOOK_SECS = 0.25
 _CLOSE_SECS = 5.0
@@ -99,9 +100,8 @@ class RemoteChild:
             self._code = -signal.SIGKILL
 
     def last_line(self) -> str:
-        """The last line of output since the latest start; '' if there is none."""
-        lines = self._tail.decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        """The last line of output since the latest start (`messages.last_line`)."""
+        return last_line(self._tail)
 
     def _take(self, answer: concurrent.futures.Future) -> None:
         self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS

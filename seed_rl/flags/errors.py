@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from seed_rl.messages import how_to_install
+from seed_rl.messages import complain, how_to_install
 from seed_rl.signals import Interrupts, exit_code
 
 USAGE_EXIT_CODE = 2
@@ -60,7 +60,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:
-        print(f"seed_rl: error: {error}", file=sys.stderr)
+        complain(str(error))
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
         code = exit_code(interrupts.signum)

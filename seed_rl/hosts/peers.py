@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from seed_rl.hosts.watchdog import ended_after
+from seed_rl.messages import reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 
@@ -134,8 +135,9 @@ class Peers(abc.ABC):
     def explain(self, error: BaseException) -> HostLostError:
         """The reason for an error of TensorFlow's reductions; waits until the lost host is known."""
         self._wait_for(lambda: bool(self.problem), self._timeout_secs)
-        first_line = str(error).strip().partition("\n")[0][:200]
-        return HostLostError(self.problem or f"The reduction over the learner hosts failed ({first_line}).")
+        return HostLostError(
+            self.problem or f"The reduction over the learner hosts failed ({reason(error)})."
+        )
 
     def _fail(self, sentence: str) -> None:
         """Sets the problem, if it is the first one."""

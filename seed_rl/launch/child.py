@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seed_rl.launch import tether
+from seed_rl.messages import last_line
 
 # Limits an environment's math libraries to one thread, because an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -106,14 +107,13 @@ class Child:
         self._process.wait()
 
     def last_line(self) -> str:
-        """The last line in the log since the latest start; '' if there is none or the log cannot be read."""
+        """The last line in the log since the latest start (`messages.last_line`); '' if it cannot be read."""
         if self.log is None:
             return ""
         try:
             with open(self.log, "rb") as log:
                 end = log.seek(0, os.SEEK_END)
                 log.seek(max(self._log_start, end - _TAIL_BYTES))
-                lines = log.read().decode(errors="replace").split("\n")
+                return last_line(log.read())
         except OSError:
             return ""
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")

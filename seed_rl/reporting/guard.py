@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from seed_rl.messages import warn
+from seed_rl.messages import reason, warn
 
 ResultT = TypeVar("ResultT")
 
@@ -54,11 +54,6 @@ class Guard:
                 self._warned.add(output)
                 self._say(f"{output} cannot be written ({reason(error)}); training continues without it.")
             return None
-
-
-def reason(error: BaseException) -> str:
-    """The first line of an exception's message, or the name of its type if it has none."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200].rstrip(".")
 
 
 def _within(seconds: float, function: Callable[..., ResultT], *args: Any) -> ResultT:

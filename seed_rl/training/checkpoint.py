@@ -18,6 +18,7 @@ import tensorflow as tf
 from seed_rl.algorithms.base import LOSS, Algorithm
 from seed_rl.devices.publisher import variables_of
 from seed_rl.files import write_atomically
+from seed_rl.messages import reason
 from seed_rl.runs.layout import CHECKPOINT_INDEX, CHECKPOINT_NAME, CheckpointDirectory, RunDirectory
 from seed_rl.training.trainer import Trainer
 
@@ -273,8 +274,7 @@ def _read(path: str, restore: Callable[[], Any]) -> None:
     except (ValueError, AssertionError, tf.errors.OpError) as error:
         # Otherwise TensorFlow lists all values that it did not restore at exit, and so after our message.
         tf.get_logger().setLevel("ERROR")
-        reason = str(error).strip().splitlines()[0][:200]
         raise ValueError(
             f"The checkpoint {path} belongs to another network or optimizer; use the flags that it was "
-            f"trained with, or another --logdir ({reason})."
+            f"trained with, or another --logdir ({reason(error)})."
         ) from error
