@@ -23,6 +23,7 @@ from typing import Any
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.registry import AlgorithmError
+from seed_rl.devices import loopback
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.command_line import CommandLine, parse
@@ -48,7 +49,7 @@ from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
 from seed_rl.wire.hosts import LearnerHosts, find_hosts
 from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
 from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
-from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
+from seed_rl.wire.security import Security, SecurityConfig, check_listening, is_local, load_security
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
 
@@ -137,9 +138,28 @@ def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | No
     if hosts is None:
         return config, None
     hosts.check(config.num_envs, 0, config.batch_size)
+    if hosts.count > 1:
+        _check_reductions(config, hosts)
     if config.server_address == LearnerConfig.server_address:  # Not given.
         config = dataclasses.replace(config, server_address=hosts.address)
     return config, hosts if hosts.count > 1 else None
+
+
+def _check_reductions(config: LearnerConfig, hosts: LearnerHosts) -> None:
+    """Refuses to let other machines connect to TensorFlow's server, unless a flag allows it."""
+    if config.insecure_reductions:
+        return
+    far = [address for address in hosts.addresses if not is_local(address)]
+    if far:
+        raise UsageError(
+            f"TensorFlow would add up gradients with {', '.join(far)} without encryption or credentials; "
+            "give every learner host --insecure_reductions if you trust the network between them."
+        )
+    if not loopback.is_supported():
+        raise UsageError(
+            "Only on Linux can other machines be kept away from the port over which TensorFlow adds up "
+            "gradients; give every learner host --insecure_reductions if you trust the network."
+        )
 
 
 def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:

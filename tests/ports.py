@@ -4,6 +4,8 @@ import contextlib
 import random
 import socket
 
+import psutil
+
 # Each file that needs ports has its own range, because tests in different files may run at the same time. All
 # are below those that the system hands out: one of its choice may be another's before a server has started.
 CLUSTER = range(21000, 23000)
@@ -26,3 +28,23 @@ def free_ports(count, among):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", port))
             return range(first, first + count)
     raise AssertionError("no free ports")
+
+
+def outer_addresses():
+    """This machine's addresses that others can reach."""
+    found = [
+        a.address
+        for addresses in psutil.net_if_addrs().values()
+        for a in addresses
+        if a.family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return [a for a in found if not a.startswith(("127.", "fe80")) and a != "::1"]
+
+
+def is_reached(host, port):
+    """Whether a server at that address accepts a connection."""
+    try:
+        socket.create_connection((host, port), 0.3).close()
+    except OSError:
+        return False
+    return True

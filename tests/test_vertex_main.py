@@ -211,9 +211,9 @@ def test_a_trial_that_is_complete_reports_its_return(container, tmp_path):
 
 
 def test_only_the_first_of_several_learners_reports_a_trial(container, tmp_path):
-    assert container("exit(0)", "workerpool1", "--learner_replicas=2") == 0
+    assert container("exit(0)", "workerpool1", "--learner_replicas=2", "--insecure_reductions") == 0
     assert not (tmp_path / "output.metrics").exists()
-    assert container("exit(0)", "workerpool0", "--learner_replicas=2") == 0
+    assert container("exit(0)", "workerpool0", "--learner_replicas=2", "--insecure_reductions") == 0
     assert (tmp_path / "output.metrics").exists()
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 from tensorflow.python.eager import context  # There is no public name for aborting reductions.
 
+from seed_rl.devices.loopback import keep_to_loopback
 from seed_rl.devices.replicas import Replicas
 
 # TensorFlow's errors when a collective operation cannot be completed.
@@ -36,13 +37,17 @@ class Collective:
       strategy: TensorFlow's.
     """
 
-    def __init__(self, addresses: Sequence[str], index: int, num_gpus: int = 0):
+    def __init__(
+        self, addresses: Sequence[str], index: int, num_gpus: int = 0, only_this_machine: bool = True
+    ):
         """Connects to the other hosts; must come before anything else that TensorFlow does.
 
         Args:
           addresses: HOST:PORT of each host, for TensorFlow alone.
           index: of this host.
           num_gpus: how many GPUs of each host train, its first ones; 0: its CPU.
+          only_this_machine: whether no other machine can connect to TensorFlow's server, which has no
+            credentials; needs Linux.
 
         Needs the main thread, for the signals.
         """
@@ -55,6 +60,8 @@ class Collective:
             rpc_layer="grpc",
             num_accelerators={"GPU": num_gpus} if num_gpus else {},
         )
+        if only_this_machine:
+            self._kept = keep_to_loopback(int(addresses[index].rpartition(":")[2]))
         before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
         options = tf.distribute.experimental.CommunicationOptions
         kind = tf.distribute.experimental.CommunicationImplementation

@@ -89,9 +89,15 @@ def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
         leave_out=dict.fromkeys((LearnerConfig, ActorConfig), _COMPUTED),
         elsewhere=(LocalConfig, LearnerConfig, ActorConfig),
     )
-    for config_class in (VertexConfig, ActorConfig):
-        line.read(config_class)
-    if line.read(LearnerConfig).num_gateways:
+    replicas = line.read(VertexConfig).learner_replicas
+    line.read(ActorConfig)
+    learner = line.read(LearnerConfig)
+    if replicas > 1 and not learner.insecure_reductions:
+        raise UsageError(
+            f"The {replicas} learners would add up gradients over TensorFlow's own connections, without "
+            "encryption or credentials; give --insecure_reductions if you trust the network between them."
+        )
+    if learner.num_gateways:
         raise UsageError(
             "--num_gateways needs several of the learner's ports, but Vertex AI names one of each container; "
             "leave it out."

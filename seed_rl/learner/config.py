@@ -121,6 +121,12 @@ class LearnerConfig(TrainerConfig):
         above=0,
         is_plumbing=True,
     )
+    insecure_reductions: bool = option(
+        False,
+        "Let TensorFlow add up gradients between learner hosts on several machines, without encryption or "
+        "credentials, on a network that you trust.",
+        is_plumbing=True,
+    )
     num_logical_devices: int = option(
         1,
         "Devices that the CPU is split into, for tests and demonstrations of several devices.",

@@ -71,7 +71,7 @@ def make_learner(
         assert listener is not None
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
         with peers.connecting():
-            collective = Collective(addresses, peers.hosts.index, num_gpus)
+            collective = Collective(addresses, peers.hosts.index, num_gpus, not config.insecure_reductions)
         team = HostTeam(peers, collective, listener)
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
         replicas = collective.replicas(place.training, config.jit)

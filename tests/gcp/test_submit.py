@@ -127,7 +127,7 @@ def test_what_is_left_out_has_its_default(send, cloud):
 
 def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, full, capsys):
     learner, actors = {**full["learner"], "replicas": 3}, {**full["actors"], "replicas": 6}
-    flags = {**full["flags"], "batch_size": 6}
+    flags = {**full["flags"], "batch_size": 6, "insecure_reductions": True}
     assert send(**{**full, "learner": learner, "actors": actors, "flags": flags}) == 0
     first, others, actors = cloud.created[0][1].job_spec.worker_pool_specs
     assert [pool.replica_count for pool in (first, others, actors)] == [1, 2, 6]
@@ -135,15 +135,18 @@ def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, f
     assert first.container_spec == others.container_spec
     assert "--learner_replicas=3" in actors.container_spec.args
     assert "3 x a2-highgpu-2g with 2 NVIDIA_TESLA_A100: learners, " in capsys.readouterr().err
-    send("--learner_replicas=2", display_name="other")
+    flags = {**full["flags"], "insecure_reductions": True}
+    send("--learner_replicas=2", display_name="other", flags=flags)
     pools = cloud.created[1][1].job_spec.worker_pool_specs
     assert [pool.replica_count for pool in pools] == [1, 1, 2]
 
 
 def test_what_cannot_be_split_over_learners_is_refused(send, cloud):
     learner = {"machine": "n1-standard-8", "replicas": 3}
-    assert "4 actors cannot be split evenly over 3 learners" in refusal(send, learner=learner)
-    flags = {"environment": "catch", "agent": "vtrace", "batch_size": 5}
+    assert "4 actors cannot be split evenly over 3 learners" in refusal(
+        send, learner=learner, flags={"environment": "catch", "agent": "vtrace", "insecure_reductions": True}
+    )
+    flags = {"environment": "catch", "agent": "vtrace", "batch_size": 5, "insecure_reductions": True}
     assert "--batch_size=5 cannot be split evenly" in refusal(send, "--learner_replicas=2", flags=flags)
     flags = {"environment": "catch", "agent": "vtrace", "learner_replicas": 2}
     assert "take learner_replicas out of flags: learner: replicas sets it" in refusal(send, flags=flags)

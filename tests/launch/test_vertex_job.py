@@ -54,8 +54,13 @@ def test_several_learners_come_before_the_actors():
         vertex_job.find_place(spec("workerpool0", 0, cluster), 2)
 
 
+def test_several_learners_need_a_flag_for_reductions_without_encryption():
+    with pytest.raises(UsageError, match="--insecure_reductions"):
+        line("--learner_replicas=2")
+
+
 def test_each_of_several_learners_knows_the_others_and_their_certificate():
-    parsed = line("--learner_replicas=2", "--host_timeout_secs=60.0")
+    parsed = line("--learner_replicas=2", "--insecure_reductions", "--host_timeout_secs=60.0")
     place = vertex_job.Place(("a:2222", "b:2222"), learner=1)
     command = vertex_job.learner_command(parsed, place, Path("x"))
     several = {"--learner_hosts=a:2222,b:2222", "--learner_index=1", "--tls_server_name=learner.seed-rl"}

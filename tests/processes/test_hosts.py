@@ -3,8 +3,10 @@
 import signal
 
 import numpy as np
+import psutil
 import pytest
 
+from tests.ports import is_reached, outer_addresses
 from tests.waiting import wait_until
 
 
@@ -98,6 +100,36 @@ def test_a_frozen_host_ends_the_other_in_time(hosts):
     learners[1].signal(signal.SIGSTOP)
     assert learners[0].end(seconds=60) == 1
     assert hosts.name(1) in learners[0].last_line
+
+
+@pytest.mark.slow
+def test_no_other_machine_reaches_a_port_of_the_hosts(hosts):
+    """TensorFlow's is on all interfaces, so this tries it at an address that other machines could use."""
+    learners, _ = hosts.training()
+    opened = [
+        c.laddr
+        for learner in learners
+        for c in psutil.Process(learner.pid).net_connections("inet")
+        if c.status == psutil.CONN_LISTEN
+    ]
+    ports = {address.port for address in opened if address.ip not in ("127.0.0.1", "::1")}
+    assert ports and outer_addresses()
+    assert [(host, port) for host in outer_addresses() for port in ports if is_reached(host, port)] == []
+    assert all(is_reached("127.0.0.1", port) for port in ports)
+
+
+@pytest.mark.parametrize("index", [0, 1])
+def test_hosts_on_several_machines_need_a_flag(house, index):
+    """Whichever of the addresses is another machine's."""
+    addresses = [f"unix:{house.path}/0", f"unix:{house.path}/1"]
+    addresses[index] = "192.0.2.77:8686"
+    learner = house.learner(
+        f"--server_address=unix:{house.path}/s", f"--learner_hosts={','.join(addresses)}", "--learner_index=0"
+    )
+    assert learner.end() == 2
+    assert "--insecure_reductions" in learner.last_line and "192.0.2.77:8686" in learner.last_line
+    assert learner.output.count("\n") == 1
+    assert not house.logdir.exists()
 
 
 def test_hosts_with_other_settings_both_say_so(hosts):
