@@ -61,7 +61,7 @@ def blame(method: str, error: BaseException) -> str:
         text = str(error)
     except Exception:  # It is the environment's own class.
         text = ""
-    return one_line(f"{method}() raised {type(error).__name__}" + (f": {text}" if text else ""))
+    return one_line(f"{method}() raised {type(error).__name__}" + (f": {text}" if text else ""), 300)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -83,7 +83,7 @@ class LeafReader:
             raise self._missing(error) from error
 
     def _missing(self, error: Exception) -> Fault:
-        return Fault(one_line(f"returned no array for {self._name} ({type(error).__name__}: {error})"))
+        return Fault(one_line(f"returned no array for {self._name} ({type(error).__name__}: {error})", 300))
 
     def _holds(self, dtype: np.dtype) -> bool:
         """True if our dtype can hold values of `dtype`: it is the same kind of number, or a wider kind."""

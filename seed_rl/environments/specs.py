@@ -95,7 +95,7 @@ def _space(env: gymnasium.Env, name: str) -> spaces.Space:
         space = getattr(env, name)
     except Exception as error:
         raise ValueError(
-            one_line(f"The environment has no {name} ({type(error).__name__}: {error}); set it.")
+            one_line(f"The environment has no {name} ({type(error).__name__}: {error}); set it.", 300)
         ) from error
     if not isinstance(space, spaces.Space):
         raise ValueError(
