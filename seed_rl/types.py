@@ -15,6 +15,10 @@ Episode ends, also defined once, here:
   reset (`done[t + 1]`, reward 0), so the transition `t -> t + 1` is not experience and losses leave it out.
 * `done` and `truncated` are never both set at the same step.
 
+Counting, defined once as well: an agent step is an action that an environment executes, whether or not the
+environment then fails. So a step with `truncated` set is in the trajectory, but does not count. The agent
+steps of a run are those of the environments that train; environment frames are agent steps times repeats.
+
 Sizes. `E`: environments in a message, `B`: batch, `T`: unroll length, `S = burn_in + T + 1`: stored steps.
 This module imports NumPy only.
 """

@@ -59,7 +59,7 @@ class InferenceCore:
             not.
         """
         self.figures = figures or BatchFigures()
-        self.agent_steps = 0
+        self.agent_steps = 0  # See "Counting" in `seed_rl.types`.
         self.num_eval_envs, self.device = num_eval_envs, device
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = make_table(policy, spec, num_envs, device, compiled_batch_size)
@@ -229,8 +229,9 @@ class InferenceCore:
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         completed = self._store.append(training_ids, *step, starting, states, version)
+        executed = 0 if is_last else len(training) - np.count_nonzero(step[1].truncated)
         with self._lock:
-            self.agent_steps += 0 if is_last else len(training)
+            self.agent_steps += executed
         return answers, completed
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
