@@ -22,9 +22,10 @@ import grpc
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.messages import complain
 from seed_rl.options import option
 from seed_rl.serving.gateway import Gateway
-from seed_rl.serving.listener import AddressError, Listener
+from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import SERVICE, channel_options
@@ -47,8 +48,8 @@ class GatewayConfig(SecurityConfig):
     )
 
 
-def main(argv: list[str]) -> None:
-    """Serves actors until a signal comes."""
+def main(argv: list[str]) -> int:
+    """Serves actors until a signal comes, or until it cannot; returns the exit code."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     raise_descriptor_limit()
     config, _ = parse_options(argv, __doc__ or "", GatewayConfig)
@@ -67,6 +68,10 @@ def main(argv: list[str]) -> None:
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.
             time.sleep(_TURN_SECS)
+            listener.check()
+    except NotServingError as error:
+        complain(str(error))
+        return 1
     finally:
         listener.run(gateway.close(_GRACE_SECS))
         listener.stop()

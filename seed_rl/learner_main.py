@@ -40,7 +40,7 @@ from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
-from seed_rl.serving.listener import AddressError, Listener
+from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.signals import StopRequest, exit_code, stop_requests
 from seed_rl.wire.board import is_supported
 from seed_rl.wire.codec import StepCodec
@@ -115,7 +115,7 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
         complete = learner.run(stop.is_set)
     except (AddressError, AlgorithmError) as error:
         raise UsageError(str(error)) from None
-    except (UnsavedError, HostLostError) as error:
+    except (UnsavedError, HostLostError, NotServingError) as error:
         complain(str(error))
         return 1
     # Another learner host may have been asked to stop.

@@ -94,7 +94,8 @@ class Serving:
             thread.start()
 
     def raise_error(self) -> None:
-        """Raises the error that ended one of the threads, if there is one."""
+        """Raises the error that ended one of the threads or the server, if there is one."""
+        self._server.check()
         if not self._errors.empty():
             raise self._errors.get()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from seed_rl.serving.refusal import RefusedError, parsed
+from seed_rl.serving.refusal import RefusedError, one_message, parsed
 from seed_rl.serving.seats import Seat, Seats
 from seed_rl.serving.silence import Hellos, Limits, SilenceError
 from seed_rl.serving.slots import Lease
@@ -19,7 +19,6 @@ from seed_rl.serving.steps import read_step
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.frames import actions_frame, step_frame
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import SERVICE, sizes_of
 
 _LEASE_SECS = 30.0
@@ -47,7 +46,7 @@ class Gateway:
           limits: of what silent peers may use.
         """
         self._channel, self._metadata, self._description = channel, metadata, description
-        self._lease = InferenceStub(channel).LeaseTask
+        self._lease = channel.unary_unary(f"/{SERVICE}/LeaseTask")
         self._call = channel.stream_stream(f"/{SERVICE}/Act")
         self._hellos = Hellos(limits.hello_secs, description.num_envs + limits.spare_streams)
         spec = sizes_of(description)
@@ -61,12 +60,8 @@ class Gateway:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Describe": grpc.unary_unary_rpc_method_handler(
-                    self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
-                ),
-                "LeaseTask": grpc.unary_unary_rpc_method_handler(
-                    self._lease_task, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
-                ),
+                "Describe": one_message(self._describe, pb.DescribeRequest.FromString, self._hellos),
+                "LeaseTask": one_message(self._lease_task, bytes, self._hellos),
                 "Act": grpc.stream_stream_rpc_method_handler(self._act),
             },
         )
@@ -81,15 +76,14 @@ class Gateway:
             await asyncio.wait(self._streams, timeout=grace_secs)
         await self._channel.close()
 
-    async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
-        return self._description
+    async def _describe(self, request: pb.DescribeRequest) -> bytes:
+        return self._description.SerializeToString()
 
-    async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
+    async def _lease_task(self, request: bytes) -> bytes:
         try:
             return await self._lease(request, timeout=_LEASE_SECS, metadata=self._metadata)
         except grpc.RpcError as error:
-            await context.abort(error.code(), error.details() or "")
-            raise
+            raise RefusedError(error.code(), error.details() or "") from None
 
     async def _act(self, request_iterator: Any, context: Any) -> None:
         """Serves one environment group."""

@@ -2,11 +2,10 @@
 
 import asyncio
 import time
-from typing import Any
 
 import grpc
 
-from seed_rl.serving.refusal import RefusedError, answer_call
+from seed_rl.serving.refusal import RefusedError, one_message
 from seed_rl.serving.service import InferenceService
 from seed_rl.serving.slots import SlotRefusedError
 from seed_rl.wire.gateways import resolved
@@ -39,10 +38,8 @@ class LeaseDesk:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Taken": grpc.unary_unary_rpc_method_handler(self._taken_here),
-                "Lease": grpc.unary_unary_rpc_method_handler(
-                    self._lease_for_other, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
-                ),
+                "Taken": one_message(self._taken_here, bytes, self._service.hellos),
+                "Lease": one_message(self._lease_for_other, pb.LeaseRequest.FromString, self._service.hellos),
             },
         )
 
@@ -104,8 +101,8 @@ class LeaseDesk:
                 f"{self._hosts.name(index)} does not answer yet ({error.details()}); connect again.",
             ) from None
 
-    async def _taken_here(self, request: bytes, context: Any) -> bytes:
+    async def _taken_here(self, request: bytes) -> bytes:
         return str(self._service.slots.taken(time.monotonic())).encode()
 
-    async def _lease_for_other(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
-        return await answer_call(self._lease_here, request, context)
+    async def _lease_for_other(self, request: pb.LeaseRequest) -> bytes:
+        return (await self._lease_here(request)).SerializeToString()

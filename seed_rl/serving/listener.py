@@ -6,18 +6,28 @@ import os
 import resource
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import grpc
 
+from seed_rl.messages import warn
 from seed_rl.serving.silence import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
+from seed_rl.serving.steady import METHOD_NOT_FOUND, SteadyServer
+from seed_rl.wire import hosts, protocol
 from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.security import Security, TokenCheck
 
 T = TypeVar("T")
 
 _GRACE_SECS = 3.0
+
+# How long a server whose end was not asked for may take to listen again, and the pause between two tries.
+_AGAIN_SECS = 10.0
+_RETRY_SECS = 0.05
+_AS_LONG_AS_THEY_TAKE_SECS = 1e9
+
+_METHODS = {protocol.SERVICE: protocol.METHODS, hosts.SERVICE: hosts.METHODS}
 
 # Shorter than an actor waits for an answer.
 _LONGEST_WAIT_SECS = 20.0
@@ -31,8 +41,14 @@ class AddressError(ValueError):
     """The server cannot listen on the address; the message is a sentence for the user."""
 
 
+class NotServingError(RuntimeError):
+    """The server no longer accepts connections; the message is a sentence for the user."""
+
+
 class Listener:
     """Listens on an address for gRPC services, which are added while it does.
+
+    If its server ends without having been asked to, it listens again. Streams that are open stay open.
 
     Attributes:
       port: the port; 0 for a unix socket.
@@ -62,39 +78,73 @@ class Listener:
           AddressError: the server cannot listen on the address, or a learner already does.
         """
         self.port = 0
+        self._address, self._also, self._security = address, also, security
+        self._options = [*channel_options(max_message_bytes), *_connection_options(limits)]
         self._socket: SocketPath | None = None
         self._services = _Services(expected)
+        self._retired: list[grpc.aio.Server] = []  # Have ended, but streams may still be open there.
+        self._problem = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="inference-server", daemon=True)
         self._thread.start()
-
-        async def start() -> grpc.aio.Server:
-            server = grpc.aio.server(
-                options=[*channel_options(max_message_bytes), *_connection_options(limits)],
-                compression=grpc.Compression.NoCompression,
-                interceptors=[TokenCheck(security.token)] if security.token else [],
-            )
-            server.add_generic_rpc_handlers((self._services,))
-            credentials = security.server_credentials()
-            place = self._socket.grpc_address if self._socket else address
-            if credentials is None:
-                self.port = server.add_insecure_port(place)
-            else:
-                self.port = server.add_secure_port(place, credentials)
-            if also is not None:
-                server.add_insecure_port(also)
-            await server.start()
-            return server
-
         try:
             if is_socket_file(address):
                 self._socket = SocketPath(address)
-            self._server = self.run(start())
-            if self._socket:
-                self._socket.publish()
+            self._steady = self.run(self._start())
         except (RuntimeError, OSError) as error:
             self._release()
             raise AddressError(f"Cannot listen on --server_address={address}: {error}.") from error
+        self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
+
+    async def _start(self) -> SteadyServer:
+        token = self._security.token
+        steady = SteadyServer(self._services.methods(), self._options, [TokenCheck(token)] if token else [])
+        server, credentials = steady.server, self._security.server_credentials()
+        place = self._socket.grpc_address if self._socket else self._place()
+        if credentials is None:
+            self.port = server.add_insecure_port(place)
+        else:
+            self.port = server.add_secure_port(place, credentials)
+        if self._also is not None:
+            server.add_insecure_port(self._also)
+        await server.start()
+        if self._socket:
+            self._socket.publish()
+        return steady
+
+    def _place(self) -> str:
+        """The address with the port that it has got, so that it keeps it."""
+        if self._address.startswith("unix") or not self.port:
+            return self._address
+        return f"{self._address.rpartition(':')[0]}:{self.port}"
+
+    async def _watch(self) -> None:
+        """Listens again whenever the server has ended."""
+        while True:
+            reason = await asyncio.shield(self._steady.ended)
+            old = self._steady.server
+            self._retired.append(old)
+            stopping = asyncio.ensure_future(old.stop(_AS_LONG_AS_THEY_TAKE_SECS))
+            stopping.add_done_callback(lambda _, old=old: self._retired.remove(old))
+            try:
+                self._steady = await self._start_again()
+            except (RuntimeError, OSError) as error:
+                self._problem = (
+                    f"The server ended ({reason!r}) and cannot listen on {self._place()} again: {error}."
+                )
+                return
+            warn(f"the server ended ({reason!r}) and listens again; connected actors play on.")
+
+    async def _start_again(self) -> SteadyServer:
+        """Starts as soon as the server before has closed its socket."""
+        deadline = self._loop.time() + _AGAIN_SECS
+        while True:
+            try:
+                return await self._start()
+            except (RuntimeError, OSError):
+                if self._loop.time() > deadline:
+                    raise
+            await asyncio.sleep(_RETRY_SECS)
 
     def add(self, service: grpc.GenericRpcHandler) -> None:
         """Answers the calls of a service from now on; may be called from any thread but the event loop's."""
@@ -117,6 +167,11 @@ class Listener:
         """Whether it still listens."""
         return not self._loop.is_closed()
 
+    def check(self) -> None:
+        """Raises NotServingError if the server has ended and cannot listen again."""
+        if self._problem:
+            raise NotServingError(self._problem)
+
     def stop(self) -> None:
         """Ends every call and stops listening; a second call does nothing."""
         if not self.is_open:
@@ -125,7 +180,9 @@ class Listener:
         self._release()
 
     async def _end(self) -> None:
-        await self._server.stop(_GRACE_SECS)
+        self._watching.cancel()
+        servers = [self._steady.server, *self._retired]
+        await asyncio.gather(*(server.stop(_GRACE_SECS) for server in servers))
         # Calls that wait, other jobs on this loop, and what these start when they are cancelled.
         while left := asyncio.all_tasks() - {asyncio.current_task()}:
             for task in left:
@@ -140,8 +197,15 @@ class Listener:
         self._loop.close()
 
 
-class _Services(grpc.GenericRpcHandler):
-    """The services that were added, and a refusal of those that are still expected."""
+class _Call(NamedTuple):
+    """A call as a handler looks for its method."""
+
+    method: str
+    invocation_metadata: tuple[Any, ...]
+
+
+class _Services:
+    """The services that were added, and a refusal of those that are still expected. All have streams only."""
 
     def __init__(self, expected: Sequence[str]):
         self._added: list[grpc.GenericRpcHandler] = []
@@ -154,12 +218,28 @@ class _Services(grpc.GenericRpcHandler):
         changed, self._has_changed = self._has_changed, asyncio.Event()
         changed.set()
 
-    def service(self, handler_call_details: Any) -> Any:
+    def methods(self) -> dict[str, dict[str, grpc.RpcMethodHandler]]:
+        """A handler for each method that there may be, by service."""
+        return {
+            service: {name: self._handler(_Call(f"/{service}/{name}", ())) for name in names}
+            for service, names in _METHODS.items()
+        }
+
+    def _handler(self, call: _Call) -> grpc.RpcMethodHandler:
+        async def answer(requests: Any, context: Any) -> None:
+            if handler := self.service(call):
+                await handler.stream_stream(requests, context)
+            else:
+                await context.abort(grpc.StatusCode.UNIMPLEMENTED, METHOD_NOT_FOUND)
+
+        return grpc.stream_stream_rpc_method_handler(answer)
+
+    def service(self, call: _Call) -> Any:
         """The handler of a call; None if it is unknown."""
         for service in self._added:
-            if handler := service.service(handler_call_details):
+            if handler := service.service(call):
                 return handler
-        if handler_call_details.method.startswith(self._expected):
+        if call.method.startswith(self._expected):
             return grpc.stream_stream_rpc_method_handler(self._not_yet)
         return None
 

@@ -110,6 +110,10 @@ class InferenceServer:
         if self._listener.is_open:
             self._listener.call_soon(self._service.refuse, lease, refusal)
 
+    def check(self) -> None:
+        """Raises NotServingError if new actors cannot connect any more."""
+        self._listener.check()
+
     def stop(self, reason: str = "") -> None:
         """Ends every stream, and stops listening if it began to; a second call does nothing.
 

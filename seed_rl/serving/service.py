@@ -14,7 +14,7 @@ import grpc
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.board import Board
 from seed_rl.serving.hello import check_hello
-from seed_rl.serving.refusal import RefusedError, answer_call
+from seed_rl.serving.refusal import RefusedError, one_message
 from seed_rl.serving.request import Answer, BadStep, Request
 from seed_rl.serving.silence import Hellos, Limits, SilenceError
 from seed_rl.serving.slots import Lease, SlotRefusedError, Slots
@@ -67,7 +67,7 @@ class InferenceService:
           served: ids of the environments that are served here, if there are several learner hosts; None: all.
         """
         self._takeover_secs = limits.takeover_secs
-        self._hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
+        self.hellos = Hellos(limits.hello_secs, num_envs + limits.spare_streams)
         self._codec = StepCodec(environment.spec)
         self._batchers, self._served = batchers, range(num_envs) if served is None else served
         self._on_lease, self._on_episodes = on_lease, on_episodes
@@ -96,12 +96,8 @@ class InferenceService:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                "Describe": grpc.unary_unary_rpc_method_handler(
-                    self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
-                ),
-                "LeaseTask": grpc.unary_unary_rpc_method_handler(
-                    self._lease_task, pb.LeaseRequest.FromString, pb.TaskLease.SerializeToString
-                ),
+                "Describe": one_message(self._describe, pb.DescribeRequest.FromString, self.hellos),
+                "LeaseTask": one_message(self._lease_task, pb.LeaseRequest.FromString, self.hellos),
                 "Act": grpc.stream_stream_rpc_method_handler(self._act),
             },
         )
@@ -111,13 +107,13 @@ class InferenceService:
         """Largest message that the server must accept."""
         return self._description.max_message_bytes
 
-    async def _describe(self, request: pb.DescribeRequest, context: Any) -> pb.Description:
-        """Answers with the environments that the learner expects."""
-        return self._description
+    async def _describe(self, request: pb.DescribeRequest) -> bytes:
+        """The environments that the learner expects."""
+        return self._description.SerializeToString()
 
-    async def _lease_task(self, request: pb.LeaseRequest, context: Any) -> pb.TaskLease:
-        """Assigns a task to an actor that accepts any."""
-        return await answer_call(self.lease, request, context)
+    async def _lease_task(self, request: pb.LeaseRequest) -> bytes:
+        """A task for an actor that accepts any."""
+        return (await self.lease(request)).SerializeToString()
 
     async def _lease_here(self, request: pb.LeaseRequest) -> pb.TaskLease:
         """A task whose environments are served here."""
@@ -132,7 +128,7 @@ class InferenceService:
         lease: Lease | None = None
         client: _Client | None = None
         try:
-            hello = check_hello(await self._hellos.first(context.read()), self._description)
+            hello = check_hello(await self.hellos.first(context.read()), self._description)
             lease = await self._claim(hello)
             place = (lease.first_env - self._served.start) * len(self._batchers) // len(self._served)
             batcher = self._batchers[place]

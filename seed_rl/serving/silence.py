@@ -10,6 +10,9 @@ import grpc
 class Limits(NamedTuple):
     """How long peers may be silent, and how many of them there may be.
 
+    All are short enough that a new actor gets in within 10 s of the last such peer. Honest ones send their
+    hello with the stream, and an actor that makes its environments between two calls connects again.
+
     Attributes:
       takeover_secs: how long an actor waits for environments that another process holds: one that restarts
         may be back before the learner sees that its old connection is closed.
@@ -20,10 +23,10 @@ class Limits(NamedTuple):
     """
 
     takeover_secs: float = 3.0
-    hello_secs: float = 30.0
+    hello_secs: float = 5.0
     spare_streams: int = 64
-    handshake_secs: float = 10.0
-    idle_secs: float = 120.0
+    handshake_secs: float = 5.0
+    idle_secs: float = 3.0
 
 
 class SilenceError(Exception):

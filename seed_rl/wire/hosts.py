@@ -10,6 +10,7 @@ TF_CONFIG = "TF_CONFIG"
 
 # How learners call one another, beside the service that actors use.
 SERVICE = "seed_rl.Learners"
+METHODS = ("Meet", "Taken", "Lease")
 
 
 @dataclasses.dataclass(frozen=True)

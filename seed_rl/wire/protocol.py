@@ -10,7 +10,9 @@ from seed_rl.wire.generated import inference_pb2 as pb
 
 PROTOCOL_VERSION = 2
 
-SERVICE = pb.DESCRIPTOR.services_by_name["Inference"].full_name
+_INFERENCE = pb.DESCRIPTOR.services_by_name["Inference"]
+SERVICE = _INFERENCE.full_name
+METHODS = tuple(method.name for method in _INFERENCE.methods)
 
 # Room in a message besides the records: field tags, episodes, a hello with its settings.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024

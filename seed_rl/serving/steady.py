@@ -1,0 +1,88 @@
+"""A gRPC server that no request can end, and that says when something else has. No TensorFlow.
+
+grpc.aio accepts calls in one loop. It decodes the path of each call there, and ends at the first that is not
+UTF-8. From then on nothing can connect, and `wait_for_termination` does not return while streams are open. So
+every method is registered here, which lets gRPC's core compare paths as bytes, and other calls are refused
+before they get to that loop.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+from grpc._cython import cygrpc
+
+METHOD_NOT_FOUND = "Method not found!"  # As gRPC says it.
+
+# This needs more of grpcio than its interface; what lacks it has to do with grpc.aio's own server.
+_HAS_PARTS = all(hasattr(cygrpc.AioServer, name) for name in ("_request_call", "_request_registered_call"))
+
+
+class SteadyServer:
+    """Makes a server of grpc.aio on the running event loop.
+
+    Attributes:
+      server: the server, which is not started.
+      ended: done when the server no longer accepts calls; the result is the error that was the reason.
+    """
+
+    def __init__(
+        self,
+        methods: Mapping[str, Mapping[str, grpc.RpcMethodHandler]],
+        options: list[tuple[str, Any]],
+        interceptors: list[grpc.aio.ServerInterceptor],
+    ):
+        """Makes it.
+
+        Args:
+          methods: handlers by service and method.
+          options: gRPC's.
+          interceptors: called before the handlers.
+        """
+        plain = cygrpc.AioServer
+        cygrpc.AioServer = _Core if _HAS_PARTS else plain
+        try:
+            self.server = grpc.aio.server(options=options, interceptors=interceptors)
+        finally:
+            cygrpc.AioServer = plain
+        self.ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
+        if _HAS_PARTS:
+            self.server._server.ended = self.ended
+        for service, handlers in methods.items():
+            if _HAS_PARTS:
+                self.server.add_registered_method_handlers(service, dict(handlers))
+            else:
+                handler = grpc.method_handlers_generic_handler(service, handlers)
+                self.server.add_generic_rpc_handlers((handler,))
+
+
+class _Core(cygrpc.AioServer):
+    """What grpc.aio's server runs on. `ended` is that of `SteadyServer`."""
+
+    ended: "asyncio.Future[BaseException | None]"
+
+    async def _server_main_loop(self, started: Any) -> None:
+        reason: BaseException | None = None
+        try:
+            await super()._server_main_loop(started)
+        except (Exception, asyncio.CancelledError) as error:  # grpc.aio would not stop after it.
+            reason = error
+        finally:
+            self.ended.set_result(reason)
+
+    async def _request_call(self) -> None:
+        """Refuses the calls of methods that are not registered; returns only with an error."""
+        refusals = set()
+        while True:
+            call = await super()._request_call()
+            refusal = asyncio.ensure_future(_refuse(call))
+            refusals.add(refusal)
+            refusal.add_done_callback(refusals.discard)
+
+
+async def _refuse(call: Any) -> None:
+    context = cygrpc._ServicerContext(call, None, None, asyncio.get_running_loop())
+    with contextlib.suppress(cygrpc.BaseError):  # `abort` raises one in any case.
+        await context.abort(grpc.StatusCode.UNIMPLEMENTED, METHOD_NOT_FOUND)
