@@ -5,6 +5,7 @@ import logging
 import os
 import re
 import sys
+import traceback
 from typing import TextIO
 
 # What TensorFlow writes around its messages: names of operations, and where a graph's ones come from.
@@ -13,6 +14,11 @@ _TENSORFLOW = re.compile(
     r"|^(Graph execution error:|Detected at node .*|  File .*)$",
     re.MULTILINE,
 )
+
+
+_MOST_FROM_LIBRARIES = 300
+_MOST_KINDS = 50
+_POWERS_OF_TEN = {10**n for n in range(19)}
 
 
 def say(text: str) -> None:
@@ -97,3 +103,52 @@ def discard(stream: TextIO) -> None:
             os.dup2(nowhere, stream.fileno())
         finally:
             os.close(nowhere)
+
+
+def quiet_libraries() -> None:
+    """Limits what gRPC and asyncio write: peers cause it, without a token, as often as they like.
+
+    gRPC's core writes nothing, unless the user has set GRPC_VERBOSITY.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    for name in ("grpc", "asyncio"):
+        logger = logging.getLogger(name)
+        logger.handlers, logger.propagate = [_Counting(logging.WARNING)], False
+
+
+class _Counting(logging.Handler):
+    """Writes the 1st, 10th, 100th, ... record of each kind, in a line that says how many there were.
+
+    A bug keeps its traceback, the first time: where one of our own functions has raised the error.
+    """
+
+    def __init__(self, level: int):
+        super().__init__(level)
+        self._counts: dict[tuple[str, str, str], int] = {}
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Writes a record or counts it."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is None and isinstance(record.msg, BaseException):
+            error = record.msg
+        what = str(record.msg).partition("\n")[0] if isinstance(record.msg, str) else ""
+        kind = (record.name, what[:_MOST_FROM_LIBRARIES], type(error).__name__)
+        if kind not in self._counts and len(self._counts) >= _MOST_KINDS:
+            kind = ("", "others", "")
+        count = self._counts[kind] = self._counts.get(kind, 0) + 1
+        if count not in _POWERS_OF_TEN:
+            return
+        said = record.getMessage().partition("\n")[0]
+        if error is not None and error is not record.msg:
+            said += f" ({error!r})"
+        times = f" ({count} times so far)" if count > 1 else ""
+        warn(f"{record.name}: {one_line(said, _MOST_FROM_LIBRARIES)}{times}")
+        if count == 1 and error is not None and _is_ours(error):
+            for line in "".join(traceback.format_tb(error.__traceback__)).splitlines():
+                say(line)
+
+
+def _is_ours(error: BaseException) -> bool:
+    """Whether an error was raised in this package, not in what a library does before it calls us."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return any(frame.f_globals.get("__name__", "").startswith("seed_rl.") for frame in frames)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from seed_rl.messages import complain, how_to_install
+from seed_rl.messages import complain, how_to_install, quiet_libraries
 from seed_rl.signals import Interrupts, exit_code
 
 USAGE_EXIT_CODE = 2
@@ -57,6 +57,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
       argv: the command line; `sys.argv` by default.
     """
     interrupts = Interrupts()
+    quiet_libraries()
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:

@@ -122,7 +122,7 @@ class FirstHost(Peers):
             pass
         except TimeoutError:
             why = f"it has been silent for {self._timeout_secs:g} s"
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             why = f"it sent something else than expected: {error!r}"
         finally:
             if index is not None:
@@ -170,8 +170,9 @@ class FirstHost(Peers):
         member = self._members[index]
         if message["sentence"]:
             self._fail(message["sentence"])
+        progress = {name: float(message["progress"][name]) for name in ("entered", "waiting")}
         with self._changed:
-            member.probed, member.progress = message["probed"], message["progress"]
+            member.probed, member.progress = bool(message["probed"]), progress
             self._changed.notify_all()
         if message["report"]:
             self.on_report(index, message["report"])

@@ -23,6 +23,7 @@ from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.security import Security
+from seed_rl.wire.tls import why_unusable
 
 _LEAVE_SECS = 5.0
 _MEETING_SECS = 0.1
@@ -90,6 +91,7 @@ class OtherHost(Peers):
         channel = self._security.channel(
             self.hosts.addresses[0], [*channel_options(-1), ("grpc.max_reconnect_backoff_ms", 1_000)]
         )
+        unusable = asyncio.ensure_future(self._fail_if_unusable(channel))
         try:
             await self._call(channel)
         except TimeoutError:
@@ -104,13 +106,17 @@ class OtherHost(Peers):
                 self._fail(f"{first} is lost: {error.details()}.")
         except ConnectionError:
             self._fail(f"{first} is lost: its connection ended.")
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             self._fail(f"{first} is lost: it sent something else than expected: {error!r}.")
         finally:
+            unusable.cancel()
             with self._changed:
                 self._over = True
                 self._changed.notify_all()
             await channel.close()
+
+    async def _fail_if_unusable(self, channel: grpc.aio.Channel) -> None:
+        self._fail(await why_unusable(channel, self.hosts.addresses[0], self._security))
 
     async def _call(self, channel: grpc.aio.Channel) -> None:
         """Talks to the first host until either leaves."""

@@ -19,7 +19,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from typing import Any
 
 from seed_rl.hosts.watchdog import ended_after
-from seed_rl.messages import reason
+from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 
@@ -144,7 +144,7 @@ class Peers(abc.ABC):
         with self._changed:
             if self.problem or self._is_leaving.is_set():
                 return
-            self.problem = sentence
+            self.problem = one_line(str(sentence), 1_000)
             self._changed.notify_all()
         self._pool.submit(self._on_problem, sentence)
         threading.Thread(target=self._end_if_stuck, name="last-resort-peers", daemon=True).start()
@@ -233,7 +233,10 @@ def decode(data: bytes) -> dict[str, Any]:
     Raises:
       ValueError: they are none.
     """
-    message = json.loads(data)
+    try:
+        message = json.loads(data)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
     if not isinstance(message, dict):
         raise ValueError("not an object")
     return message

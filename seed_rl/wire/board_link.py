@@ -8,6 +8,7 @@ import socket
 import struct
 from collections.abc import Sequence
 
+from seed_rl.messages import one_line
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.board import (
     ANSWER,
@@ -32,6 +33,9 @@ _MOST_BYTES_READ = 1 << 10
 def ring_of(stream: int, has_episodes: bool) -> int:
     """What a process sends when the step of a stream is written."""
     return stream | EPISODES if has_episodes else stream
+
+
+_MOST_BYTES_SAID = 1_000
 
 
 class NoBoardError(Exception):
@@ -91,8 +95,12 @@ class BoardLink:
             raise NoBoardError("the learner closed the connection")
         status, length, self._number = ANSWER.unpack(data)
         if status or not descriptors:
-            sentence = self._link.recv(length).decode(errors="replace") if length else "refused"
-            raise NoBoardError(sentence.removesuffix("."))
+            sentence = (
+                self._link.recv(min(length, _MOST_BYTES_SAID)).decode(errors="replace")
+                if length
+                else "refused"
+            )
+            raise NoBoardError(one_line(sentence.removesuffix(".")))
         try:
             return mmap.mmap(descriptors[0], num_bytes)
         finally:

@@ -10,7 +10,9 @@ from typing import Any
 
 import grpc
 import numpy as np
+from google.protobuf.message import DecodeError
 
+from seed_rl.messages import one_line
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import actions_frame
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -23,6 +25,7 @@ from seed_rl.wire.protocol import (
     differences,
 )
 from seed_rl.wire.security import Security
+from seed_rl.wire.tls import why_unusable
 
 _PROBE_SECS = 5.0
 
@@ -38,7 +41,14 @@ _REFUSALS = {
 }
 
 
-class RefusedError(Exception):
+class _EndedError(Exception):
+    """A connection has ended; its message may be the learner's, or of what else listens there."""
+
+    def __init__(self, sentence: str | None):
+        super().__init__(one_line(sentence or "", 1_000))
+
+
+class RefusedError(_EndedError):
     """The learner refuses this actor; the message is the learner's. Retrying without a change is useless."""
 
 
@@ -46,7 +56,7 @@ class TaskTakenError(RefusedError):
     """Another actor holds these environments."""
 
 
-class LearnerGoneError(Exception):
+class LearnerGoneError(_EndedError):
     """The learner cannot be reached (any more); it may come back."""
 
 
@@ -117,7 +127,10 @@ class Stream:
             await self._check_end()
             return None
         actions = self._frame.payload(data)
-        return self._codec.decode(pb.ActResponse.FromString(data).actions if actions is None else actions)
+        try:
+            return self._codec.decode(pb.ActResponse.FromString(data).actions if actions is None else actions)
+        except (DecodeError, ValueError) as error:
+            raise LearnerGoneError(f"the learner's answer has no actions for this group: {error}") from None
 
     async def _check_end(self) -> None:
         """Raises the reason if the stream has ended before training has."""
@@ -145,7 +158,7 @@ class Connection:
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
         ]
-        self.address = address
+        self.address, self._security = address, security
         self._channel = security.channel(address, options)
         self._metadata = security.metadata()
         self._stub = InferenceStub(self._channel)
@@ -236,7 +249,19 @@ class Connection:
         await self._channel.close()
 
     async def _call(self, method: Any, request: Any, timeout_secs: float) -> Any:
-        """Calls a method as soon as the learner listens."""
+        """Calls a method as soon as the learner listens; does not wait for one that TLS can never reach."""
+        calling = asyncio.ensure_future(self._call_when_ready(method, request, timeout_secs))
+        failing = asyncio.ensure_future(why_unusable(self._channel, self.address, self._security))
+        try:
+            await asyncio.wait((calling, failing), return_when=asyncio.FIRST_COMPLETED)
+            if not calling.done():
+                raise RefusedError(await failing)
+            return await calling
+        finally:
+            calling.cancel()
+            failing.cancel()
+
+    async def _call_when_ready(self, method: Any, request: Any, timeout_secs: float) -> Any:
         try:
             return await method(request, timeout=timeout_secs, wait_for_ready=True, metadata=self._metadata)
         except grpc.RpcError as error:

@@ -4,6 +4,7 @@ import dataclasses
 import hmac
 import ipaddress
 import logging
+import os
 import ssl
 import stat
 import tempfile
@@ -103,6 +104,20 @@ class Security:
         credentials = grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
         return grpc.aio.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
 
+    def load_chain(self, context: ssl.SSLContext) -> None:
+        """Gives a context this end's certificate and key, if it has them. They are written to memory only.
+
+        Raises:
+          ssl.SSLError: they are not a certificate and its key.
+        """
+        if self.certificate is None:
+            return
+        in_memory = hasattr(os, "memfd_create")  # Elsewhere a file, which only its owner may read.
+        with os.fdopen(os.memfd_create("pem"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
+            file.write(self.certificate + b"\n" + (self.key or b""))
+            file.flush()
+            context.load_cert_chain(f"/dev/fd/{file.fileno()}" if in_memory else file.name)
+
     def metadata(self) -> list[tuple[str, str]]:
         """The metadata that an actor sends with each call."""
         return [] if self.token is None else [(_METADATA_KEY, f"Bearer {self.token}")]
@@ -133,8 +148,9 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
         sources[flag] = variable if path is None else f"--{flag}={path}"
         texts[flag] = environment.get(variable, "").encode() if path is None else _read(flag, path)
     certificate, key, authority = (texts[flag] or None for flag in PEM_VARIABLES)
-    _check_pem(certificate, key, authority, sources)
-    return Security(certificate, key, authority, config.tls_server_name, token)
+    security = Security(certificate, key, authority, config.tls_server_name, token)
+    _check_pem(security, sources)
+    return security
 
 
 def check_listening(address: str, config: SecurityConfig, security: Security) -> None:
@@ -204,9 +220,7 @@ class TokenCheck(grpc.aio.ServerInterceptor):
         # In constant time: the response time must not reveal how much of a wrong token is right.
         if handler is None or hmac.compare_digest(str(said).encode(), self._expected):
             return handler
-        if handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(_refuse)
-        return grpc.unary_unary_rpc_method_handler(_refuse)
+        return grpc.stream_stream_rpc_method_handler(_refuse)  # For either kind: before it sends a message.
 
 
 async def _refuse(request: Any, context: Any) -> None:
@@ -217,25 +231,19 @@ async def _refuse(request: Any, context: Any) -> None:
     )
 
 
-def _check_pem(
-    certificate: bytes | None, key: bytes | None, authority: bytes | None, sources: Mapping[str, str]
-) -> None:
+def _check_pem(security: Security, sources: Mapping[str, str]) -> None:
     """Reports what is wrong with certificates; gRPC would just fail to connect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    if certificate is not None:
+    try:
+        security.load_chain(context)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"{sources['tls_certificate']} is not a PEM certificate that belongs to "
+            f"{sources['tls_key']} ({error.reason})."
+        ) from error
+    if security.authority is not None:
         try:
-            with tempfile.NamedTemporaryFile() as file:  # Only its owner may read it.
-                file.write(certificate + b"\n" + (key or b""))
-                file.flush()
-                context.load_cert_chain(file.name)
-        except ssl.SSLError as error:
-            raise ValueError(
-                f"{sources['tls_certificate']} is not a PEM certificate that belongs to "
-                f"{sources['tls_key']} ({error.reason})."
-            ) from error
-    if authority is not None:
-        try:
-            context.load_verify_locations(cadata=authority.decode("ascii", "replace"))
+            context.load_verify_locations(cadata=security.authority.decode("ascii", "replace"))
         except (ssl.SSLError, ValueError) as error:
             raise ValueError(f"{sources['tls_authority']} is not a PEM certificate.") from error
 

@@ -85,11 +85,11 @@ def serve():
         server.stop()
 
 
-def play(address, config, environment=()):
+def play(address, config, environment=(), seconds=DEADLINE_SECS):
     """Connects, leases a task, and plays one step; returns the actions."""
     connection = BlockingConnection(address, load_security(config, dict(environment)))
     try:
-        connection.check(DESCRIPTION, 2.0)
+        connection.check(DESCRIPTION, seconds)
         task = connection.lease_task(1, 1, -1, DEADLINE_SECS).task
         stream = connection.open(
             DESCRIPTION, make_hello(DESCRIPTION, run_id=1, task=task, first_env=0, num_envs=1)
@@ -116,7 +116,7 @@ def test_mutual_tls(serve, files):
     address = serve(learner_config(files, tls_authority=f"{files}/ca.pem"))
     own = {"tls_certificate": f"{files}/actor.pem", "tls_key": f"{files}/actor.key"}
     assert play(address, actor_config(files, **own)) == [0]
-    with pytest.raises(LearnerGoneError):
+    with pytest.raises(RefusedError, match=r"closes each connection .* Give --tls_certificate and --tls_key"):
         play(address, actor_config(files))
 
 
@@ -141,21 +141,33 @@ def test_another_token_is_refused_by_every_method(serve, files, token):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"tls_authority": "stranger.pem"}, "CERTIFICATE_VERIFY_FAILED"),
-        ({"tls_authority": None}, "UNAVAILABLE"),  # speaks without TLS
-        ({"tls_server_name": "elsewhere.example"}, "UNAVAILABLE"),
+        ({"tls_authority": "stranger.pem"}, "CERTIFICATE_VERIFY_FAILED.*; correct --tls_authority"),
+        ({"tls_authority": None}, "speaks TLS; give --tls_authority"),
+        ({"tls_server_name": "elsewhere.example"}, "not valid for 'elsewhere.example'.*--tls_server_name"),
     ],
 )
-def test_a_connection_that_is_not_trusted_says_why(serve, files, changes, words):
+def test_a_connection_that_can_never_be_trusted_is_refused_early(serve, files, changes, words):
     if changes.get("tls_authority"):
         changes = {"tls_authority": f"{files}/{changes['tls_authority']}"}
-    with pytest.raises(LearnerGoneError, match=words):
+    with pytest.raises(RefusedError, match=words):
         play(serve(learner_config(files)), actor_config(files, **changes))
+
+
+def test_a_learner_without_tls_is_refused_early(serve, files):
+    with pytest.raises(
+        RefusedError, match=r"does not speak TLS .*; start the learner with --tls_certificate"
+    ):
+        play(serve(SecurityConfig()), actor_config(files))
+
+
+def test_a_learner_that_is_not_there_yet_is_waited_for(files):
+    with pytest.raises(LearnerGoneError):
+        play("localhost:1", actor_config(files), seconds=1.0)
 
 
 def test_the_name_in_the_certificate_may_be_given(serve, files):
     address = serve(learner_config(files)).replace("localhost", "127.0.0.1")
-    with pytest.raises(LearnerGoneError):
+    with pytest.raises(RefusedError, match=r"not valid for .127\.0\.0\.1."):
         play(address, actor_config(files))
     assert play(address, actor_config(files, tls_server_name="localhost")) == [0]
 
