@@ -1,10 +1,12 @@
-"""Writes files completely or not at all, and appends lines. Needs only the standard library."""
+"""Writes files completely or not at all, appends lines, and reads JSON. Needs only the standard library."""
 
 import contextlib
+import itertools
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 @contextlib.contextmanager
@@ -12,14 +14,16 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a temporary file beside `path`, and replaces `path` with it once it is complete.
 
     If anything fails, `path` stays as it was and the temporary file is removed, since a full disk needs the
-    space.
+    space. One that a killed process has left is replaced; if it is a link, nothing is written through it.
 
     Raises:
       OSError: the file cannot be written.
     """
-    temporary = f"{path}.tmp"
+    temporary = temporary_name(path)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
     try:
-        with open(temporary, "wb") as file:
+        with open(temporary, "xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -30,6 +34,11 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         raise
 
 
+def temporary_name(path: str | Path) -> str:
+    """What `replacing` calls a file until it is complete; a process that is killed may leave it."""
+    return f"{path}.tmp"
+
+
 def write_atomically(path: Path, text: str) -> None:
     """Writes a text file (UTF-8); see `replacing`.
 
@@ -38,6 +47,39 @@ def write_atomically(path: Path, text: str) -> None:
     """
     with replacing(path) as file:
         file.write(text.encode())
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a damaged file, in its directory, to a name that is free; returns the new path.
+
+    Raises:
+      OSError: it cannot be renamed.
+    """
+    names = (path.with_name(f"{path.name}.damaged{n}") for n in itertools.chain([""], itertools.count(2)))
+    free = next(name for name in names if not os.path.lexists(name))
+    return path.rename(free)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text that somebody else may have written.
+
+    Raises:
+      ValueError: it is not JSON, not UTF-8, or nested too deeply.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def read_json(path: Path) -> Any:
+    """The value in a JSON file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: as `parse_json`.
+    """
+    return parse_json(path.read_text(encoding="utf-8"))
 
 
 def append_line(path: str | Path, line: str) -> None:

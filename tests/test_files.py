@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from seed_rl.files import append_line, replacing, write_atomically
+from seed_rl.files import append_line, parse_json, replacing, set_aside, write_atomically
 
 
 def names(directory):
@@ -47,3 +47,28 @@ def test_a_full_disk_is_an_error(tmp_path):
     with pytest.raises(OSError) as caught:
         append_line(tmp_path / "file", "new")
     assert caught.value.errno == errno.ENOSPC
+
+
+@pytest.mark.parametrize("left", ["file", "link"])
+def test_a_temporary_file_that_was_left_is_replaced(tmp_path, left):
+    """Without writing through it, if it is a link."""
+    precious, temporary = tmp_path / "precious", tmp_path / "file.tmp"
+    precious.write_text("precious")
+    temporary.write_text("left") if left == "file" else temporary.symlink_to(precious)
+    write_atomically(tmp_path / "file", "new")
+    assert (tmp_path / "file").read_text() == "new"
+    assert precious.read_text() == "precious"
+    assert names(tmp_path) == ["file", "precious"]
+
+
+def test_what_is_set_aside_replaces_nothing(tmp_path):
+    for content in "abc":
+        (tmp_path / "file").write_text(content)
+        assert set_aside(tmp_path / "file").read_text() == content
+    assert names(tmp_path) == ["file.damaged", "file.damaged2", "file.damaged3"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"a":' * 100_000, b"\xff\xfe\xfd", "1" * 10_000])
+def test_what_is_not_json_is_a_value_error(text):
+    with pytest.raises(ValueError):
+        parse_json(text)

@@ -37,3 +37,22 @@ def replay_limit(max_bytes: int | None, memory: int) -> int:
             f"memory ({memory / 2**30:.1f} GiB); lower it, and leave some for everything else."
         )
     return max_bytes
+
+
+def check_tables(size: int, table_bytes: int, max_bytes: int) -> None:
+    """Refuses a replay whose tables alone, which are allocated at the start, take too much memory.
+
+    Args:
+      size: what --replay_buffer_size asks for.
+      table_bytes: memory of its tables, in bytes.
+      max_bytes: memory that replay may use.
+
+    Raises:
+      ValueError: the tables take more; one sentence.
+    """
+    if table_bytes > max_bytes:
+        raise ValueError(
+            f"--replay_buffer_size={size} takes {table_bytes / 2**30:.3g} GiB for its tables alone, but "
+            f"replay may use {max_bytes / 2**30:.3g} GiB; lower it, or raise --replay_max_bytes (half of the "
+            "machine's memory by default)."
+        )

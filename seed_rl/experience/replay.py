@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.experience import replay_file
+from seed_rl.experience import unroll_file
 from seed_rl.experience.arena import Arena
 from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
-from seed_rl.experience.memory_limit import machine_memory, replay_limit
+from seed_rl.experience.memory_limit import check_tables, machine_memory, replay_limit
 from seed_rl.experience.priorities import importance_weights, scaled
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
@@ -67,7 +67,8 @@ class Replay(Experience):
           seed: seed for random draws.
 
         Raises:
-          ValueError: the replay would be larger than the machine's memory, or there is no such compression.
+          ValueError: the replay would be larger than the machine's memory or its own limit, or there is no
+            such compression.
         """
         self._config, self._batch_size, self.is_saved = config, batch_size, config.checkpoint_replay
         self._length, self._burn_in = length, burn_in
@@ -80,6 +81,7 @@ class Replay(Experience):
         self._restored_layout: dict[str, Any] | None = None
         segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
         self._arena = Arena(segment_bytes)
+        check_tables(config.replay_buffer_size, SumTree.bytes_for(config.replay_buffer_size), self._max_bytes)
         self._tree = SumTree(config.replay_buffer_size)
         self._limiter = RateLimiter(config.replay_ratio, batch_size, config.replay_buffer_min_size)
         self._random = np.random.default_rng(seed)
@@ -177,27 +179,27 @@ class Replay(Experience):
             serials = range(self._oldest, self._next)
             priorities = self._tree.get(np.array(serials, np.int64) % self._config.replay_buffer_size)
             entries = [self._entry(serial) for serial in serials]
-        header = {"layout": layout.describe(), "compression": self._config.replay_compression}
-        replay_file.write(path, replay_file.Contents(header, priorities, entries))
+        settings = {**layout.describe(), "compression": self._config.replay_compression}
+        unroll_file.write(path, unroll_file.Contents(settings, priorities, entries))
 
     def restore(self, path: str) -> None:
         """Loads what `save` wrote, if the settings ask for it and there is such a file.
 
         Raises:
+          DamagedError: the file is damaged; nothing of it is used.
           ValueError: the file cannot be read, or was written with other settings.
         """
-        contents = replay_file.read(path, self._arena.put) if self._config.checkpoint_replay else None
+        contents = unroll_file.read(path, self._arena.put) if self._config.checkpoint_replay else None
         if contents is None:
             return
         mine = {"compression": self._config.replay_compression, "cuts": cuts(self._length, self._burn_in)}
-        header = contents.header
-        found = {"compression": header["compression"], "cuts": header["layout"]["cuts"]}
+        found = {name: contents.settings.get(name) for name in ("compression", "cuts")}
         if mine != found:
             raise ValueError(
                 f"{path} contains a replay with other unrolls or compression ({found}, not {mine}); use the "
                 "flags that it was written with, or move it away to continue with an empty replay."
             )
-        self._restored_layout = header["layout"]
+        self._restored_layout = {k: v for k, v in contents.settings.items() if k != "compression"}
         newest = slice(-self._config.replay_buffer_size, None)
         by_tail: dict[int, int] = {}
         with self._changed:

@@ -1,92 +1,174 @@
-"""Saves replay to a file: numbers in NumPy's format, blobs as they are. Nothing is unpickled."""
+"""The file format of every replay: a line that names it, then sections with a length and a checksum each.
 
+A section is its length in bytes (uint64), its bytes, and their CRC-32 (uint32), little-endian. The first one
+is a header in JSON; `unroll_file` and `transition_file` say what follows. Nothing is unpickled, and nothing
+is allocated for more bytes than the file has.
+"""
+
+import contextlib
 import json
-from collections.abc import Callable, Sequence
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+import math
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from seed_rl.experience.layout import Blob, Packed
-from seed_rl.files import replacing
+from seed_rl.files import parse_json, replacing
 
-_MAGIC = b"seed_rl replay 1\n"
+_MAGIC = b"seed_rl replay 2\n"
+_LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
 T = TypeVar("T")
 
-
-class Contents(NamedTuple):
-    """The contents of a file: settings as JSON, scaled priorities float64 `[N]`, and N unrolls.
-
-    The oldest come first. Unrolls that share a blob share it again when they are read.
-    """
-
-    header: dict[str, Any]
-    priorities: np.ndarray
-    entries: Sequence[Packed]
+Bytes = bytes | memoryview | np.ndarray
 
 
-def write(path: str, contents: Contents) -> None:
-    """Writes the file under a temporary name first, then renames it."""
-    numbers: dict[int, int] = {}
-    blobs: list[Blob] = []
+class DamagedError(ValueError):
+    """The contents of a file are not what was written; the message is the reason, a few words."""
 
-    def number(blob: Blob) -> int:
-        if id(blob) not in numbers:
-            numbers[id(blob)] = len(blobs)
-            blobs.append(blob)
-        return numbers[id(blob)]
 
-    rows = [[*map(number, entry[:4]), entry.policy_version] for entry in contents.entries]
-    with replacing(path) as file:
+class Writer:
+    """Writes sections one after the other."""
+
+    def __init__(self, file: BinaryIO):
+        """Writes the first line to a file that is empty."""
+        self._file = file
         file.write(_MAGIC)
-        file.write(json.dumps(contents.header).encode() + b"\n")
-        for array in (
-            contents.priorities,
-            np.array(rows, np.int64).reshape(-1, 5),
-            np.array([len(blob) for blob in blobs], np.int64),
-        ):
-            np.save(file, array, allow_pickle=False)
-        for blob in blobs:
-            file.write(blob)
+
+    def json(self, value: Any) -> None:
+        """Writes a section with a JSON value."""
+        self.section([json.dumps(value).encode()])
+
+    def array(self, array: np.ndarray) -> None:
+        """Writes a section with the values of an array, without its shape and dtype."""
+        self.section([_raw(np.ascontiguousarray(array))])
+
+    def section(self, parts: Sequence[Bytes]) -> None:
+        """Writes a section of bytes that are in several places."""
+        checksum = 0
+        self._file.write(_LENGTH.pack(sum(map(len, parts))))
+        for part in parts:
+            checksum = zlib.crc32(part, checksum)
+            self._file.write(part)
+        self._file.write(_CHECKSUM.pack(checksum))
 
 
-def read(path: str, keep: Callable[[bytes], Blob]) -> Contents | None:
-    """Reads what `write` wrote; None if there is no such file.
+class Reader:
+    """Reads the sections that a `Writer` wrote, in the same order.
 
-    Args:
-      path: the file.
-      keep: stores a blob and returns the stored copy.
-
-    Raises:
-      ValueError: it is not such a file, or it is damaged.
+    All methods raise DamagedError if the next section is not what was written.
     """
-    return parse(path, lambda file: _read(file, keep))
+
+    def __init__(self, file: BinaryIO):
+        """Reads the first line."""
+        self._file, self._left = file, os.fstat(file.fileno()).st_size
+        magic = file.readline(len(_MAGIC))
+        self._left -= len(magic)
+        if magic != _MAGIC:
+            is_older = magic.startswith((b"seed_rl replay ", b"seed_rl transitio"))
+            raise DamagedError(
+                "another version of seed_rl wrote it" if is_older else "it does not begin as a replay does"
+            )
+
+    def json(self) -> Any:
+        """The value of a section with JSON."""
+        (text,) = self.parts(None)
+        try:
+            return parse_json(text)
+        except ValueError as error:
+            raise DamagedError(f"its header is not JSON: {error}") from None
+
+    def array(self, dtype: type | np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+        """A section with an array."""
+        size = math.prod(shape) * np.dtype(dtype).itemsize
+        (values,) = self.parts([size])
+        return np.frombuffer(values, dtype).reshape(shape)
+
+    def into(self, array: np.ndarray) -> None:
+        """Reads a section into an array, which must be contiguous."""
+        raw = _raw(array)
+        self._begin(len(raw))
+        if self._file.readinto(raw) != len(raw):  # type: ignore[attr-defined]
+            raise DamagedError("it ends too early")
+        self._end(len(raw), zlib.crc32(raw))
+
+    def parts(self, lengths: Sequence[int] | None) -> Iterator[bytes]:
+        """The parts of a section, by their lengths; None: it has one. To be exhausted."""
+        total = self._begin(None if lengths is None else sum(lengths))
+        checksum = 0
+        for length in [total] if lengths is None else lengths:
+            part = self._file.read(length)
+            checksum = zlib.crc32(part, checksum)
+            yield part
+        self._end(total, checksum)
+
+    def finish(self) -> None:
+        """There must be no further section."""
+        if self._left:
+            raise DamagedError(f"{self._left} bytes too many follow its last section")
+
+    def _begin(self, expected: int | None) -> int:
+        head = self._file.read(_LENGTH.size)
+        self._left -= len(head)
+        length = _LENGTH.unpack(head)[0] if len(head) == _LENGTH.size else None
+        if length is None or length + _CHECKSUM.size > self._left:
+            raise DamagedError("it ends too early")
+        if expected not in (None, length):
+            raise DamagedError(f"a section has {length} bytes, not {expected}")
+        return length
+
+    def _end(self, length: int, checksum: int) -> None:
+        self._left -= length + _CHECKSUM.size
+        if self._file.read(_CHECKSUM.size) != _CHECKSUM.pack(checksum):
+            raise DamagedError("a checksum is wrong")
 
 
-def parse(path: str, function: Callable[[BinaryIO], T]) -> T | None:
-    """What `function` returns for a file with the contents of a replay; None if there is no such file.
+@contextlib.contextmanager
+def writing(path: str) -> Iterator[Writer]:
+    """Writes a file under a temporary name first, then renames it; see `files.replacing`."""
+    with replacing(path) as file:
+        yield Writer(file)
+
+
+def read(path: str, function: Callable[[Reader], T]) -> T | None:
+    """What `function` makes of a file; None if there is no such file.
 
     Raises:
-      ValueError: the file cannot be opened, or `function` cannot make anything of it.
+      DamagedError: the contents are not what was written.
+      ValueError: the file cannot be opened or read; one sentence.
     """
     try:
         with open(path, "rb") as file:
-            return function(file)
+            return function(Reader(file))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, EOFError, KeyError, IndexError, TypeError) as error:
+    except OSError as error:
         raise ValueError(
-            f"{path} cannot be read ({error}); move it away to continue with an empty replay."
+            f"{path} cannot be read ({error.strerror}); move it away to continue with an empty replay."
         ) from None
+    except DamagedError:
+        raise
+    except (ValueError, TypeError, LookupError, OverflowError) as error:  # A value that is out of place.
+        raise DamagedError(f"its contents make no sense: {error}") from None
 
 
-def _read(file: BinaryIO, keep: Callable[[bytes], Blob]) -> Contents:
-    if file.readline() != _MAGIC:
-        raise ValueError("it is not a replay")
-    header = json.loads(file.readline())
-    priorities, rows, lengths = (np.load(file, allow_pickle=False) for _ in range(3))
-    blobs = [keep(file.read(length)) for length in lengths.tolist()]
-    if [len(blob) for blob in blobs] != lengths.tolist() or len(rows) != len(priorities):
-        raise ValueError("it ends too early")
-    entries = [Packed(*(blobs[i] for i in row[:4]), row[4]) for row in rows.tolist()]
-    return Contents(header, priorities, entries)
+def check_priorities(priorities: np.ndarray) -> None:
+    """Raises DamagedError unless all scaled priorities are finite and at least 0."""
+    if not (np.isfinite(priorities) & (priorities >= 0)).all():
+        raise DamagedError("a priority is negative or not finite")
+
+
+def check_counts(counts: Iterable[Any]) -> None:
+    """Raises DamagedError unless all of these are whole numbers of at least 0."""
+    for count in counts:
+        if type(count) is not int or count < 0:
+            raise DamagedError(f"its header has {count!r} for a number")
+
+
+def _raw(array: np.ndarray) -> np.ndarray:
+    """The bytes of a contiguous array, as a view."""
+    assert array.flags.c_contiguous
+    return array.reshape(-1).view(np.uint8)

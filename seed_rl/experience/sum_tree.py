@@ -19,9 +19,14 @@ class SumTree:
           capacity: number of indices, at least 1.
         """
         self.capacity = capacity
-        self._depth = max(capacity - 1, 0).bit_length()
+        self._depth = _depth(capacity)
         self._first_leaf = 1 << self._depth
         self._nodes = np.zeros(2 * self._first_leaf, np.float64)
+
+    @staticmethod
+    def bytes_for(capacity: int) -> int:
+        """Memory of a tree for so many indices, in bytes."""
+        return 16 << _depth(capacity)
 
     @property
     def total(self) -> float:
@@ -79,3 +84,8 @@ class SumTree:
             raise ValueError("There is nothing to draw: all priorities are 0.")
         strata = (np.arange(count) + rng.random(count)) / count
         return self.find(strata * self.total)
+
+
+def _depth(capacity: int) -> int:
+    """Levels below the root."""
+    return max(capacity - 1, 0).bit_length()

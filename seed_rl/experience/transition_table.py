@@ -1,6 +1,6 @@
 """The transitions of all environments: where they are, which may be drawn, and how often."""
 
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import optree
@@ -8,9 +8,15 @@ import optree
 from seed_rl.experience import transition_file
 from seed_rl.experience.base import Batch
 from seed_rl.experience.config import TransitionReplayConfig
+from seed_rl.experience.memory_limit import check_tables
 from seed_rl.experience.priorities import PrioritizedDraws, UniformDraws
+from seed_rl.experience.replay_file import DamagedError, Reader, Writer, check_priorities
 from seed_rl.experience.step_rings import Leaf, StepRings
+from seed_rl.experience.sum_tree import SumTree
 from seed_rl.experience.unroll_config import UnrollConfig
+
+# More than any environment takes, and far from an overflow.
+_MAX_STEPS = 2**60
 
 
 class Handle(NamedTuple):
@@ -49,7 +55,7 @@ class TransitionTable:
           num_served: how many of them there will be steps of; they get equal shares of the capacity.
 
         Raises:
-          ValueError: there is too little room for each environment.
+          ValueError: there is too little room for each environment, or too little memory.
         """
         size, least = config.replay_buffer_size, unroll.stored_steps
         self._config, self._unroll, self._max_bytes = config, unroll, max_bytes
@@ -60,10 +66,11 @@ class TransitionTable:
                 f"environments, which is too few; make it at least {num_served * least}."
             )
         self._ring_length = self._capacity + unroll.burn_in + unroll.length
-        self._next = np.zeros(num_envs, np.int64)  # By environment: the number of its next step.
         alpha, beta = config.priority_exponent, config.importance_sampling_exponent
         count = num_envs * self._capacity
+        check_tables(size, SumTree.bytes_for(count) if alpha else count, max_bytes)
         self._draws = PrioritizedDraws(count, alpha, beta) if alpha else UniformDraws(count)
+        self._next = np.zeros(num_envs, np.int64)  # By environment: the number of its next step.
         self._rings: StepRings | None = None
         self._structure: Any = None
         self._truncated = 0  # The place of `truncated` among the leaves.
@@ -136,12 +143,12 @@ class TransitionTable:
         envs = self.num_envs, self.num_served
         return transition_file.Header(*envs, self._cut(), self._rings.leaves, self._draws.highest)
 
-    def save(self, file: BinaryIO, env_id: int) -> None:
+    def save(self, file: Writer, env_id: int) -> None:
         """Writes everything of an environment."""
         assert self._rings is not None
         steps = self._next[env_id : env_id + 1]
         for array in (steps, self._draws.get(self._all_of(env_id)), *self._rings.of(env_id, int(steps[0]))):
-            np.save(file, array, allow_pickle=False)
+            file.array(array)
 
     def prepare(self, path: str, header: transition_file.Header) -> None:
         """Makes room for the contents of a file.
@@ -158,13 +165,18 @@ class TransitionTable:
         self._allocate(header.leaves)
         self._draws.highest = header.highest_priority
 
-    def restore(self, file: BinaryIO, env_id: int) -> None:
+    def restore(self, file: Reader, env_id: int) -> None:
         """Reads what `save` wrote, after `prepare`. The environment's stream is interrupted."""
         assert self._rings is not None
-        self._next[env_id] = np.load(file, allow_pickle=False)[0]
-        self._draws.restore(self._all_of(env_id), np.load(file, allow_pickle=False))
-        for array in self._rings.of(env_id, int(self._next[env_id])):
-            array[...] = np.load(file, allow_pickle=False)
+        steps = int(file.array(np.int64, (1,))[0])
+        if not 0 <= steps < _MAX_STEPS:
+            raise DamagedError(f"it counts {steps} steps of an environment")
+        self._next[env_id] = steps
+        priorities = file.array(np.float64, (self._capacity,))
+        check_priorities(priorities)
+        self._draws.restore(self._all_of(env_id), priorities)
+        for array in self._rings.of(env_id, steps):
+            file.into(array)
 
     def _begin(self, arrays: list[np.ndarray], structure: Any) -> None:
         """Prepares for steps with this structure, of which these are the first."""

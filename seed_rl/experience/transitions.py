@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.experience.memory_limit import machine_memory, replay_limit
 from seed_rl.experience.rate_limiter import RateLimiter
+from seed_rl.experience.replay_file import Writer
 from seed_rl.experience.transition_store import TransitionStore
 from seed_rl.experience.transition_table import Handle, TransitionTable
 from seed_rl.experience.unroll_config import UnrollConfig
@@ -153,7 +154,7 @@ class TransitionReplay(Experience):
         with self._changed:
             header = table.header()
 
-        def save(file: BinaryIO, env_id: int) -> None:
+        def save(file: Writer, env_id: int) -> None:
             with self._changed:
                 table.save(file, env_id)
 
@@ -164,6 +165,7 @@ class TransitionReplay(Experience):
         """Loads what `save` wrote, if the settings ask for it and there is such a file; before `store`.
 
         Raises:
+          DamagedError: the file is damaged; nothing of it is used.
           ValueError: the file cannot be read, or was written with other settings.
         """
         header = transition_file.read_header(path) if self._config.checkpoint_replay else None

@@ -196,8 +196,8 @@ class Learner:
         """Says what the run starts with."""
         devices = [core.device for core in self._cores if core.device]
         outputs.say(report.describe(self._replicas.devices, devices))
-        for path in self._saver.skipped:
-            outputs.say(f"Warning: the checkpoint {path} is incomplete; it is skipped.")
+        for sentence in self._saver.warnings:
+            outputs.say(sentence)
         if self.resumed_from:
             outputs.say(f"Resuming from {self.resumed_from}.")
 

@@ -1,15 +1,20 @@
 """What a learner leaves in the run directory to resume from, and how it resumes."""
 
+import contextlib
+import os
 from pathlib import Path
 
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.base import Experience
+from seed_rl.experience.replay_file import DamagedError
+from seed_rl.files import set_aside, temporary_name
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.reporting.guard import reason
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.training.checkpoint import WRITE_ERRORS, Checkpointer
+from seed_rl.training.checkpoint import Checkpointer
+from seed_rl.training.checkpoint_files import WRITE_ERRORS
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import EnvironmentSpec
@@ -22,7 +27,7 @@ class Saver:
 
     Attributes:
       resumed_from: the checkpoint that the run resumes from; None: it is new, or another host has resumed it.
-      skipped: newer checkpoints that could not be read.
+      warnings: sentences on files that are damaged, and what has become of them.
       unsaved: a sentence on what could not be written the last time; empty if all was.
     """
 
@@ -54,17 +59,19 @@ class Saver:
         )
         self.resumed_from: str | None = None
         self.unsaved = ""
+        self.warnings: list[str] = []
         if team.is_first:
             self.resumed_from = self._checkpointer.restore()
+            self.warnings = [
+                f"Warning: the checkpoint {path} is damaged, and its files are renamed; the one before it is "
+                "used."
+                for path in self._checkpointer.skipped
+            ]
             if self.resumed_from is None and config.init_checkpoint:
                 self._checkpointer.initialize_from(config.init_checkpoint)
         team.share(self._checkpointer.variables)
         trainer.restored()
         self._saved_frames = self.env_frames if self.resumed_from else None
-
-    @property
-    def skipped(self) -> list[str]:  # noqa: D102 (see the class)
-        return self._checkpointer.skipped
 
     @property
     def env_frames(self) -> int:
@@ -87,9 +94,13 @@ class Saver:
     def restore_experience(self, experience: Experience) -> None:
         """Loads what this host saved of the experience, if the run is resumed.
 
+        A damaged file is renamed, and the experience stays empty.
+
         Raises:
           ValueError: it cannot be read, or the run was saved on another number of hosts.
         """
+        with contextlib.suppress(OSError):
+            os.unlink(temporary_name(self._replay))  # If the process was killed while it saved.
         if not self._trainer.updates:
             return
         found = [str(path) for path in self._run.replays()]
@@ -98,7 +109,14 @@ class Saver:
                 f"Replay was saved on another number of learner hosts ({', '.join(found)}); resume on that "
                 "number, or move these files away to continue with an empty replay."
             )
-        experience.restore(str(self._replay))
+        try:
+            experience.restore(str(self._replay))
+        except DamagedError as error:
+            aside = set_aside(self._replay)
+            self.warnings.append(
+                f"Warning: {self._replay} cannot be used ({error}); it is {aside.name} now, and replay "
+                "starts empty."
+            )
 
     def save(self, env_frames: int, figures: RunFigures, experience: Experience) -> None:
         """Writes a checkpoint and what the experience holds; sets `unsaved`."""

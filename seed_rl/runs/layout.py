@@ -4,6 +4,7 @@ Nothing else in seed_rl spells them out. This module imports the standard librar
 """
 
 import dataclasses
+import re
 from pathlib import Path
 
 # The first part of a checkpoint's prefix, and the ending of the file that TensorFlow writes last.
@@ -21,20 +22,16 @@ class CheckpointDirectory:
 
     path: Path
 
-    @property
-    def state(self) -> Path:
-        """TensorFlow's list of the checkpoints that it rotates."""
-        return self.path / "checkpoint"
-
     def prefix(self, updates: int) -> Path:
         """The path that the names of a checkpoint's files start with."""
         return self.path / f"{CHECKPOINT_NAME}-{updates}"
 
     def prefixes(self) -> list[Path]:
         """The prefixes of the checkpoints that have an index, the one with the most updates first."""
-        names = (path.name for path in self.path.glob(f"{CHECKPOINT_NAME}-*{CHECKPOINT_INDEX}"))
-        numbers = (name.removeprefix(f"{CHECKPOINT_NAME}-").removesuffix(CHECKPOINT_INDEX) for name in names)
-        return [self.prefix(n) for n in sorted(map(int, filter(str.isdecimal, numbers)), reverse=True)]
+        pattern = re.compile(f"{CHECKPOINT_NAME}-(0|[1-9][0-9]*){re.escape(CHECKPOINT_INDEX)}")
+        names = (path.name for path in self.path.glob(f"{CHECKPOINT_NAME}-*"))
+        numbers = (int(found[1]) for found in map(pattern.fullmatch, names) if found)
+        return [self.prefix(number) for number in sorted(numbers, reverse=True)]
 
 
 @dataclasses.dataclass(frozen=True)

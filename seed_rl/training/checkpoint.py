@@ -1,14 +1,13 @@
 """Checkpoints: written under a temporary name, then renamed; the last, the best and periodic ones are kept.
 
-The best is the one with the highest mean return; a record beside it contains that return. `runs.layout`
-defines the names of all files.
+The best is the one with the highest mean return; a record beside it names it and contains that return.
+`runs.layout` defines the names of all files.
 """
 
 import contextlib
 import json
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +16,20 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm
 from seed_rl.devices.publisher import variables_of
-from seed_rl.files import write_atomically
+from seed_rl.files import read_json, write_atomically
 from seed_rl.messages import reason
-from seed_rl.runs.layout import CHECKPOINT_INDEX, CHECKPOINT_NAME, CheckpointDirectory, RunDirectory
+from seed_rl.runs.layout import CHECKPOINT_INDEX, CheckpointDirectory, RunDirectory
+from seed_rl.training.checkpoint_files import (
+    WRITE_ERRORS,
+    Rotation,
+    found_by_tensorflow,
+    is_whole,
+    newest_readable,
+    remove,
+    remove_unfinished,
+    set_aside_damaged,
+)
 from seed_rl.training.trainer import Trainer
-
-# What a full disk and other file system problems are raised as.
-WRITE_ERRORS = (OSError, tf.errors.OpError)
 
 
 class Json(tf.train.experimental.PythonState):
@@ -55,11 +61,11 @@ class Progress(tf.Module):
 
 
 class Checkpointer:
-    """Saves and restores algorithm, optimizers and progress. TensorFlow's manager rotates the files.
+    """Saves and restores algorithm, optimizers and progress.
 
     Attributes:
       progress: must be set before `save`; `restore` sets it.
-      skipped: checkpoints that `restore` could not read, newest first.
+      skipped: damaged checkpoints that `restore` has renamed, newest first.
     """
 
     def __init__(
@@ -87,19 +93,25 @@ class Checkpointer:
         self._checkpoint = tf.train.Checkpoint(
             agent=algorithm, iteration=trainer.iteration, progress=self.progress, **optimizers
         )
-        self._manager: tf.train.CheckpointManager | None = None
+        self._rotation: Rotation | None = None
 
     def restore(self) -> str | None:
         """Restores the run's last readable checkpoint; returns its path, or None if there is none.
+
+        Newer ones, which are damaged, get other names: the run may never reach their updates again.
 
         Raises:
           ValueError: it belongs to another network or optimizer, or there are checkpoints but none is
             readable.
         """
-        path, self.skipped = _newest_readable(self._run.checkpoints)
+        path, damaged = newest_readable(self._run.checkpoints)
         if path is not None:
-            _read(path, lambda: self._checkpoint.restore(path).assert_consumed())
+            _read(path, lambda plain: self._checkpoint.restore(plain).assert_consumed())
             self._trainer.restored()
+        with contextlib.suppress(OSError):  # They are skipped again the next time.
+            for prefix in damaged:
+                set_aside_damaged(prefix)
+        self.skipped = damaged
         return path
 
     @property
@@ -120,7 +132,7 @@ class Checkpointer:
         path: str | None = checkpoint
         if os.path.isdir(checkpoint):
             directory = CheckpointDirectory(Path(checkpoint))
-            path = _newest_readable(directory)[0] or newest_checkpoint(checkpoint)
+            path = newest_readable(directory)[0] or newest_checkpoint(checkpoint)
         if path is None or not tf.io.gfile.exists(f"{path}{CHECKPOINT_INDEX}"):
             raise ValueError(
                 f"--init_checkpoint={checkpoint} holds no checkpoint; name one, or a run directory."
@@ -134,10 +146,11 @@ class Checkpointer:
           WRITE_ERRORS: the checkpoint cannot be written completely.
         """
         directory = self._run.checkpoints
-        with _complete_or_removed(directory, self._trainer.updates):
-            if self._manager is None:
-                self._manager = self._make_manager(directory, self._keep, self._keep_every_hours)
-            return self._manager.save(checkpoint_number=self._trainer.updates)
+        if self._rotation is None:
+            self._rotation = Rotation(directory, self._keep, self._keep_every_hours)
+        path = self._write(directory)
+        self._rotation.add(path)
+        return str(path)
 
     def save_if_best(self, mean_return: float) -> bool:
         """Writes a checkpoint as the best one, if its mean return is higher than that of the best so far.
@@ -153,26 +166,26 @@ class Checkpointer:
         best, directory = read_best(self._run.path), self._run.best_checkpoints
         if not math.isfinite(mean_return) or (best is not None and mean_return <= best["mean_return"]):
             return False
-        with _complete_or_removed(directory, self._trainer.updates):
-            self._make_manager(directory, keep=1).save(checkpoint_number=self._trainer.updates)
+        remove_unfinished(directory)
+        path = self._write(directory)
         figures = {
             "mean_return": mean_return,
             "updates": self._trainer.updates,
             "env_frames": int(self.progress.env_frames.numpy()),
         }
         write_atomically(self._run.best_record, json.dumps(figures) + "\n")
+        for other in directory.prefixes():  # Only now: until then, the record names another one.
+            if other != path:
+                remove(other)
         return True
 
-    def _make_manager(
-        self, directory: CheckpointDirectory, keep: int, keep_every_hours: float | None = None
-    ) -> tf.train.CheckpointManager:
-        return tf.train.CheckpointManager(
-            self._checkpoint,
-            str(directory.path),
-            max_to_keep=keep,
-            keep_checkpoint_every_n_hours=keep_every_hours,
-            checkpoint_name=CHECKPOINT_NAME,
-        )
+    def _write(self, directory: CheckpointDirectory) -> Path:
+        path = directory.prefix(self._trainer.updates)
+        with _complete_or_removed(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._checkpoint.save_counter.assign_add(1)  # Part of every checkpoint of earlier versions.
+            self._checkpoint.write(str(path))
+        return path
 
 
 def newest_checkpoint(logdir: str | Path) -> str | None:
@@ -181,18 +194,24 @@ def newest_checkpoint(logdir: str | Path) -> str | None:
     Raises:
       ValueError: there are checkpoints, but none is readable.
     """
-    return _newest_readable(RunDirectory(Path(logdir)).checkpoints)[0]
+    return newest_readable(RunDirectory(Path(logdir)).checkpoints)[0]
 
 
 def best_checkpoint(logdir: str | Path) -> str | None:
-    """The path of a run's best checkpoint; None if it has none.
+    """The path of a run's best checkpoint, which its record names; None if it has none.
 
     A checkpoint whose recorded mean return is not finite does not count.
+
+    Raises:
+      ValueError: the checkpoint is damaged.
     """
-    run = RunDirectory(Path(logdir))
-    if os.path.exists(run.best_record) and read_best(logdir) is None:
+    run, best = RunDirectory(Path(logdir)), read_best(logdir)
+    if best is None:
         return None
-    return _newest_readable(run.best_checkpoints)[0]
+    path = str(run.best_checkpoints.prefix(best["updates"]))
+    if not is_whole(path):
+        raise ValueError(f"The best checkpoint {path} is missing or damaged; use the last one instead.")
+    return path
 
 
 def read_best(logdir: str | Path) -> dict[str, Any] | None:
@@ -201,9 +220,9 @@ def read_best(logdir: str | Path) -> dict[str, Any] | None:
     None if there is none, or its record cannot be read or has a mean return that is not finite.
     """
     try:
-        best = json.loads(RunDirectory(Path(logdir)).best_record.read_text())
-        return best if math.isfinite(best["mean_return"]) else None
-    except (OSError, ValueError, KeyError, TypeError):
+        best = read_json(RunDirectory(Path(logdir)).best_record)
+        return best if math.isfinite(best["mean_return"]) and type(best["updates"]) is int else None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError):
         return None
 
 
@@ -222,55 +241,29 @@ def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
     """
     progress = Progress()
     of_agent = tf.train.Checkpoint(agent=algorithm)
-    _read(path, lambda: of_agent.restore(path).expect_partial().assert_existing_objects_matched())
-    tf.train.Checkpoint(progress=progress).restore(path).expect_partial()
+    of_progress = tf.train.Checkpoint(progress=progress)
+    _read(path, lambda plain: of_agent.restore(plain).expect_partial().assert_existing_objects_matched())
+    _read(path, lambda plain: of_progress.restore(plain).expect_partial())
     return progress
 
 
 @contextlib.contextmanager
-def _complete_or_removed(directory: CheckpointDirectory, updates: int) -> Iterator[None]:
+def _complete_or_removed(prefix: Path) -> Iterator[None]:
     """Removes a checkpoint that is left incomplete: it would be newer than the last readable one."""
     try:
         yield
     except WRITE_ERRORS:
-        prefix = directory.prefix(updates)
-        name = "_temp" if _is_whole(str(prefix)) else ""
-        for leftover in directory.path.glob(f"{prefix.name}[._]*"):
-            if name in leftover.name:
-                with contextlib.suppress(OSError):
-                    shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
+        remove_unfinished(CheckpointDirectory(prefix.parent))
+        if not is_whole(str(prefix)):
+            remove(prefix)
         raise
 
 
-def _newest_readable(directory: CheckpointDirectory) -> tuple[str | None, list[str]]:
-    """The newest complete checkpoint, and any newer ones that are incomplete."""
-    skipped: list[str] = []
-    for path in map(str, directory.prefixes()):
-        if _is_whole(path):
-            return path, skipped
-        skipped.append(path)
-    if skipped:
-        raise ValueError(
-            f"None of the {len(skipped)} checkpoints in {directory.path} can be read; move them away to "
-            "start from scratch."
-        )
-    return None, []
-
-
-def _is_whole(path: str) -> bool:
-    """Whether all values can be read; each has a checksum."""
+def _read(path: str, restore: Callable[[str], Any]) -> None:
+    """Calls `restore` with a path by which TensorFlow finds the checkpoint."""
     try:
-        reader = tf.train.load_checkpoint(path)
-        for name in reader.get_variable_to_shape_map():
-            reader.get_tensor(name)
-    except (tf.errors.OpError, ValueError, IndexError, RuntimeError):  # TensorFlow maps its errors to these.
-        return False
-    return True
-
-
-def _read(path: str, restore: Callable[[], Any]) -> None:
-    try:
-        restore()
+        with found_by_tensorflow(path) as plain:
+            restore(plain)
     except (ValueError, AssertionError, tf.errors.OpError) as error:
         # Otherwise TensorFlow lists all values that it did not restore at exit, and so after our message.
         tf.get_logger().setLevel("ERROR")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.training.checkpoint import newest_checkpoint
+
 pytestmark = pytest.mark.slow
 
 # Of when something happened, of how long it took, or of a period, whose end is a matter of time.
@@ -38,7 +40,7 @@ def trained(house, name, *args):
     assert process.end() == 0, process.output
     house.logdir = logdir
     figures = house.metrics()[-1]
-    reader = tf.train.load_checkpoint(tf.train.latest_checkpoint(str(logdir / "checkpoints")))
+    reader = tf.train.load_checkpoint(newest_checkpoint(logdir))
     names = [
         n for n in reader.get_variable_to_shape_map() if "progress/" not in n and "CHECKPOINTABLE" not in n
     ]

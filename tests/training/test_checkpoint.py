@@ -10,14 +10,15 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.vtrace.algorithm import VTrace
 from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import (
-    WRITE_ERRORS,
     Checkpointer,
     best_checkpoint,
     newest_checkpoint,
     read_best,
     restore_algorithm,
 )
+from seed_rl.training.checkpoint_files import WRITE_ERRORS
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -189,7 +190,7 @@ def test_only_the_last_checkpoints_are_kept(tmp_path):
         run.checkpointer.save()
     indices = sorted(name for name in os.listdir(tmp_path / "checkpoints") if name.endswith(".index"))
     assert indices == ["ckpt-2.index", "ckpt-3.index"]
-    assert tf.train.latest_checkpoint(str(tmp_path / "checkpoints")).endswith("ckpt-3")
+    assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-3")
 
 
 def test_recent_episodes_come_back(tmp_path):
@@ -243,6 +244,8 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
     assert fresh.checkpointer.restore() == str(tmp_path / "checkpoints" / "ckpt-2")
     assert fresh.checkpointer.skipped == [path]
     assert fresh.trainer.updates == 2
+    index = RunDirectory(tmp_path).checkpoints.prefix(3).with_suffix(".index.damaged")
+    assert index.exists()  # Nothing is lost, and nothing takes it for a checkpoint.
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-2")
 
 
@@ -305,6 +308,24 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
     assert resumed.checkpointer.save_if_best(3.5)
     names = os.listdir(tmp_path / "checkpoints" / "best")
     assert sorted(name for name in names if name.endswith(".index")) == ["ckpt-4.index"]
+
+
+def test_the_best_checkpoint_is_the_one_that_its_record_names(tmp_path):
+    """Not the one with the most updates: a run may have gone back to an earlier checkpoint."""
+    run = small_run(tmp_path)
+    best = tmp_path / "checkpoints" / "best"
+    save(run, 900)
+    assert run.checkpointer.save_if_best(5.0)
+    of_900 = {path: path.read_bytes() for path in best.glob("ckpt-*")}
+    save(run, 700)
+    assert run.checkpointer.save_if_best(6.0)
+    assert sorted(path.name for path in best.glob("*.index")) == ["ckpt-700.index"]
+    for path, content in of_900.items():  # As if the process had been killed before it removed them.
+        path.write_bytes(content)
+    assert best_checkpoint(tmp_path) == str(best / "ckpt-700")
+    damage(best / "ckpt-700", "a wrong byte")
+    with pytest.raises(ValueError, match=r"ckpt-700 is missing or damaged; use the last one"):
+        best_checkpoint(tmp_path)
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])

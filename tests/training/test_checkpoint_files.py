@@ -1,0 +1,154 @@
+"""Which checkpoints are there, kept and removed follows from the names of the files alone."""
+
+import os
+
+import pytest
+
+from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
+from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
+from seed_rl.training.checkpoint_files import Rotation
+from tests.selection import mostly_slow
+from tests.training.test_checkpoint import save, small_run
+
+HOUR = 3600
+
+
+def touch(directory, updates, hours=0.0):
+    """The files of a checkpoint, written so many hours after some moment."""
+    directory.path.mkdir(exist_ok=True)
+    for ending in (".data-00000-of-00001", ".index"):
+        path = directory.path / f"ckpt-{updates}{ending}"
+        path.touch()
+        os.utime(path, (1e9 + HOUR * hours,) * 2)
+    return directory.prefix(updates)
+
+
+def present(directory):
+    """The checkpoints that are there, and that nothing else is."""
+    found = [int(prefix.name.removeprefix("ckpt-")) for prefix in directory.prefixes()][::-1]
+    assert len(list(directory.path.iterdir())) == 2 * len(found)
+    return found
+
+
+def test_the_last_ones_are_kept_and_one_per_hour(tmp_path):
+    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    touch(directory, 0)
+    rotation = Rotation(directory, 2, 1.0)
+    for updates in range(1, 11):
+        rotation.add(touch(directory, updates, hours=0.3 * updates))
+    assert present(directory) == [4, 8, 9, 10]  # At 1.2 and 2.4 hours, and the last two.
+    resumed = Rotation(directory, 2, 1.0)
+    for updates in range(11, 16):
+        resumed.add(touch(directory, updates, hours=0.3 * updates))
+    assert present(directory) == [4, 8, 12, 14, 15]
+
+
+def test_a_checkpoint_may_be_written_again(tmp_path):
+    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    rotation = Rotation(directory, 2, 1.0)
+    for updates in (1, 2, 2, 2):
+        rotation.add(touch(directory, updates))
+    assert present(directory) == [1, 2]
+
+
+def test_after_a_step_back_the_newest_are_those_written_last(tmp_path):
+    """Not those with the most updates."""
+    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    for updates in (1, 2, 3):
+        touch(directory, updates)
+    rotation = Rotation(directory, 2, 1.0)
+    for updates in (2, 1):
+        rotation.add(touch(directory, updates))
+    assert present(directory) == [1, 2]
+
+
+def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
+    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    touch(directory, 5)
+    left = directory.path / "ckpt-6_temp"
+    left.mkdir()
+    (left / "part-00000-of-00001.data-00000-of-00001.tempstate123").touch()
+    (directory.path / "ckpt-7_temp").symlink_to(precious)
+    (directory.path / "ckpt-8_temp_1234").touch()
+    kept = ["ckpt-mine_temp", "my_ckpt-6_temp", "ckpt-9.backup", "ckpt-9.index.old", "notes.txt"]
+    for name in kept:
+        (directory.path / name).mkdir()
+    Rotation(directory, 3, 1.0).add(touch(directory, 9))
+    there = {path.name for path in directory.path.iterdir()}
+    assert there == {*kept, *(f"ckpt-{n}{end}" for n in (5, 9) for end in (".index", ".data-00000-of-00001"))}
+    assert (precious / "file").exists()
+
+
+# TensorFlow's list of checkpoints, as it may be after a crash, or in a run that somebody sent.
+LISTS = {
+    "not UTF-8": b'model_checkpoint_path: "\xff\xfe"\n',
+    "half of it": b'model_checkpoint_path: "ckpt-1"\nall_model_check',
+    "zeros": bytes(100),
+    "empty": b"",
+    "a directory": None,
+    "files elsewhere": b'model_checkpoint_path: "%(outside)s"\nall_model_checkpoint_paths: "%(outside)s"\n',
+    "files above": b'model_checkpoint_path: "../x"\nall_model_checkpoint_paths: "../../outside/ckpt-7"\n',
+}
+
+
+@pytest.mark.parametrize("content", mostly_slow(LISTS, ["not UTF-8", "files elsewhere"]))
+def test_a_list_of_checkpoints_means_nothing(tmp_path, content):
+    outside = CheckpointDirectory(tmp_path / "outside")
+    touch(outside, 7)
+    logdir = tmp_path / "run"
+    run = small_run(logdir, keep=1)
+    save(run, 1)
+    assert run.checkpointer.save_if_best(1.0)
+    for directory in (RunDirectory(logdir).checkpoints, RunDirectory(logdir).best_checkpoints):
+        path = directory.path / "checkpoint"
+        if LISTS[content] is None:
+            path.mkdir()
+        else:
+            path.write_bytes(LISTS[content].replace(b"%(outside)s", str(outside.prefix(7)).encode()))
+    resumed = small_run(logdir, keep=1)
+    assert resumed.checkpointer.restore().endswith("ckpt-1")
+    for updates in (2, 3):
+        save(resumed, updates)
+        assert resumed.checkpointer.save_if_best(updates)
+    assert present(outside) == [7]
+    assert newest_checkpoint(logdir).endswith("checkpoints/ckpt-3")
+    assert best_checkpoint(logdir).endswith("best/ckpt-3")
+
+
+# Directories that TensorFlow, a shell or Python may take for something else.
+NAMES = [
+    "lr[1]",
+    "a*b",
+    "a?b",
+    "[!x]",
+    "back\\slash",
+    "two words",
+    " ",
+    "größe",
+    "運行",
+    "~",
+    "-x",
+    "a,b=c:d",
+    "{a}",
+]
+
+
+@pytest.mark.parametrize("name", mostly_slow(NAMES, ["lr[1]"]))
+def test_a_directory_may_have_any_name(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    logdir = os.path.join(name, "run")
+    run = small_run(logdir)
+    save(run, 1)
+    assert run.checkpointer.save_if_best(1.0)
+    for path in (logdir, f"{logdir}/", os.path.abspath(logdir)):
+        fresh = small_run(path, seed=3)
+        assert fresh.checkpointer.restore().endswith("ckpt-1")
+        assert fresh.trainer.updates == 1
+        assert best_checkpoint(path).endswith("ckpt-1")
+        for source in (path, os.path.join(path, "checkpoints"), newest_checkpoint(path)):
+            small_run(tmp_path / "other").checkpointer.initialize_from(source)
+    os.symlink(logdir, "link", target_is_directory=True)
+    assert small_run("link").checkpointer.restore() == os.path.join("link", "checkpoints", "ckpt-1")
