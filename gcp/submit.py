@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class SubmitConfig(Options):
     """The command line; the job itself is described in its file."""
 
-    config: str | None = option(None, "YAML file of the job, such as configs/gcp/catch.yaml.")
+    config: str | None = option(None, "YAML file of the job, such as configs/gcp/catch.yaml.", is_path=True)
     project: str | None = option(None, "Id of the Google Cloud project; overrides the file's.")
     region: str | None = option(None, "Region such as us-central1; overrides the file's.")
     learner_replicas: int | None = option(

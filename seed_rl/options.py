@@ -23,6 +23,7 @@ def option(
     at_most: float | None = None,
     above: float | None = None,
     is_plumbing: bool = False,
+    is_path: bool = False,
 ) -> Any:
     """A dataclass field with a help text and limits that `Options` checks.
 
@@ -35,9 +36,11 @@ def option(
       above: the number must be greater than this.
       is_plumbing: whether it only sets where a run trains and how much of a machine it uses; runs that differ
         only in such options are compared as equals.
+      is_path: whether a `~` at its beginning is the home directory, which shells leave as it is in a flag.
     """
     limits = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above}
-    return dataclasses.field(default=default, metadata={"help": help, "is_plumbing": is_plumbing, **limits})
+    kind = {"is_plumbing": is_plumbing, "is_path": is_path}
+    return dataclasses.field(default=default, metadata={"help": help, **kind, **limits})
 
 
 def part(config_class: "type[Options]") -> Any:

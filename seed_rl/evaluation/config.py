@@ -10,11 +10,12 @@ from seed_rl.seeds import LARGEST_SEED
 class EvaluateConfig(Options):
     """What to evaluate, for how many episodes, and where the results go."""
 
-    logdir: str | None = option(None, "Directory of the run to evaluate.")
+    logdir: str | None = option(None, "Directory of the run to evaluate.", is_path=True)
     checkpoint: str = option(
         "last",
         "The checkpoint to evaluate: last, best (by the run's own mean return), or a path prefix such as "
         ".../ckpt-1200.",
+        is_path=True,
     )
     episodes: int = option(200, "Number of episodes to play.", at_least=1)
     num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
@@ -30,11 +31,14 @@ class EvaluateConfig(Options):
         at_most=LARGEST_SEED,
     )
     output: str | None = option(
-        None, "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory."
+        None,
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory.",
+        is_path=True,
     )
     record: str | None = option(
         None,
         "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        is_path=True,
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
 

@@ -1,5 +1,6 @@
 """Turns an Options class into absl flags, and absl flags back into a validated object of that class."""
 
+import os
 import types
 import typing
 from collections.abc import Collection, Iterable
@@ -26,6 +27,13 @@ class _WholeNumberParser(flags.IntegerParser):
             if not number.is_integer():
                 raise
             return int(number)
+
+
+class _PathParser(flags.ArgumentParser):
+    """Paths, with `~` and `~NAME` at their beginning replaced."""
+
+    def parse(self, argument: Any) -> str:
+        return os.path.expanduser(argument)
 
 
 def define_options(
@@ -104,6 +112,8 @@ def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
         return flags.EnumFlag(leaf.name, default, text, list(choices))
     if kind is bool:
         return flags.BooleanFlag(leaf.name, default, text)
+    if leaf.metadata["is_path"]:
+        return flags.Flag(_PathParser(), _SERIALIZER, leaf.name, default, text)
     parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
     if kind not in parsers:
         raise TypeError(

@@ -18,7 +18,7 @@ class LocalConfig(Options):
         at_least=1,
     )
     logdir: str | None = option(
-        None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory."
+        None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory.", is_path=True
     )
     server_address: str | None = option(
         None,

@@ -20,7 +20,10 @@ class LearnerConfig(TrainerConfig):
         4, "Environments across all actors (actors x --env_batch_size).", at_least=1, is_plumbing=True
     )
     logdir: str = option(
-        "runs/seed_rl", "Run directory: checkpoints, metrics, TensorBoard events.", is_plumbing=True
+        "runs/seed_rl",
+        "Run directory: checkpoints, metrics, TensorBoard events.",
+        is_plumbing=True,
+        is_path=True,
     )
     total_environment_frames: int = option(
         1_000_000_000, "Training ends after this many environment frames (agent steps x repeats).", at_least=1
@@ -47,7 +50,7 @@ class LearnerConfig(TrainerConfig):
         1, "Threads that run inference; 2 hide latency on an accelerator.", at_least=1, is_plumbing=True
     )
     init_checkpoint: str | None = option(
-        None, "Checkpoint (path prefix or run directory) whose network a new run starts from."
+        None, "Checkpoint (path prefix or run directory) whose network a new run starts from.", is_path=True
     )
     save_checkpoint_secs: float = option(600.0, "Seconds between checkpoints.", above=0, is_plumbing=True)
     keep_checkpoints: int = option(

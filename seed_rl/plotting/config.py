@@ -14,7 +14,9 @@ ENDINGS = (".png", ".svg", ".pdf")
 class PlotConfig(Options):
     """What to plot, how, and where the plot goes."""
 
-    output: str | None = option(None, "File for the plot; its ending sets the format: .png, .svg or .pdf.")
+    output: str | None = option(
+        None, "File for the plot; its ending sets the format: .png, .svg or .pdf.", is_path=True
+    )
     style: str = option(
         "curves",
         "curves: against environment frames and against time. grid: a small panel for each game. "

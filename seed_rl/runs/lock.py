@@ -13,6 +13,7 @@ On NFS, Linux requests the lock from the server, so it works across hosts unless
 import contextlib
 import fcntl
 import os
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,11 @@ from seed_rl.runs.layout import RunDirectory
 _SAME_HOST_SECS = 10.0
 _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1
+
+# The file is truncated and rewritten, so no link is followed; and nothing waits for a pipe.
+_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK
+
+_PROCESS = re.compile(r"[1-9][0-9]{0,9}")
 
 
 class Holder(NamedTuple):
@@ -57,6 +63,8 @@ def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> It
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = _take(path, stopping)
     except OSError as error:
+        if path.is_symlink():
+            raise ValueError(f"{path} is a symbolic link, which is not followed; remove it.") from None
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
     try:
         with contextlib.suppress(OSError):  # The lock works even on a full disk.
@@ -83,7 +91,7 @@ def check_free(logdir: str | Path) -> None:
     deadline = time.monotonic() + _SAME_HOST_SECS
     while True:
         try:
-            handle = os.open(path, os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY | _OPEN)
         except OSError:  # There is no lock, or the directory is unusable, which other checks report better.
             return
         try:
@@ -101,7 +109,7 @@ def holder(logdir: str | Path) -> Holder | None:
     """The learner that holds a run directory; None: there is none. Changes nothing."""
     path = RunDirectory(Path(logdir)).lock
     try:
-        handle = os.open(path, os.O_RDONLY)
+        handle = os.open(path, os.O_RDONLY | _OPEN)
     except OSError:
         return None
     try:
@@ -114,7 +122,7 @@ def _take(path: Path, stopping: Callable[[], bool]) -> int:
     """Waits for the lock as long as its holder may be gone already; returns the lock file's descriptor."""
     start, has_said = time.monotonic(), False
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o644)
         if _lock(handle, fcntl.LOCK_EX, path):
             if _is_at(handle, path):
                 return handle
@@ -157,8 +165,13 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def _read(handle: int) -> Holder:
-    words = os.pread(handle, 1024, 0).decode(errors="replace").split()
-    return Holder(*words) if len(words) == 2 else Holder()
+    try:
+        words = os.pread(handle, 1024, 0).decode().split()
+    except (OSError, UnicodeDecodeError):
+        return Holder()
+    if len(words) != 2 or not _PROCESS.fullmatch(words[0]) or not words[1].isprintable():
+        return Holder()
+    return Holder(*words)
 
 
 def _refusal(path: Path, holder: Holder) -> str:

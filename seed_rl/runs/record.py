@@ -1,15 +1,11 @@
 """The run directory's record, run.json: a run's settings, and the check that it resumes with those."""
 
 import dataclasses
-import importlib.metadata
 import json
-import platform
-import subprocess
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
@@ -17,19 +13,7 @@ from seed_rl.files import write_atomically
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
-
-_PACKAGES = (
-    "tensorflow",
-    "tensorflow-cpu",
-    "tensorflow-tpu",
-    "keras",
-    "numpy",
-    "grpcio",
-    "protobuf",
-    "gymnasium",
-    "ale-py",
-    "zstandard",
-)
+from seed_rl.runs.versions import versions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,14 +98,16 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
       mine: the `run_identity` of the run that would resume in it.
 
     Raises:
-      ValueError: the path is a file, its run has no readable record, or it belongs to another run; the
-        message is one sentence.
+      ValueError: the path is a file or cannot be printed, its checkpoints are elsewhere, its run has no
+        readable record, or it belongs to another run; the message is one sentence.
     """
+    check_name(logdir)
     run = RunDirectory(Path(logdir))
     if not run.path.exists():
         return
     if not run.path.is_dir():
         raise ValueError(f"--logdir={logdir} is a file; name a directory.")
+    _check_folders(run)
     try:
         recorded = completed(json.loads(run.record.read_text()))["identity"]
     except FileNotFoundError:
@@ -138,6 +124,24 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
             f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
             "flags of that run."
         )
+
+
+def check_name(logdir: str) -> None:
+    """Refuses a name that would break lines, or change a terminal, wherever it is shown (ValueError)."""
+    if not logdir.isprintable():
+        raise ValueError(f"--logdir={logdir!a} has characters that cannot be printed; choose another name.")
+
+
+def _check_folders(run: RunDirectory) -> None:
+    """Refuses folders of checkpoints that lead elsewhere: the oldest files in them are removed."""
+    for folder in (run.checkpoints.path, run.best_checkpoints.path):
+        if folder.is_symlink():
+            raise ValueError(
+                f"{folder} is a symbolic link, and files would be deleted where it leads; put a directory "
+                "in its place, or make --logdir itself the link."
+            )
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"{folder} is not a directory; move it away.")
 
 
 def read(logdir: str) -> RunRecord:
@@ -259,26 +263,3 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages and, in a clone, the git revision."""
-    found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    here = Path(seed_rl.__file__).parent
-    try:
-        revision = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        found["git"] = revision.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass  # Not in a clone.
-    return found

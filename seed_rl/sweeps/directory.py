@@ -10,7 +10,7 @@ from typing import Any
 
 from seed_rl.files import write_atomically
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.record import differences
+from seed_rl.runs.record import check_name, differences
 
 _RECORD = "sweep.json"
 
@@ -25,6 +25,7 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
     Raises:
       ValueError: the directory cannot be used; the message is one sentence that says why.
     """
+    check_name(str(directory))
     if not directory.exists():
         return
     if not directory.is_dir():

@@ -42,12 +42,14 @@ class SecurityConfig(Options):
         None,
         "PEM file of this end's certificate. The learner needs one; actors need one if the learner asks for "
         "it.",
+        is_path=True,
     )
-    tls_key: str | None = option(None, "PEM file of the private key of --tls_certificate.")
+    tls_key: str | None = option(None, "PEM file of the private key of --tls_certificate.", is_path=True)
     tls_authority: str | None = option(
         None,
         "PEM file of the authority that must have issued the other end's certificate. Actors need one; a "
         "learner that has one asks actors for certificates (mutual TLS).",
+        is_path=True,
     )
     tls_server_name: str | None = option(
         None, "Actors: the name in the learner's certificate, if it is not the host of --server_address."
@@ -58,6 +60,7 @@ class SecurityConfig(Options):
         f"{TOKEN_VARIABLE}. Addresses that only this machine can reach need no token. Without one, every "
         "user of the machine may connect to the loopback device and to unix-abstract:NAME, and every user "
         "who may enter its directory to unix:PATH.",
+        is_path=True,
     )
     insecure: bool = option(
         False,

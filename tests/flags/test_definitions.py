@@ -18,7 +18,7 @@ class Sample(Options):
     count: int = option(3, "How many, in pieces.", at_least=1)
     rate: float = option(0.5, "How fast, in metres per second.", above=0)
     loud: bool = option(True, "Whether it makes noise.")
-    path: str = option("x", "Where.")
+    path: str = option("x", "Where.", is_path=True)
     mode: str = option("slow", "How.", choices=("slow", "fast"))
     limit: float | None = option(None, "At most this many, in pieces.")
     seed: int | None = option(None, "Seed.")
@@ -133,3 +133,16 @@ def test_help_has_heading_unit_and_default():
     assert "\nSettings of the test:\n" in text
     assert "How fast, in metres per second.\n    (default: '0.5')" in text
     assert "<slow|fast>: How." in text
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [("~/a", "/home/me/a"), ("~", "/home/me"), ("a~/~b", "a~/~b"), ("./~", "./~"), ("", "")],
+)
+def test_a_tilde_at_the_beginning_of_a_path_is_the_home_directory(monkeypatch, given, read):
+    monkeypatch.setenv("HOME", "/home/me")
+    flag_values = flags.FlagValues()
+    define_options(Sample, flag_values)
+    flag_values(["main", f"--path={given}"])
+    assert read_options(Sample, flag_values).path == read
+    assert given_flags(flag_values, ["path"]) == [f"--path={read}"]

@@ -162,3 +162,41 @@ def test_who_holds_a_directory_can_be_asked(holder, tmp_path):
     holder.kill()
     wait_until(lambda: lock.holder(tmp_path / "run") is None, "the kernel to release the lock")
     assert (tmp_path / "run" / "learner.lock").exists()
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
+    """Whoever made the directory could otherwise have any file of ours overwritten."""
+    precious = tmp_path / "precious"
+    precious.write_text("precious")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "learner.lock").symlink_to(precious)
+    with pytest.raises(
+        ValueError, match=r"learner.lock is a symbolic link, which is not followed; remove it"
+    ):
+        with lock.held(run):
+            pass
+    lock.check_free(run)
+    assert lock.holder(run) is None
+    assert precious.read_text() == "precious"
+    assert (run / "learner.lock").is_symlink()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\xff\xfe 1",
+        b"1 host\x1b[31m",
+        b"one host",
+        b"0 host",
+        b"9" * 30 + b" host",
+        b"1 a b",
+        b"",
+        b"1\0 host",
+    ],
+)
+def test_a_lock_that_names_nobody_is_of_another_process(tmp_path, impatient, content):
+    with lock.held(tmp_path):
+        (tmp_path / "learner.lock").write_bytes(content)
+        assert lock.holder(tmp_path) == lock.Holder()
+        assert " is in use by another process; " in refused(tmp_path)

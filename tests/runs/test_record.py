@@ -236,3 +236,28 @@ def test_a_record_that_cannot_be_read_says_so(logdir, text):
     with pytest.raises(ValueError, match=r"run\.json cannot be read") as caught:
         record.read(str(logdir))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "put", "words"),
+    [
+        ("checkpoints", "link", "is a symbolic link, and files would be deleted where it leads; put"),
+        ("checkpoints/best", "link", "is a symbolic link, and files would be deleted where it leads; put"),
+        ("checkpoints", "file", "is not a directory; move it away"),
+        ("checkpoints/best", "file", "is not a directory; move it away"),
+    ],
+)
+def test_checkpoints_that_are_elsewhere_are_refused(logdir, folder, put, words):
+    path = logdir / folder
+    path.parent.mkdir(exist_ok=True)
+    (logdir.parent / "elsewhere").mkdir()
+    path.symlink_to(logdir.parent / "elsewhere") if put == "link" else path.touch()
+    with pytest.raises(ValueError, match=words):
+        record.check(str(logdir), identity())
+
+
+@pytest.mark.parametrize("name", ["new\nline", "\x1b[31mred", "tab\t", "\udcff", "\x7f", "\u202eright"])
+def test_a_name_that_cannot_be_printed_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="characters that cannot be printed; choose another") as caught:
+        record.check(str(tmp_path / name), identity())
+    assert str(caught.value).isprintable()

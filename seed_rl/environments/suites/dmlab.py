@@ -80,7 +80,7 @@ class DmlabConfig(EnvironmentConfig):
         choices=("software", "hardware"),
     )
     dataset_path: str | None = option(
-        None, "Directory of the images that two psychlab_ levels show; see docs/dmlab.md."
+        None, "Directory of the images that two psychlab_ levels show; see docs/dmlab.md.", is_path=True
     )
 
     def for_evaluation(self) -> "DmlabConfig":

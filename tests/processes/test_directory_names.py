@@ -1,0 +1,72 @@
+"""Run directories may have any printable name, for every command."""
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def succeeds(process):
+    assert process.end() == 0, process.output
+    assert "Traceback" not in process.output
+    return process.output
+
+
+def train(house, logdir, frames, *args):
+    return house.start(
+        *("local_main", "catch", "vtrace", "1", "4", f"--logdir={logdir}", "--intra_op_threads=1"),
+        *(f"--total_environment_frames={frames}", "--log_period_secs=0.25", *args),
+    )
+
+
+@pytest.mark.parametrize("name", ["lr[1]", "a b*ü?/", "./x/../back\\slash"])
+def test_every_command_takes_any_name(house, name):
+    (house.path / "x").mkdir()
+    succeeds(train(house, name, 1500))
+    assert "Resuming from" in succeeds(train(house, name, 3000))
+    assert "mean return" in succeeds(house.start("evaluate", f"--logdir={name}", "--episodes=3"))
+    succeeds(house.start("plot", name, "--output=[x]*.png"))
+    assert (house.path / "[x]*.png").is_file()
+    assert "periods" in succeeds(house.start("doctor", name))
+    succeeds(train(house, "other", 500, f"--init_checkpoint={name}"))
+    (house.path / "link").symlink_to(house.path / name, target_is_directory=True)
+    assert "Resuming from" in succeeds(train(house, "link", 4000))
+    assert "mean return" in succeeds(
+        house.start("evaluate", "--logdir=link", "--episodes=3", "--checkpoint=last")
+    )
+
+
+def test_a_sweep_takes_any_name(house):
+    (house.path / "space[1].yaml").write_text(
+        "environment: catch\nagent: vtrace\nspace: {learning_rate: {choice: [0.001]}}\n"
+    )
+    args = ("sweep", "--space=space[1].yaml", "--trials=1", "--logdir=all [of] them")
+    succeeds(house.start(*args, "--total_environment_frames=1500"))
+    assert (house.path / "all [of] them" / "sorted.png").is_file()
+    succeeds(house.start(*args, "--total_environment_frames=1500"))
+
+
+def test_a_tilde_is_the_home_directory(house, monkeypatch):
+    """A shell leaves it as it is after `--logdir=`."""
+    monkeypatch.setenv("HOME", str(house.path / "home"))
+    succeeds(train(house, "~/run", 1500))
+    assert (house.path / "home" / "run" / "run.json").is_file()
+    assert not (house.path / "~").exists()
+    assert "mean return" in succeeds(house.start("evaluate", "--logdir=~/run", "--episodes=3"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("local_main", "catch", "vtrace"),
+        ("learner_main", "--environment=catch", "--agent=vtrace", "--server_address=unix:s"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_a_name_that_cannot_be_printed_is_refused(house, command):
+    process = house.start(*command, "--logdir=two\nlines\x1b[31m")
+    assert process.end() == 2
+    assert all(line.startswith("seed_rl: ") for line in process.output.splitlines())
+    assert process.last_line == (
+        "seed_rl: error: --logdir='two\\nlines\\x1b[31m' has characters that cannot be printed; choose "
+        "another name."
+    )
