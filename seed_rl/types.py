@@ -36,6 +36,9 @@ LARGEST_INPUT = 1e15
 # A nest is an array, or a dict of nests by name. Dicts are always walked in sorted key order.
 Nest: TypeAlias = Any
 
+# Specs with more elements than this say only the lowest and the highest of their bounds.
+_MOST_BOUNDS_SHOWN = 8
+
 
 @dataclasses.dataclass(frozen=True)
 class ArraySpec:
@@ -48,8 +51,9 @@ class ArraySpec:
     Attributes:
       shape: sizes of the dimensions.
       dtype: NumPy name of the dtype, such as `uint8` or `float32`.
-      minimum: lowest values, inclusive, flattened in C order; None when unbounded.
-      maximum: highest values, inclusive, flattened in C order; None when unbounded.
+      minimum: lowest values, inclusive, flattened in C order, -inf for elements that have none; None if no
+        element has any bound.
+      maximum: highest values, likewise.
       bits: shape of the bools that the bytes hold, if they are packed (see `packed`); else None.
     """
 
@@ -105,7 +109,10 @@ class ArraySpec:
     def __str__(self) -> str:
         bounds = ""
         if self.minimum is not None and self.maximum is not None:
-            bounds = f", {min(self.minimum):g} to {max(self.maximum):g}"
+            pairs = list(zip(self.minimum, self.maximum, strict=True))
+            if len(set(pairs)) == 1 or len(pairs) > _MOST_BOUNDS_SHOWN:
+                pairs = [(min(self.minimum), max(self.maximum))]
+            bounds = "".join(f", {low:g} to {high:g}" for low, high in pairs)
         packed = "" if self.bits is None else f" of packed bool{list(self.bits)}"
         return f"{self.dtype}{list(self.shape)}{packed}{bounds}"
 

@@ -15,6 +15,14 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from seed_rl.environments.actions import (
+    box_spec,
+    check_num_values,
+    decode_box,
+    decode_discrete,
+    decode_integers,
+    shown,
+)
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched
 from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE
@@ -105,19 +113,22 @@ def _space(env: gymnasium.Env, name: str) -> spaces.Space:
 
 
 def observation_spec(space: spaces.Space) -> Nest:
-    """The nest of ArraySpec for an observation space.
+    """The nest of ArraySpec for an observation space, without the arrays that have no element.
 
     Raises:
-      ValueError: the space, or one inside it, is of a kind that is not supported.
+      ValueError: the space, or one inside it, is of a kind that is not supported, or no array has an element.
     """
-    children = _children(space)
-    if children is None:
-        return _array_spec(space)[0]
-    return {name: observation_spec(child) for name, _, child in children}
+    spec = _observation_spec(space)
+    if spec is None:
+        raise ValueError(
+            f"The observation space {shown(space)} has no element; give agents something to see, if only the "
+            "constant of Box(0, 0, (1,))."
+        )
+    return spec
 
 
 def observation_leaves(space: spaces.Space) -> list[ObservationLeaf]:
-    """The arrays of an observation, in the order of `flatten_spec(observation_spec(space))`.
+    """The arrays of an observation with elements, in the order of `flatten_spec(observation_spec(space))`.
 
     Raises:
       ValueError: the space, or one inside it, is of a kind that is not supported.
@@ -129,25 +140,22 @@ def action_spec(space: spaces.Space) -> ArraySpec:
     """The spec of an action space: Discrete, MultiDiscrete, MultiBinary or a floating-point Box.
 
     MultiDiscrete and MultiBinary of any shape become int32 `[k]`. A Box keeps its shape and becomes float32;
-    it has bounds only if all of them are finite.
+    each component keeps its own bounds (`box_spec`).
 
     Raises:
-      ValueError: any other space.
+      ValueError: any other space, or one that leaves nothing to choose or too much.
     """
     if isinstance(space, spaces.Discrete):
+        check_num_values(space, int(space.n))
         return _integer_spec((), np.array(space.n))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         num_values = _num_values(space).reshape(-1)
+        check_num_values(space, sum(num_values.tolist()))
         return _integer_spec(num_values.shape, num_values)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = space.low.astype(np.float32), space.high.astype(np.float32)
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            return ArraySpec(space.shape, "float32")
-        return ArraySpec(
-            space.shape, "float32", tuple(low.reshape(-1).tolist()), tuple(high.reshape(-1).tolist())
-        )
+        return box_spec(space)
     raise ValueError(
-        f"The action space {space} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
+        f"The action space {shown(space)} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
         "floating-point Box."
     )
 
@@ -163,39 +171,16 @@ def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
     """
     spec = action_spec(space)
     if isinstance(space, spaces.Discrete):
-        return functools.partial(_decode_discrete, int(space.n), int(space.start))
+        return functools.partial(decode_discrete, int(space.n), int(space.start))
     if isinstance(space, spaces.MultiDiscrete):
-        return functools.partial(_decode_integers, spec, space.start)
+        return functools.partial(decode_integers, spec, space.start)
     if isinstance(space, spaces.MultiBinary):
-        return functools.partial(_decode_integers, spec, np.zeros(space.shape, space.dtype))
+        return functools.partial(decode_integers, spec, np.zeros(space.shape, space.dtype))
     assert isinstance(space, spaces.Box)
-    return functools.partial(_decode_box, space)
-
-
-def _decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
-    values = actions.tolist()
-    for value in (min(values), max(values)):
-        if not 0 <= value < num_values:
-            raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
-    return [value + start for value in values] if start else values
-
-
-def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
-    impossible = ((actions < 0) | (actions >= spec.num_values)).any(axis=1)
-    if impossible.any():
-        raise ValueError(
-            f"The action {actions[impossible][0].tolist()} is out of range; each element must be at least 0 "
-            f"and less than its entry in {list(spec.num_values)}."
-        )
-    return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
-
-
-def _decode_box(space: spaces.Box, actions: np.ndarray) -> list[np.ndarray]:
-    finite = np.isfinite(actions)
-    if not finite.all():
-        action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
-        raise ValueError(f"The action {action.tolist()} is not finite; check the network for NaN.")
-    return list(np.clip(actions.astype(space.dtype), space.low, space.high))
+    limits = np.finfo(space.dtype)  # Infinite bounds do not keep an action within a small dtype.
+    return functools.partial(
+        decode_box, space.dtype, np.maximum(space.low, limits.min), np.minimum(space.high, limits.max)
+    )
 
 
 def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None:
@@ -209,16 +194,28 @@ def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None
         return None
     if not items or any("/" in str(key) or str(key) == "" for key, _ in items):
         raise ValueError(
-            f"The observation space {space} is not supported; a Dict or Tuple space needs at least one "
-            "entry, and names that are not empty and contain no '/'."
+            f"The observation space {shown(space)} is not supported; a Dict or Tuple space needs at least "
+            "one entry, and names that are not empty and contain no '/'."
         )
     return sorted(((str(key), key, child) for key, child in items), key=lambda item: item[0])
+
+
+def _observation_spec(space: spaces.Space) -> Nest | None:
+    """As `observation_spec`; None if there is no element."""
+    children = _children(space)
+    if children is None:
+        spec = _array_spec(space)[0]
+        return spec if spec.size else None
+    specs = {name: _observation_spec(child) for name, _, child in children}
+    return {name: spec for name, spec in specs.items() if spec is not None} or None
 
 
 def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) -> Iterator[ObservationLeaf]:
     children = _children(space)
     if children is None:
-        yield ObservationLeaf("/".join(names), path, *_array_spec(space), is_text=_is_text(space))
+        spec, start = _array_spec(space)
+        if spec.size:
+            yield ObservationLeaf("/".join(names), path, spec, start, _is_text(space))
         return
     for name, key, child in children:
         yield from _walk(child, (*names, name), (*path, key))
@@ -229,7 +226,8 @@ def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
     if isinstance(space, spaces.Box) and space.dtype.kind in "biuf":
         if space.dtype == np.bool_ and math.prod(space.shape) > 1:
             return ArraySpec.packed(space.shape), None
-        dtype = "float32" if space.dtype == np.float64 else space.dtype.name
+        is_wide = space.dtype.kind == "f" and space.dtype.itemsize > 4
+        dtype = "float32" if is_wide else space.dtype.name
         return ArraySpec(space.shape, dtype), None
     if isinstance(space, spaces.Discrete):
         return _integer_spec((), np.array(space.n)), _start(np.array(space.start))
@@ -240,17 +238,25 @@ def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
     if _is_text(space):
         return _integer_spec((NUM_WORDS,), np.full(NUM_WORDS, VOCABULARY_SIZE)), None
     raise ValueError(
-        f"The observation space {space} is not supported; use Box, Discrete, MultiDiscrete, MultiBinary, "
-        "Text, or Dict and Tuple of these."
+        f"The observation space {shown(space)} is not supported; use Box, Discrete, MultiDiscrete, "
+        "MultiBinary, Text, or Dict and Tuple of these."
     )
 
 
 def _is_text(space: spaces.Space) -> bool:
     """Also True for spaces of strings that other packages define."""
-    return space.dtype is not None and space.dtype.kind == "U"
+    dtype = getattr(space, "dtype", None)
+    return dtype is not None and dtype.kind == "U"
 
 
 def _integer_spec(shape: tuple[int, ...], num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:
+    if num_values.size == 0:
+        return ArraySpec(shape, dtype)
+    if num_values.max() - 1 > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"An observation has {num_values.max():,} values, but is sent in 32 bits; write it as several "
+            "smaller numbers (MultiDiscrete) or as a Box."
+        )
     maximum = tuple((num_values.reshape(-1) - 1).tolist())
     return ArraySpec(shape, dtype, (0,) * len(maximum), maximum)
 

@@ -5,13 +5,16 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks import stacking, torsos
+from seed_rl.networks import images, stacking, torsos
 from seed_rl.networks.bits import unpack
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.custom import load_network
 from seed_rl.networks.scaling import RunningScale
 from seed_rl.networks.tracking import track_each
 from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like
+
+# A batch of 1,000 such vectors is 260 MB.
+_LARGEST_ONE_HOT = 2**16
 
 
 class Encoder(keras.layers.Layer):
@@ -26,12 +29,12 @@ class Encoder(keras.layers.Layer):
 
         Raises:
           ValueError: the settings ask for a convolutional torso or for frame stacking, but the observation
-            has no suitable image.
+            has no suitable image, or a discrete array has too many values.
         """
         super().__init__()
         leaves = flatten_spec(observation_spec)
         specs = [spec.unpacked for _, spec in leaves]
-        if config.torso not in ("auto", "mlp") and not any(map(torsos.is_image, specs)):
+        if config.torso not in ("auto", "mlp") and not any(map(images.is_image, specs)):
             raise ValueError(
                 f"--torso={config.torso} needs images, but the observation is {observation_spec}; "
                 "use --torso=auto."
@@ -66,6 +69,9 @@ class Encoder(keras.layers.Layer):
             if self._network is None
         )
         self._torsos = track_each(self, made, "torso")
+        for name, spec, torso in zip(self._names, specs, self._torsos, strict=False):
+            if isinstance(torso, torsos.MLP):
+                _check_one_hot(name, spec)
 
     def observe(self, observation: Nest) -> None:
         """Adds observations, nest of `[..., *shape]`, to the running statistics, if there are any."""
@@ -122,6 +128,17 @@ class Encoder(keras.layers.Layer):
         return tf.reshape(outputs, [arrays[0].shape[0], -1, outputs.shape[-1]])
 
 
+def _check_one_hot(name: str, spec: ArraySpec) -> None:
+    """Raises ValueError if the MLP's one-hot vectors of an array would need too much memory."""
+    size = max(spec.num_values) * spec.size if torsos.is_one_hot(spec) else 0
+    if size > _LARGEST_ONE_HOT:
+        raise ValueError(
+            f"The observation '{name}' would become a one-hot vector of {size:,} numbers, more than "
+            f"{_LARGEST_ONE_HOT:,}; write it as several smaller numbers (MultiDiscrete) or as a Box, or give "
+            "a --network of your own."
+        )
+
+
 def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
     """The custom network that takes the place of the torsos; None if there is none."""
     if not config.network:
@@ -132,16 +149,22 @@ def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
 
 def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:
     """Only for images; even with a single frame, they may need a channel dimension."""
-    if not torsos.is_image(spec.unpacked):
+    if not images.is_image(spec.unpacked):
         return None
-    return stacking.FrameStack(_num_frames(config, spec), spec)
+    return stacking.FrameStack(_num_frames(config, spec), spec, _is_turned(config, spec.unpacked))
 
 
 def _running_scale(config: NetworkConfig, spec: ArraySpec) -> RunningScale | None:
     """Only for arrays that do not become one-hot vectors."""
     if torsos.is_one_hot(spec):
         return None
-    return RunningScale(spec, _num_frames(config, spec), one_scale=torsos.is_image(spec))
+    is_image, is_turned = images.is_image(spec), _is_turned(config, spec)
+    return RunningScale(spec, _num_frames(config, spec), one_scale=is_image, is_turned=is_turned)
+
+
+def _is_turned(config: NetworkConfig, spec: ArraySpec) -> bool:
+    """Whether height and width are put first; a custom network gets images as the environment has them."""
+    return not config.network and images.must_be_turned(spec, config.torso)
 
 
 def _num_frames(config: NetworkConfig, spec: ArraySpec) -> int:

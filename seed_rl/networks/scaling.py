@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from seed_rl.networks import images
 from seed_rl.ops.replicas import mean_over_replicas, num_replicas
 from seed_rl.types import ArraySpec
 
@@ -35,17 +36,21 @@ class RunningScale(keras.layers.Layer):
     hardly ever changes. Before the first observation, the fixed scale is used.
     """
 
-    def __init__(self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False):
+    def __init__(
+        self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False, is_turned: bool = False
+    ):
         """Starts without statistics.
 
         Args:
           spec: spec of the observation.
           num_frames: number of consecutive frames that the torso's input has for each channel.
           one_scale: whether all components share one scale, as the pixels of an image do.
+          is_turned: whether the torso's input has height and width first, unlike `spec`.
         """
         super().__init__()
         self._fixed = FixedScale(spec).affine().scale
         self._num_frames, self._one_scale = num_frames, one_scale
+        self._turned = spec if is_turned else None
 
         def weight(shape: tuple[int, ...], dtype: str) -> Any:
             # All training devices compute the same values.
@@ -88,6 +93,8 @@ class RunningScale(keras.layers.Layer):
         scale = tf.where(variance > 0.0, tf.math.rsqrt(tf.maximum(variance, 1e-12)), self._fixed)
         shift = tf.convert_to_tensor(self.mean)
         if self._one_scale:
+            if self._turned is not None:
+                shift = images.turn(shift, self._turned)[0]
             shift = tf.expand_dims(shift, -1) if shift.shape.rank == 2 else shift
             shift = tf.repeat(shift, self._num_frames, -1)
         return Affine(shift, scale)

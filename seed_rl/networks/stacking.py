@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from seed_rl.networks import images
 from seed_rl.networks.bits import unpack_stacks
 from seed_rl.networks.config import FRAME_STACKS
 from seed_rl.types import ArraySpec, Nest
@@ -18,8 +19,13 @@ class FrameStack:
     and then unpacked.
     """
 
-    def __init__(self, num_frames: int, spec: ArraySpec):
-        """Stacks frames of `spec`: images `[H, W]` or `[H, W, C]`, of uint8 or of packed bits.
+    def __init__(self, num_frames: int, spec: ArraySpec, is_turned: bool = False):
+        """Stacks frames of `spec`: images of uint8 or of packed bits.
+
+        Args:
+          num_frames: number of frames in a stack.
+          spec: spec of a frame. With `num_frames=1`, it may also be any other image.
+          is_turned: whether to put height and width first; see `images.must_be_turned`.
 
         Raises:
           ValueError: the frames are not such images, or `num_frames` is not 1, 2, 4 or 8.
@@ -32,12 +38,16 @@ class FrameStack:
             )
         self._num_frames = num_frames
         self._spec = spec
+        self._is_turned = is_turned
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of a stack: `[H, W, num_frames]`, or `[H, W, C * num_frames]` from frames `[H, W, C]`."""
-        height, width, *channels = self._spec.unpacked.shape
-        return height, width, (channels[0] if channels else 1) * self._num_frames
+        spec = self._spec.unpacked
+        if self._is_turned:
+            return images.turned_shape(spec, self._num_frames)
+        *others, last = spec.shape if len(spec.shape) > 2 else (*spec.shape, 1)
+        return *others, last * self._num_frames
 
     @property
     def has_state(self) -> bool:
@@ -67,6 +77,8 @@ class FrameStack:
         num_steps = frames.shape[0]
         if self._spec.bits is not None:
             frames = unpack_stacks(frames if self.has_state else frames[..., tf.newaxis], self._spec)
+        if self._is_turned:
+            frames = images.turn(frames, self._spec.unpacked, self._num_frames)
         return tf.reshape(frames, [num_steps, -1, *self.shape]), state
 
     def states(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:

@@ -9,14 +9,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.images import MIN_IMAGE_SIZE, is_image
 from seed_rl.networks.layers import Chain, Composite, dense, normalization
 from seed_rl.networks.scaling import FixedScale, RunningScale
 from seed_rl.types import ArraySpec
 
 Scale = FixedScale | RunningScale
 
-# `auto` picks a convolutional torso for images of at least this size: the smallest for the Nature CNN.
-MIN_IMAGE_SIZE = 36
 _SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1, "football": 1}
 # (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
 _CONVOLUTIONS = {
@@ -33,11 +32,6 @@ _SECTIONS = {
 _RESNET_UNITS = 256
 # Scaled vectors are clipped to this, for the sake of components that hardly ever change.
 _MAX_ABS_SCALED = 10.0
-
-
-def is_image(spec: ArraySpec) -> bool:
-    """True for `[H, W]` of uint8 or bool and for `[H, W, C]` of any dtype."""
-    return len(spec.shape) == 3 or (len(spec.shape) == 2 and spec.dtype in ("uint8", "bool"))
 
 
 def is_one_hot(spec: ArraySpec) -> bool:
@@ -61,7 +55,8 @@ def make_torso(
     Args:
       name: one of `networks.config.TORSOS`; anything that is not an image gets the MLP regardless.
       spec: spec of the array as the environment provides it.
-      shape: shape of the array as the torso sees it, after frame stacking.
+      shape: shape of the array as the torso sees it, after frame stacking; of images that are convolved
+        `(H, W, C)`.
       mlp_units: units of the MLP's hidden layers.
       scale: scaling of the inputs; None: fixed.
       initializer: initializer of layers that are followed by a ReLU, by its name in Keras.
@@ -73,13 +68,11 @@ def make_torso(
       ValueError: the image is too small for the torso that was asked for.
     """
     scale = scale or FixedScale(spec)
-    if not is_image(spec):
+    if not is_image(spec) or name == "mlp" or (name == "auto" and min(shape[:2]) < MIN_IMAGE_SIZE):
         return MLP(spec, mlp_units, scale, initializer, mlp_activation, layer_norm)
     height, width, _ = shape
     if name == "auto":
-        name = "shallow" if min(height, width) >= MIN_IMAGE_SIZE else "mlp"
-    if name == "mlp":
-        return MLP(spec, mlp_units, scale, initializer, mlp_activation, layer_norm)
+        name = "shallow"
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(

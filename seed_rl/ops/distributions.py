@@ -1,7 +1,7 @@
 """Action distributions, whose parameters are a flat tensor as a policy head outputs it.
 
 `distribution_for(action_spec)` picks one: a categorical for Discrete, a product of categoricals for
-MultiDiscrete, a diagonal tanh-normal for a bounded Box and a diagonal normal for an unbounded one.
+MultiDiscrete, a diagonal normal for a Box without bounds, and a diagonal tanh-normal for one that has any.
 Parameters are float32 `[..., num_parameters]`; actions are `[..., *action_spec.shape]`; everything else is
 float32 `[...]`. Leading dimensions are arbitrary and may be unknown.
 """
@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from seed_rl.ops import draws
 from seed_rl.ops.bounds import bounds_of
+from seed_rl.ops.normal_cdf import log_normal_cdf
 from seed_rl.types import ArraySpec
 
 # Standard deviations stay above this, so that densities and their gradients stay finite.
@@ -22,8 +23,6 @@ MIN_STDDEV = 0.01
 BOUND_MARGIN = 1e-6
 # Beyond this fraction of the half range, a tanh-normal has one density for all actions: see TanhNormal.
 TAIL_START = 0.999
-# Below this, the normal distribution function is computed from its series.
-_FAR_OUT = -6.0
 # Nodes of the quadrature for a tanh-normal's entropy: error under 0.01 nats for stddev up to 3.
 _NUM_NODES = 32
 
@@ -62,8 +61,8 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
     """Creates the distribution over the actions of a spec.
 
     Raises:
-      ValueError: an integer spec without bounds or with more than one dimension, or a Box whose lowest values
-        are not below its highest.
+      ValueError: an integer spec without bounds or with more than one dimension, or a Box with a lowest value
+        above its highest or without a component that can change.
     """
     if action_spec.is_discrete:
         num_values = action_spec.num_values
@@ -72,9 +71,13 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
         if len(action_spec.shape) > 1:
             raise ValueError(f"Integer actions must have at most one dimension; flatten {action_spec}.")
         return ProductOfCategoricals([Categorical(n, action_spec.dtype) for n in num_values])
-    if action_spec.minimum is None or action_spec.maximum is None:
-        return Normal(action_spec.shape)
-    return TanhNormal(action_spec)
+    has_bounds = action_spec.minimum is not None or action_spec.maximum is not None
+    distribution = TanhNormal(action_spec) if has_bounds else Normal(action_spec.shape)
+    if not distribution.size:
+        raise ValueError(
+            f"A Box action needs a component whose lowest value is below its highest, not {action_spec}."
+        )
+    return distribution
 
 
 class Categorical(ActionDistribution):
@@ -150,12 +153,15 @@ class Normal(ActionDistribution):
 
     The standard deviation is a shifted softplus of the raw one: about 1 where the parameter is 0, and never
     below MIN_STDDEV.
+
+    Attributes:
+      size: number of components.
     """
 
     def __init__(self, shape: tuple[int, ...]):
         self._shape = shape
-        self._size = math.prod(shape)
-        self.num_parameters = 2 * self._size
+        self.size = math.prod(shape)
+        self.num_parameters = 2 * self.size
 
     def _mean_and_stddev(self, parameters: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         mean, raw = tf.split(parameters, 2, -1)
@@ -168,7 +174,7 @@ class Normal(ActionDistribution):
     def _from_action(self, action: tf.Tensor) -> tf.Tensor:
         """The inverse of `_to_action`."""
         batch_rank = len(action.shape) - len(self._shape)
-        return tf.reshape(action, tf.concat([tf.shape(action)[:batch_rank], [self._size]], 0))
+        return tf.reshape(action, tf.concat([tf.shape(action)[:batch_rank], [math.prod(self._shape)]], 0))
 
     def _log_jacobian(self, base: tf.Tensor) -> tf.Tensor:
         """Log of the slope of `_to_action` at each element, `[..., size]`."""
@@ -222,9 +228,12 @@ class Normal(ActionDistribution):
 
 
 class TanhNormal(Normal):
-    """A diagonal normal squashed by tanh and stretched to the bounds of a Box.
+    """A diagonal normal squashed by tanh and stretched to the bounds of a Box, each component to its own.
 
-    Actions stay BOUND_MARGIN inside the bounds. Near a bound, tanh is flat: float32 actions no longer
+    A component that lacks a bound is not squashed: it is normal, around a place inside of the other bound
+    (`ops.bounds`), and environments clip it. A fixed one is a constant, of which there are no parameters.
+
+    Other actions stay BOUND_MARGIN inside the bounds. Near a bound, tanh is flat: float32 actions no longer
     determine the base value they came from, and a density computed from them would be meaningless. So all
     actions in a tail, beyond TAIL_START of the half range, have the same density: the tail's probability
     divided by its width.
@@ -232,26 +241,44 @@ class TanhNormal(Normal):
 
     def __init__(self, spec: ArraySpec):
         super().__init__(spec.shape)
-        self._middle, self._half_range = bounds_of(spec)
+        bounds = bounds_of(spec)
+        self._fixed, self._chosen = np.flatnonzero(bounds.is_fixed), np.flatnonzero(~bounds.is_fixed)
+        self._constants = bounds.middle[self._fixed]
+        self._middle, self._half_range, self._is_bounded, _ = (x[self._chosen] for x in bounds)
+        self.size = len(self._chosen)
+        self.num_parameters = 2 * self.size
         nodes, weights = np.polynomial.hermite_e.hermegauss(_NUM_NODES)
         self._nodes = nodes.astype(np.float32)
         self._node_weights = (weights / weights.sum()).astype(np.float32)
 
     def _to_action(self, base: tf.Tensor) -> tf.Tensor:
         limit = 1.0 - BOUND_MARGIN
-        squashed = tf.clip_by_value(tf.tanh(base), -limit, limit)
-        return super()._to_action(self._middle + self._half_range * squashed)
+        squashed = self._if_bounded(tf.clip_by_value(tf.tanh(base), -limit, limit), base)
+        chosen = self._middle + self._half_range * squashed
+        if len(self._fixed):
+            constants = tf.zeros_like(chosen[..., :1]) + self._constants
+            order = np.argsort(np.concatenate([self._chosen, self._fixed]))
+            chosen = tf.gather(tf.concat([chosen, constants], -1), order, axis=-1)
+        return super()._to_action(chosen)
 
     def _from_action(self, action: tf.Tensor) -> tf.Tensor:
         limit = 1.0 - BOUND_MARGIN
-        squashed = (super()._from_action(action) - self._middle) / self._half_range
-        return tf.atanh(tf.clip_by_value(squashed, -limit, limit))
+        chosen = super()._from_action(action)
+        if len(self._fixed):
+            chosen = tf.gather(chosen, self._chosen, axis=-1)
+        scaled = (chosen - self._middle) / self._half_range
+        return self._if_bounded(tf.atanh(tf.clip_by_value(scaled, -limit, limit)), scaled)
+
+    def _if_bounded(self, bounded: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+        """The first of two `[..., size]` in components with both bounds, the second in others."""
+        return bounded if self._is_bounded.all() else tf.where(self._is_bounded, bounded, other)
 
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """Log-density of actions; in a tail, the log of the tail's mean density."""
         mean, stddev = self._mean_and_stddev(parameters)
         base, edge = self._from_action(action), math.atanh(TAIL_START)
         in_tail = tf.abs(base) >= edge
+        in_tail = self._if_bounded(in_tail, tf.zeros_like(in_tail))
         inside = self._log_density(mean, stddev, tf.where(in_tail, 0.0, base))
         mass = log_normal_cdf((tf.sign(base) * mean - edge) / stddev)
         tail = mass - math.log(1.0 - TAIL_START) - tf.math.log(self._half_range)
@@ -260,7 +287,7 @@ class TanhNormal(Normal):
     def _log_jacobian(self, base: tf.Tensor) -> tf.Tensor:
         # log(1 - tanh(x)^2) in a form that neither overflows nor cancels.
         log_slope = 2.0 * (math.log(2.0) - base - tf.nn.softplus(-2.0 * base))
-        return log_slope + tf.math.log(self._half_range)
+        return self._if_bounded(log_slope, tf.zeros_like(base)) + tf.math.log(self._half_range)
 
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
         """Differential entropy in nats: the base's plus the mean log-Jacobian (Gauss-Hermite quadrature)."""
@@ -268,14 +295,3 @@ class TanhNormal(Normal):
         at_nodes = mean[..., tf.newaxis, :] + stddev[..., tf.newaxis, :] * self._nodes[:, np.newaxis]
         log_jacobian = tf.reduce_sum(self._log_jacobian(at_nodes), -1)
         return super().entropy(parameters) + tf.reduce_sum(log_jacobian * self._node_weights, -1)
-
-
-def log_normal_cdf(x: tf.Tensor) -> tf.Tensor:
-    """Log of the standard normal's distribution function, float32, with a gradient however far out `x` is."""
-    far = x < _FAR_OUT
-    near = tf.math.log(0.5 * tf.math.erfc(-tf.where(far, 0.0, x) / math.sqrt(2.0)))
-    # Mills' ratio for what erfc cannot hold: phi(x) / -x (1 - 1/x^2 + 3/x^4).
-    y = tf.where(far, x, _FAR_OUT)
-    inverse = 1.0 / tf.square(y)
-    series = tf.math.log1p(-inverse + 3.0 * tf.square(inverse))
-    return tf.where(far, -0.5 * tf.square(y) - tf.math.log(-y) - 0.5 * math.log(2.0 * math.pi) + series, near)

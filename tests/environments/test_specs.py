@@ -78,7 +78,8 @@ def test_other_observation_spaces_are_refused(space):
         (spaces.MultiDiscrete([[3], [2]]), ArraySpec((2,), "int32", (0, 0), (2, 1))),
         (spaces.MultiBinary([2, 1]), ArraySpec((2,), "int32", (0, 0), (1, 1))),
         (spaces.Box(-2, 2, (1, 2), np.float64), ArraySpec((1, 2), "float32", (-2, -2), (2, 2))),
-        (spaces.Box(0, np.inf, (2,), np.float32), ArraySpec((2,), "float32")),
+        (spaces.Box(-np.inf, np.inf, (2,), np.float32), ArraySpec((2,), "float32")),
+        (spaces.Box(0, np.inf, (2,), np.float32), ArraySpec((2,), "float32", (0, 0), (np.inf, np.inf))),
     ],
 )
 def test_actions(space, spec):

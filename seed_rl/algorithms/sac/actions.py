@@ -67,8 +67,8 @@ class ContinuousActions(Actions):
         distribution = distribution_for(spec)
         assert isinstance(distribution, Normal)
         self.distribution: Normal = distribution
-        self.noise_size = spec.size
-        self.target_entropy = float(-spec.size if config.target_entropy is None else config.target_entropy)
+        self.noise_size = size = distribution.size
+        self.target_entropy = float(-size if config.target_entropy is None else config.target_entropy)
         self._spec, self._bounds = spec, bounds_of(spec)
         self._log_units = float(np.sum(np.log(self._bounds.half_range)))
 
@@ -83,12 +83,16 @@ class ContinuousActions(Actions):
         return values
 
     def anything(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Uniform between the bounds; a sample of the policy if there are none."""
-        if self._spec.minimum is None or self._spec.maximum is None:
+        """Uniform between the bounds; components that lack one are those of a sample of the policy."""
+        has_bounds = np.reshape(self._bounds.is_bounded, self._spec.shape)
+        if not has_bounds.any():
             return self.distribution.sample(parameters)
         share = 2.0 * draws.uniform([tf.shape(parameters)[0], self._spec.size]) - 1.0
         action = self._bounds.middle + self._bounds.half_range * share
-        return tf.reshape(action, [-1, *self._spec.shape])
+        action = tf.reshape(action, [-1, *self._spec.shape])
+        return (
+            action if has_bounds.all() else tf.where(has_bounds, action, self.distribution.sample(parameters))
+        )
 
 
 class DiscreteActions(Actions):

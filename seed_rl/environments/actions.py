@@ -1,0 +1,91 @@
+"""What action spaces leave to choose, their bounds, and actions as environments take them."""
+
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+
+from seed_rl.types import ArraySpec
+
+# A bound as far from 0 as this stands for infinity: environments write 1e10 or the largest float for it.
+_INFINITE = 1e9
+# An agent has an output for each value of a discrete action.
+_MOST_ACTION_VALUES = 2**16
+# Messages show so much of a space.
+_MOST_CHARACTERS = 200
+
+
+def box_spec(space: spaces.Box) -> ArraySpec:
+    """The spec of a Box action, float32; bounds of 1e9 and more in absolute value count as infinite.
+
+    Raises:
+      ValueError: it leaves nothing to choose, or a component has no finite value.
+    """
+    with np.errstate(over="ignore"):
+        low, high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
+        if not (low < high).any():
+            raise _no_choice(space)
+        for i in np.flatnonzero((low == np.inf) | (high == -np.inf)):
+            raise ValueError(
+                f"Component {i} of the action space has no finite value: it is from {low[i]} to {high[i]}; "
+                "change its bounds."
+            )
+        lowest = np.where((low <= -_INFINITE) & (high > -_INFINITE), -np.inf, low).astype(np.float32)
+        highest = np.where((high >= _INFINITE) & (low < _INFINITE), np.inf, high).astype(np.float32)
+    if np.isinf(lowest).all() and np.isinf(highest).all():
+        return ArraySpec(space.shape, "float32")
+    return ArraySpec(space.shape, "float32", tuple(lowest.tolist()), tuple(highest.tolist()))
+
+
+def check_num_values(space: spaces.Space, total: int) -> None:
+    """Raises ValueError if an action space has no values, or more in total than agents can choose from."""
+    if not total:
+        raise _no_choice(space)
+    if total > _MOST_ACTION_VALUES:
+        raise ValueError(
+            f"The action space {shown(space)} has {total:,} values, and agents have an output for each, but "
+            f"{_MOST_ACTION_VALUES:,} at most; write the action as several smaller numbers (MultiDiscrete) "
+            "or as a Box."
+        )
+
+
+def _no_choice(space: spaces.Space) -> ValueError:
+    return ValueError(
+        f"The action space {shown(space)} leaves nothing to choose; give it a component whose lowest value "
+        "is below its highest."
+    )
+
+
+def decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
+    """Decodes N wire actions of Discrete; raises ValueError if one is out of range."""
+    values = actions.tolist()
+    for value in (min(values), max(values)):
+        if not 0 <= value < num_values:
+            raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
+    return [value + start for value in values] if start else values
+
+
+def decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+    """Decodes N wire actions of MultiDiscrete; raises ValueError if one is out of range."""
+    impossible = ((actions < 0) | (actions >= spec.num_values)).any(axis=1)
+    if impossible.any():
+        raise ValueError(
+            f"The action {actions[impossible][0].tolist()} is out of range; each element must be at least 0 "
+            f"and less than its entry in {list(spec.num_values)}."
+        )
+    return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
+
+
+def decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+    """Decodes N wire actions of a Box, and clips them; raises ValueError if one is not finite."""
+    finite = np.isfinite(actions)
+    if not finite.all():
+        action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
+        raise ValueError(f"The action {action.tolist()} is not finite; check the network for NaN.")
+    return list(np.clip(actions, low, high).astype(dtype, copy=False))
+
+
+def shown(space: spaces.Space) -> str:
+    """A space on one line; many spaces show arrays."""
+    text = " ".join(str(space).split())
+    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
