@@ -14,15 +14,15 @@ The fields of `JobConfig` below are all keys, with their defaults.
 
 import dataclasses
 import re
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from seed_rl.environments.nearest import nearest
+from seed_rl.files import read_yaml
 
 Value = bool | int | float | str
 
@@ -178,14 +178,11 @@ def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:
       ValueError: one sentence that names the file, the key and what is wrong with it.
     """
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ValueError(f"--config={path} cannot be read ({reason}).") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}" if mark else "it cannot be parsed"
-        raise ValueError(f"--config={path} is not YAML ({where}).") from None
+        content = read_yaml(path)
+    except OSError as error:
+        raise ValueError(f"--config={path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise ValueError(f"--config={path} is not YAML ({error}).") from None
     if not isinstance(content, dict):
         raise ValueError(f"--config={path} is not a YAML mapping; write KEY: VALUE lines.")
     config = _read(JobConfig, {**content, **overrides}, f"{path}: ", path=path)
@@ -231,7 +228,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return value
     default = "a list in brackets" if origin is list else "a number, text, true or false"
     kind = _KINDS.get(origin or hint, default)
-    raise ValueError(f"{where} must be {kind}, not {value!r}.")
+    raise ValueError(f"{where} must be {kind}, not {reprlib.repr(value)}.")
 
 
 def _check(config: JobConfig) -> None:

@@ -4,9 +4,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
-
 from gcp.config import JobConfig
+from seed_rl.files import read_yaml
 
 _FILE = Path(__file__).with_name("prices.yaml")
 
@@ -17,7 +16,7 @@ def describe(config: JobConfig, jobs: int) -> str:
     Only the cost per hour is known, because the length of a job depends on the run. The total is therefore
     the most that the jobs can cost until their time-outs.
     """
-    table = yaml.safe_load(_FILE.read_text(encoding="utf-8"))
+    table = read_yaml(_FILE)
     learner, actors = config.learner, config.actors
     accelerators = f" with {learner.accelerators} {learner.accelerator}" if learner.accelerator else ""
     learner_price = _machine_price(learner.machine, table, config.prices)

@@ -22,6 +22,7 @@ from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.runs import record
+from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 
@@ -64,6 +65,7 @@ def _load(config: EvaluateConfig) -> _Subject:
     if config.logdir is None:
         raise UsageError("No run is chosen; add --logdir=RUN_DIRECTORY.")
     run = record.read(config.logdir)
+    check_imports(run, config.trust_code)
     suite = environments.suite(run.environment)
     environment_config = run.environment_config().for_evaluation()
 

@@ -1,12 +1,18 @@
-"""Writes files completely or not at all, appends lines, and reads JSON. Needs only the standard library."""
+"""Writes files completely or not at all, appends lines, and reads JSON and YAML that others may have written.
+
+Needs only the standard library, and PyYAML for YAML.
+"""
 
 import contextlib
 import itertools
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+
+# What nobody writes by hand or needs, but what breaks those who read it.
+_DEEPEST, _MOST_VALUES, _LARGEST_INT = 50, 1_000_000, 2**64
 
 
 @contextlib.contextmanager
@@ -61,13 +67,13 @@ def set_aside(path: Path) -> Path:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text that somebody else may have written.
+    """The value of a JSON text.
 
     Raises:
-      ValueError: it is not JSON, not UTF-8, or nested too deeply.
+      ValueError: it is not JSON, not UTF-8, nested too deeply, or has too large a number; a few words.
     """
     try:
-        return json.loads(text)
+        return _checked(json.loads(text))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -80,6 +86,54 @@ def read_json(path: Path) -> Any:
       ValueError: as `parse_json`.
     """
     return parse_json(path.read_text(encoding="utf-8"))
+
+
+def read_yaml(path: Path) -> Any:
+    """The value in a YAML file.
+
+    Raises:
+      OSError: the file cannot be read.
+      ValueError: as `parse_json`.
+    """
+    import yaml  # type: ignore[import-untyped]
+
+    try:
+        return _checked(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError:
+        raise ValueError("it is not a text file") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise ValueError(f"{where}{getattr(error, 'problem', None) or 'it cannot be parsed'}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except (
+        AttributeError,
+        KeyError,
+        TypeError,
+        OverflowError,
+    ) as error:  # PyYAML at a date that is none, say.
+        raise ValueError(f"it cannot be parsed: {error}") from None
+
+
+def _checked(value: Any) -> Any:
+    """The value, if it is of a reasonable depth and size. YAML's aliases can make it larger than any text."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        if any(type(item) is int and abs(item) >= _LARGEST_INT for item in level):
+            raise ValueError("a number in it is too large")
+        level = [child for item in level for child in _children(item)]
+        if not level:
+            return value
+        if len(level) > _MOST_VALUES:
+            raise ValueError("it has too many values")
+    raise ValueError("it is nested too deeply")
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def append_line(path: str | Path, line: str) -> None:

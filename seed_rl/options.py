@@ -7,6 +7,7 @@ are a `part`: an algorithm's settings include those of a network and of a kind o
 
 import dataclasses
 import json
+import reprlib
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -24,6 +25,7 @@ def option(
     above: float | None = None,
     is_plumbing: bool = False,
     is_path: bool = False,
+    is_code: bool = False,
 ) -> Any:
     """A dataclass field with a help text and limits that `Options` checks.
 
@@ -37,9 +39,10 @@ def option(
       is_plumbing: whether it only sets where a run trains and how much of a machine it uses; runs that differ
         only in such options are compared as equals.
       is_path: whether a `~` at its beginning is the home directory, which shells leave as it is in a flag.
+      is_code: whether `module:NAME` is imported.
     """
     limits = {"choices": choices, "at_least": at_least, "at_most": at_most, "above": above}
-    kind = {"is_plumbing": is_plumbing, "is_path": is_path}
+    kind = {"is_plumbing": is_plumbing, "is_path": is_path, "is_code": is_code}
     return dataclasses.field(default=default, metadata={"help": help, **kind, **limits})
 
 
@@ -90,6 +93,17 @@ class Options:
         return cls(**settings)
 
     @classmethod
+    def check_types(cls, settings: Mapping[str, Any]) -> None:
+        """Checks the types of options from a file, by name; they need not be all, and others are ignored.
+
+        Raises:
+          ValueError: a value is not of its option's type; a few words that name it.
+        """
+        for leaf in cls.leaves():
+            if leaf.name in settings and not _is_of(leaf.kind, settings[leaf.name]):
+                raise ValueError(f"{reprlib.repr(settings[leaf.name])} is not a valid --{leaf.name}")
+
+    @classmethod
     def parts(cls) -> "dict[str, type[Options]]":
         """The classes of the fields that are themselves configurations, by field name."""
         fields: list[Any] = [field for field in dataclasses.fields(cls) if "is_part" in field.metadata]
@@ -122,6 +136,14 @@ class Options:
             value = getattr(self, field.name)
             found |= value.to_dict() if "is_part" in field.metadata else {field.name: value}
         return json.loads(json.dumps(found))
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a JSON value is of the declared type of an option; true for types that flags do not have."""
+    kinds = typing.get_args(kind) or (kind,)
+    if not set(kinds) <= {int, float, bool, str, type(None)}:
+        return True
+    return type(value) in kinds or (type(value) is int and float in kinds)
 
 
 def _check(name: str, value: Any, metadata: Any) -> None:

@@ -16,6 +16,7 @@ from seed_rl.waits import (
 
 # Without these, written by every run once it has trained, nothing can be told.
 NEEDED = (INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH)
+_SPEED = ("seconds", "updates", "frames_per_second")
 
 # Periods: fewer prove nothing, and older ones may be of another phase of the run.
 LEAST, MOST = 3, 10
@@ -86,7 +87,7 @@ class Evidence:
     @property
     def batch_share(self) -> float:
         """Environments in a batch of inference, as a share of the most that there may be."""
-        return self.figures.get("inference_batch_size", 0.0) / self.settings["inference_batch_size"]
+        return self.figures.get("inference_batch_size", 0.0) / max(1, self.settings["inference_batch_size"])
 
     @property
     def has_replay(self) -> bool:
@@ -131,7 +132,8 @@ def gather(
     Raises:
       TooFewError: there are too few.
     """
-    complete = [period for period in periods if all(period.get(name) is not None for name in NEEDED)]
+    known = [{name: value for name, value in period.items() if value is not None} for period in periods]
+    complete = [period for period in known if period.keys() >= {*NEEDED, *_SPEED}]
     if len(periods) >= LEAST and not complete:
         raise TooFewError(
             "Its metrics were written by a version of seed_rl that did not measure what waits; train with "
@@ -144,6 +146,6 @@ def gather(
             f"run has trained for {seconds:g} s."
         )
     last = complete[-most:]
-    names = {name for period in last for name, value in period.items() if isinstance(value, (int, float))}
-    found = {name: statistics.median(p[name] for p in last if p.get(name) is not None) for name in names}
+    names = {name for period in last for name in period}
+    found = {name: statistics.median(p[name] for p in last if name in p) for name in names}
     return Evidence(found, settings), last

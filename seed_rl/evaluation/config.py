@@ -40,6 +40,11 @@ class EvaluateConfig(Options):
         "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
         is_path=True,
     )
+    trust_code: bool = option(
+        False,
+        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
+        "they are not part of an installed package.",
+    )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
 
     def validate(self) -> None:

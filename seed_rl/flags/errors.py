@@ -21,7 +21,7 @@ def usage_errors() -> Iterator[None]:
     """Wraps the stage that turns the user's choices into objects (such as making an environment).
 
     Raises:
-      UsageError: a ValueError or ImportError was raised inside; the message is the same.
+      UsageError: a ValueError or ImportError was raised inside, and the message is the same; or a MemoryError.
     """
     try:
         yield
@@ -29,6 +29,9 @@ def usage_errors() -> Iterator[None]:
         raise
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from error
+    except MemoryError as error:
+        reason = str(error).rstrip(".") or "none is left"
+        raise UsageError(f"This needs more memory than there is ({reason}); lower the sizes.") from error
 
 
 def require_package(module: str, extra: str) -> None:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from seed_rl.files import parse_json
 from seed_rl.hosts.watchdog import ended_after
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
@@ -233,10 +234,7 @@ def decode(data: bytes) -> dict[str, Any]:
     Raises:
       ValueError: they are none.
     """
-    try:
-        message = json.loads(data)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+    message = parse_json(data)
     if not isinstance(message, dict):
         raise ValueError("not an object")
     return message

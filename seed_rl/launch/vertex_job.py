@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
+from seed_rl.files import parse_json
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.config import LocalConfig
@@ -137,7 +138,7 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
     pools = ["workerpool0"] if learner_replicas == 1 else ["workerpool0", "workerpool1"]
     actors_pool = f"workerpool{len(pools)}"
     try:
-        spec = json.loads(text)
+        spec = parse_json(text)
     except ValueError as error:  # Its text has the position, but no content.
         raise UsageError(f"CLUSTER_SPEC is not JSON ({error}); {hint}") from None
     try:
@@ -149,7 +150,7 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
         if pool == actors_pool:
             return Place(learners, replica=index)
         raise ValueError(f"{pool!r} is another worker pool")
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError) as error:
         found = spec if isinstance(spec, dict) else {}
         shown = json.dumps({name: found.get(name) for name in ("cluster", "task")})
         where = " and ".join(["worker pool 0", *(["the others in worker pool 1"] if pools[1:] else [])])

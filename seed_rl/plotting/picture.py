@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from seed_rl.plotting.canvas import save
@@ -56,7 +57,8 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     Raises:
       ValueError: the runs cannot be drawn in this style; the message is one sentence.
     """
-    return _STYLES[config.style](groups, config)
+    with matplotlib.rc_context({"text.parse_math": False}):  # Dollar signs in names are dollar signs.
+        return _STYLES[config.style](groups, config)
 
 
 def write(picture: Picture, output: Path) -> None:

@@ -1,14 +1,21 @@
 """The metrics of a run over time, read from its metrics.jsonl."""
 
-import json
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.files import parse_json
 from seed_rl.messages import warn
 from seed_rl.runs.layout import RunDirectory
+
+# What every period has.
+_POSITIONS = ("env_frames", "seconds")
+
+# How many lines a warning names.
+_MOST_NAMED = 10
 
 
 class Curve(NamedTuple):
@@ -57,7 +64,9 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
             periods.pop()
         periods.append(period)
     if torn:
-        several = f"lines {', '.join(map(str, torn))} are" if len(torn) > 1 else f"line {torn[0]} is"
+        more = f" and {len(torn) - _MOST_NAMED} more" if len(torn) > _MOST_NAMED else ""
+        named = ", ".join(map(str, torn[:_MOST_NAMED])) + more
+        several = f"lines {named} are" if len(torn) > 1 else f"line {named} is"
         warn(f"{path}: {several} incomplete and skipped.")
     if not periods:
         raise ValueError(f"{path} contains no metrics yet; wait until the run has trained for a while.")
@@ -65,12 +74,13 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
 
 
 def _period(line: str) -> dict[str, Any] | None:
-    """The period that a line records; None if the line is incomplete."""
+    """The period that a line records, with all figures that are finite numbers; None if it is incomplete."""
     try:
-        period = json.loads(line)
-        return period if isinstance(period["env_frames"], (int, float)) else None
-    except (ValueError, KeyError, TypeError):
+        figures = parse_json(line).items()
+    except (ValueError, AttributeError):
         return None
+    period = {name: value for name, value in figures if type(value) in (int, float) and math.isfinite(value)}
+    return period if all(period.get(name, -1) >= 0 for name in _POSITIONS) else None
 
 
 def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:

@@ -9,7 +9,7 @@ from typing import Any
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.files import write_atomically
+from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
@@ -109,7 +109,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         raise ValueError(f"--logdir={logdir} is a file; name a directory.")
     _check_folders(run)
     try:
-        recorded = completed(json.loads(run.record.read_text()))["identity"]
+        recorded = completed(read_json(run.record))["identity"]
     except FileNotFoundError:
         if run.checkpoints.path.exists() or run.metrics.exists():
             raise ValueError(
@@ -160,16 +160,31 @@ def read(logdir: str) -> RunRecord:
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = completed(json.loads(file.read_text()))
+        content = completed(read_json(file))
         settings = content["settings"]
         run = RunRecord(
             path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
         )
-        if not (isinstance(run.agent, str) and isinstance(run.environment, str)):
-            raise TypeError("names must be strings")
+        _check_types(run)
         return run
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} cannot be read ({error!r}); check that this version wrote it.") from None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{file} cannot be read ({reason}); check that this version wrote it.") from None
+
+
+def _check_types(run: RunRecord) -> None:
+    """Raises ValueError or TypeError unless everything is of the type that this version writes."""
+    groups = (run.environment_settings, run.agent_settings, run.learner_settings)
+    if not all(isinstance(settings, dict) for settings in groups):
+        raise ValueError("its settings are not objects")
+    names = (run.environment, run.agent, "" if run.game is None else run.game)
+    if not all(isinstance(name, str) and name.isprintable() for name in names):
+        raise ValueError("its names are not text that can be printed")
+    LearnerConfig.check_types(run.learner_settings)
+    if run.environment in environments.names():
+        environments.suite(run.environment).config_class.check_types(run.environment_settings)
+    if run.agent in algorithms.names():
+        algorithms.config_class(run.agent).check_types(run.agent_settings)
 
 
 def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:

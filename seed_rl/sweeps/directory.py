@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from seed_rl.files import write_atomically
+from seed_rl.files import read_json, write_atomically
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import check_name, differences
 
@@ -32,7 +32,7 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
         raise ValueError(f"--logdir={directory} is a file; name a directory.")
     path = directory / _RECORD
     try:
-        recorded = json.loads(path.read_text(encoding="utf-8"))
+        recorded = read_json(path)
     except FileNotFoundError:
         if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
             raise ValueError(f"--logdir={directory} contains runs but no {_RECORD}; use another.") from None

@@ -5,7 +5,7 @@ import json
 import signal
 from pathlib import Path
 
-from seed_rl.files import write_atomically
+from seed_rl.files import read_json, write_atomically
 from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.signals import exit_code as exit_code_of
 from seed_rl.sweeps.trials import Run
@@ -13,6 +13,15 @@ from seed_rl.sweeps.trials import Run
 # Exit codes of a launcher that was stopped, whether or not it could handle the signal.
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _STOPPED = (*map(exit_code_of, _SIGNALS), *(-signum for signum in _SIGNALS))
+
+_KINDS = {
+    "exit_code": (int,),
+    "final_return": (int, float, type(None)),
+    "return_name": (str, type(None)),
+    "env_frames": (int, type(None)),
+    "seconds": (int, float, type(None)),
+    "last_line": (str,),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +90,11 @@ def read(path: Path) -> Outcome | None:
       ValueError: the record cannot be read; the message is one sentence.
     """
     try:
-        return Outcome(**json.loads(path.read_text(encoding="utf-8")))
+        found = Outcome(**read_json(path))
+        for field, kinds in _KINDS.items():
+            if type(getattr(found, field)) not in kinds:
+                raise ValueError(f"its {field} is not what a sweep writes")
+        return found
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as error:

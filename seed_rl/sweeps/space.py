@@ -14,10 +14,13 @@ A range is `uniform`, `log_uniform` or `int_uniform`; `int_uniform` includes bot
 import dataclasses
 import math
 import re
+import reprlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from seed_rl.files import read_yaml
 
 Value = bool | int | float | str
 
@@ -117,18 +120,12 @@ def read_space(path: Path) -> Space:
 
 
 def _load(path: Path) -> dict[Any, Any]:
-    import yaml  # type: ignore[import-untyped]
-
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not a text file"
-        raise ValueError(f"--space={path} cannot be read ({reason}).") from None
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark else ""
-        problem = getattr(error, "problem", None) or "it cannot be parsed"
-        raise ValueError(f"--space={path} is not valid YAML ({where}{problem}).") from None
+        content = read_yaml(path)
+    except OSError as error:
+        raise ValueError(f"--space={path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise ValueError(f"--space={path} is not valid YAML ({error}).") from None
     if not isinstance(content, dict):
         raise ValueError(
             f"--space={path} is not a YAML mapping; write KEY: VALUE lines ({', '.join(_KEYS)})."
@@ -174,6 +171,8 @@ def _range(what: str, kind: str, values: list[Any]) -> tuple[Value, Value]:
     low, high = (float(n) for n in numbers)
     if kind == "int_uniform" and not (low.is_integer() and high.is_integer()):
         raise ValueError(f"{what}: int_uniform needs whole numbers.")
+    if not math.isfinite(high - low) or (kind == "int_uniform" and max(-low, high) >= 2**62):
+        raise ValueError(f"{what}: the range from {low:g} to {high:g} is too large to draw from.")
     if low >= high:
         raise ValueError(f"{what}: the lowest value, {low:g}, must be less than the highest, {high:g}.")
     if kind == "log_uniform" and low <= 0:
@@ -187,4 +186,6 @@ def _value(what: str, value: Any) -> Value:
         return float(value)
     if isinstance(value, bool | int | float | str):
         return value
-    raise ValueError(f"{what}: {value!r} is not a valid flag value; write a number, text, true or false.")
+    raise ValueError(
+        f"{what}: {reprlib.repr(value)} is not a valid flag value; write a number, text, true or false."
+    )

@@ -1,9 +1,10 @@
 """The learner hosts of a run: where each can be reached, and which environments each one serves."""
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from seed_rl.files import parse_json
 
 # TensorFlow's own variable, as schedulers set it for its programs.
 TF_CONFIG = "TF_CONFIG"
@@ -117,7 +118,7 @@ def _from_tf_config(text: str) -> tuple[list[str], int]:
     Its other fields may contain secrets, so errors show nothing of it.
     """
     try:
-        config: Any = json.loads(text)
+        config: Any = parse_json(text)
         cluster, task = config.get("cluster", {}), config.get("task", {})
         jobs = {job: list(cluster.get(job, ())) for job in ("chief", "worker")}
         if not any(jobs.values()):
@@ -126,7 +127,7 @@ def _from_tf_config(text: str) -> tuple[list[str], int]:
         if task["type"] not in jobs:
             raise ValueError(f"its task type {task['type']!r} is neither chief nor worker")
         return [*map(str, jobs["chief"]), *map(str, jobs["worker"])], before + int(task["index"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(
             f"{TF_CONFIG} does not describe learner hosts ({error!r}); correct it, unset it, or give "
             "--learner_hosts and --learner_index."

@@ -119,7 +119,8 @@ class Security:
         with os.fdopen(os.memfd_create("pem"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
             file.write(self.certificate + b"\n" + (self.key or b""))
             file.flush()
-            context.load_cert_chain(f"/dev/fd/{file.fileno()}" if in_memory else file.name)
+            path = f"/dev/fd/{file.fileno()}" if in_memory else file.name
+            context.load_cert_chain(path, password="")  # Without one, it would ask on the terminal.
 
     def metadata(self) -> list[tuple[str, str]]:
         """The metadata that an actor sends with each call."""

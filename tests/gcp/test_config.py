@@ -10,6 +10,7 @@ import seed_rl
 from gcp import estimate, jobs
 from gcp.config import read_config
 from seed_rl.launch.presets import configs_directory
+from tests.odd_yaml import ODD
 
 SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))
 ACTORS = {"machine": "n1-standard-4", "replicas": 2, "processes": 2, "environments": 4}
@@ -110,6 +111,15 @@ def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
     with pytest.raises(ValueError) as caught:
         read_config(path, {})
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_files_are_refused(tmp_path, odd):
+    path = tmp_path / "job.yaml"
+    path.write_text(ODD[odd])
+    with pytest.raises(ValueError, match=r"job\.yaml") as caught:
+        read_config(path, {})
+    assert len(str(caught.value)) < 500
 
 
 def test_the_command_line_wins(job_file):

@@ -76,6 +76,8 @@ def test_each_of_several_learners_knows_the_others_and_their_certificate():
         {},
         {"CLUSTER_SPEC": "{"},
         {"CLUSTER_SPEC": "[]"},
+        {"CLUSTER_SPEC": "[" * 3000},
+        {"CLUSTER_SPEC": spec()["CLUSTER_SPEC"].replace('"index": 1', '"index": Infinity')},
         {"CLUSTER_SPEC": spec()["CLUSTER_SPEC"][:-1]},
         spec("workerpool2", 0),
         spec("workerpool1", "first"),

@@ -101,3 +101,29 @@ def test_a_checkpoint_of_another_configuration_names_what_differs(house, run):
     (checkpoint,) = [p.with_suffix("") for p in (run / "checkpoints").glob("*.index")][-1:]
     words = f"does not match the configuration of {copy} (agent network mlp_sizes: {size} there, 3 now)"
     assert_refused(house, f"--logdir={copy}", f"--checkpoint={checkpoint}", words=words)
+
+
+MODULE = """
+import gymnasium
+
+open("imported", "a").close()
+gymnasium.register("Mine-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_episode_steps=20)
+"""
+
+
+def test_code_that_a_run_names_is_imported_only_if_it_is_trusted(house):
+    (house.path / "mine.py").write_text(MODULE)
+    run = house.start(
+        *("local_main", "gym", "vtrace", "1", "4", "--game=mine:Mine-v0", f"--logdir={house.logdir}"),
+        "--total_environment_frames=500",
+    )
+    assert run.end() == 0, run.output
+    (house.path / "imported").unlink()
+    evaluate = ("evaluate", f"--logdir={house.logdir}", "--episodes=2")
+    refused = house.start(*evaluate)
+    assert refused.end() == 2
+    assert "(--game=mine:Mine-v0); if you trust it, add --trust_code to import it." in refused.last_line
+    assert not (house.path / "imported").exists()
+    trusted = house.start(*evaluate, "--trust_code")
+    assert trusted.end() == 0, trusted.output
+    assert (house.path / "imported").exists()

@@ -52,9 +52,14 @@ def test_files_runs_and_broken_records_are_refused(tmp_path):
         (path / name).touch()
         with pytest.raises(ValueError, match=r"contains runs but no sweep\.json; use another"):
             directory.check(path, MINE)
-    (tmp_path / "sweep.json").write_text("{")
-    with pytest.raises(ValueError, match=r"sweep\.json cannot be read"):
-        directory.check(tmp_path, MINE)
+    for text in ("{", "[" * 3000, "\0"):
+        (tmp_path / "sweep.json").write_text(text)
+        with pytest.raises(ValueError, match=r"sweep\.json cannot be read"):
+            directory.check(tmp_path, MINE)
+    for text in ("[]", "null", "3", '"x"'):
+        (tmp_path / "sweep.json").write_text(text)
+        with pytest.raises(ValueError, match=r"belongs to another sweep"):
+            directory.check(tmp_path, MINE)
 
 
 def test_only_one_sweep_at_a_time(tmp_path):

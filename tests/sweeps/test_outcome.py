@@ -39,6 +39,29 @@ def test_outcomes_are_read_as_they_were_written(make_run):
     for found in (Outcome(0, 18.5, "mean_return", 1000, 1.0), Outcome(3, last_line="out of luck")):
         outcome.write(run.outcome, found)
         assert outcome.read(run.outcome) == found
-    run.outcome.write_text("{")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "{",
+            "[]",
+            "null",
+            "{}",
+            "[" * 3000,
+            '{"exit_code": "0"}',
+            '{"exit_code": true}',
+            '{"exit_code": null}',
+        ),
+        *(f'{{"exit_code": 0, "{name}": []}}' for name in ("final_return", "return_name", "env_frames")),
+        *(f'{{"exit_code": 0, "{name}": {{}}}}' for name in ("seconds", "last_line", "other")),
+        '{"exit_code": 0, "env_frames": 1.5}',
+        '{"exit_code": 0, "final_return": "1"}',
+    ],
+)
+def test_an_outcome_that_no_sweep_writes_is_refused(make_run, text):
+    run = make_run()
+    run.outcome.write_text(text)
     with pytest.raises(ValueError, match=r"seed_1\.json cannot be read .*; delete it to repeat the run"):
         outcome.read(run.outcome)

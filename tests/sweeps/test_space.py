@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.sweeps.space import Distribution, read_space
+from tests.odd_yaml import ODD
 
 GOOD = """
 environment: catch
@@ -135,6 +136,8 @@ ONE = HEAD + "space:\n  learning_rate: "
         (ONE + "{int_uniform: [1, 1]}", "the lowest value, 1, must be less than the highest, 1"),
         (ONE + "{int_uniform: [1, 2.5]}", "int_uniform needs whole numbers"),
         (ONE + "{log_uniform: [0, 1]}", "log_uniform needs a lowest value above 0, not 0"),
+        (ONE + "{uniform: [-1e308, 1e308]}", "the range from -1e+308 to 1e+308 is too large"),
+        (ONE + "{int_uniform: [0, 1e300]}", "the range from 0 to 1e+300 is too large"),
         (ONE + "{log_uniform: [-1, 1]}", "log_uniform needs a lowest value above 0, not -1"),
     ],
 )
@@ -151,5 +154,13 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"cannot be read \(No such file or directory\)"):
         read_space(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(ValueError, match=r"cannot be read \(not a text file\)"):
+    with pytest.raises(ValueError, match=r"is not valid YAML \(it is not a text file\)"):
         read_space(tmp_path / "binary.yaml")
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_files_are_refused(tmp_path, odd):
+    path = write(tmp_path, ODD[odd])
+    with pytest.raises(ValueError, match=r"space\.yaml") as caught:
+        read_space(path)
+    assert len(str(caught.value)) < 500

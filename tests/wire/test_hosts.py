@@ -38,6 +38,13 @@ def test_tf_config_without_a_cluster_names_no_host():
             "--learner_index=2 is not among the 2 hosts of --learner_hosts=a:1,b:1; the first",
         ),
         ("", 0, {"TF_CONFIG": "secret"}, "TF_CONFIG does not describe learner hosts ("),
+        ("", 0, {"TF_CONFIG": "[" * 3000}, "TF_CONFIG does not describe learner hosts ("),
+        (
+            "",
+            0,
+            {"TF_CONFIG": '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": Infinity}}'},
+            "TF_CONFIG does not describe learner hosts (",
+        ),
         (
             "",
             0,

@@ -8,6 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
@@ -228,6 +229,15 @@ def test_bad_files_are_named(files, tmp_path):
         load_security(learner_config(files, tls_certificate=f"{files}/actor.pem"), {})
     with pytest.raises(ValueError, match=r"--tls_authority=.*empty.pem .* PEM"):
         load_security(actor_config(files, tls_authority=f"{tmp_path}/empty.pem"), {})
+
+
+def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(files, tmp_path):
+    key = serialization.load_pem_private_key((files / "learner.key").read_bytes(), password=None)
+    kinds = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    locked = key.private_bytes(*kinds, serialization.BestAvailableEncryption(b"secret"))
+    (tmp_path / "locked.key").write_bytes(locked)
+    with pytest.raises(ValueError, match=r"--tls_certificate=.*learner.pem .* --tls_key"):
+        load_security(learner_config(files, tls_key=f"{tmp_path}/locked.key"), {})
 
 
 LEARNER_ONLY = {"SEED_RL_TLS_AUTHORITY": "ca.pem"}

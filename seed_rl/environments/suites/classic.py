@@ -21,7 +21,9 @@ class GymConfig(EnvironmentConfig):
     """Settings of Gymnasium environments."""
 
     game: str = option(
-        "CartPole-v1", "Gymnasium id, such as CartPole-v1, or module:id to import a module first."
+        "CartPole-v1",
+        "Gymnasium id, such as CartPole-v1, or module:id to import a module first.",
+        is_code=True,
     )
     max_episode_frames: int | None = option(
         None,

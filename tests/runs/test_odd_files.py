@@ -1,0 +1,148 @@
+"""Files of a run directory may hold anything: what cannot be used is refused or left out."""
+
+import copy
+import json
+
+import pytest
+
+from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.diagnosis.report import report
+from seed_rl.environments.suites.catch import CatchConfig
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.plotting.config import PlotConfig
+from seed_rl.plotting.picture import draw_runs
+from seed_rl.runs import record
+from seed_rl.runs.curves import curve, final_return, read_periods
+from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
+
+IDENTITY = record.run_identity("catch", CatchConfig(), "vtrace", VTraceConfig())
+SETTINGS = {"learner": LearnerConfig().to_dict(), "agent": VTraceConfig().to_dict()}
+WAITS = (INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH)
+
+
+def period(number):
+    figures = {"env_frames": 100 * number, "seconds": 1.0 * number, "updates": number, "mean_return": 0.5}
+    return figures | {"frames_per_second": 100.0} | dict.fromkeys(WAITS, 0.25)
+
+
+def nested(depth):
+    value = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+ODD = {
+    "null": None,
+    "true": True,
+    "number": 3.5,
+    "negative": -1,
+    "zero": 0,
+    "huge": 10**400,
+    "nan": float("nan"),
+    "infinity": float("inf"),
+    "text": "x\x1b[31m\n",
+    "surrogate": "\ud800",
+    "list": [],
+    "object": {},
+    "nested": nested(40),
+    "deep": nested(900),
+}
+
+
+def places(value, path=()):
+    """Where values are in a nested one, and where other types than objects are."""
+    yield path
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from places(item, (*path, key))
+
+
+def changed(content, path, value):
+    if not path:
+        return value
+    content = copy.deepcopy(content)
+    item = content
+    for key in path[:-1]:
+        item = item[key]
+    item[path[-1]] = value
+    return content
+
+
+@pytest.fixture
+def logdir(tmp_path):
+    record.write(str(tmp_path), IDENTITY, SETTINGS)
+    (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(period(n)) + "\n" for n in range(1, 6)))
+    return tmp_path
+
+
+def use(logdir, draw=True):
+    """Whatever reads a run directory, as far as it needs no checkpoint; a ValueError is a refusal."""
+    run = record.read(str(logdir))
+    run.environment_config()
+    run.agent_config()
+    report(run)
+    if draw:
+        draw_runs([logdir], PlotConfig(output="x.png"))
+
+
+def test_a_run_directory_can_be_used(logdir):
+    use(logdir)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_values_in_a_record(logdir, odd):
+    content = json.loads((logdir / "run.json").read_text())
+    paths = list(places(content))
+    assert len(paths) > 100
+    refused = 0
+    for path in paths:
+        (logdir / "run.json").write_text(json.dumps(changed(content, path, ODD[odd])))
+        for read in (lambda: use(logdir, draw=False), lambda: record.check(str(logdir), IDENTITY)):
+            try:
+                read()
+            except ValueError:
+                refused += 1
+    assert refused > 10
+
+
+@pytest.mark.parametrize("text", ["[" * 3000, '{"identity":' * 3000, "1" * 5000, "\ufeff{}", "{}" * 2, "\0"])
+def test_odd_records(logdir, text):
+    (logdir / "run.json").write_text(text)
+    with pytest.raises(ValueError, match=r"run\.json cannot be read"):
+        record.read(str(logdir))
+    with pytest.raises(ValueError, match=r"run\.json cannot be read"):
+        record.check(str(logdir), IDENTITY)
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_odd_values_in_metrics(logdir, odd):
+    lines = (logdir / "metrics.jsonl").read_text()
+    for name in (*period(1), "more"):
+        odd_line = json.dumps(changed(period(6), (name,), ODD[odd])) + "\n"
+        (logdir / "metrics.jsonl").write_text(lines + odd_line + json.dumps(ODD[odd]) + "\n")
+        use(logdir, draw=name == "mean_return")
+        periods = read_periods(logdir, warn=lambda text: None)
+        assert len(periods) >= 5 or name == "env_frames"  # As if the run had gone back.
+        assert len(curve(periods, name).value) <= 6
+        assert final_return(periods) is not None
+
+
+def test_many_odd_lines_are_one_short_warning(logdir):
+    with open(logdir / "metrics.jsonl", "a") as file:
+        file.write("[" * 3000 + "\n" + "\x1b[31m\n" * 3000 + "x" * 10**6 + "\n")
+    said = []
+    assert len(read_periods(logdir, warn=said.append)) == 5
+    assert len(said) == 1 and len(said[0]) < 300 and said[0].isprintable()
+
+
+def test_names_in_a_record_are_drawn_as_they_are(logdir):
+    """Matplotlib takes dollar signs for mathematics."""
+    content = json.loads((logdir / "run.json").read_text())
+    content["identity"]["agent"]["name"] = "$\\frac{^$ _x"
+    content["identity"]["environment"] = {"name": "other", "settings": {"game": "$a^{$ \\x"}}
+    (logdir / "run.json").write_text(json.dumps(content))
+    from seed_rl.plotting.picture import write
+
+    write(draw_runs([logdir], PlotConfig(output=str(logdir / "x.png"))), logdir / "x.png")
+    assert (logdir / "x.png").stat().st_size > 1000
