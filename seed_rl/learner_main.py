@@ -26,8 +26,9 @@ from seed_rl.algorithms.registry import AlgorithmError
 from seed_rl.devices import loopback
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
+from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import CommandLine, parse
-from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, out_of_memory, require_package, run_main, usage_errors
 from seed_rl.hosts.join import peers_of
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.config import LocalConfig
@@ -114,8 +115,10 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
             with usage_errors():
                 record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
-    except (AddressError, AlgorithmError) as error:
+    except (AddressError, AlgorithmError, MisfitError) as error:
         raise UsageError(str(error)) from None
+    except MemoryError as error:
+        raise out_of_memory(error) from error
     except (UnsavedError, HostLostError, NotServingError) as error:
         complain(str(error))
         return 1

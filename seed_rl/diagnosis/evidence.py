@@ -132,7 +132,9 @@ def gather(
     Raises:
       TooFewError: there are too few.
     """
-    known = [{name: value for name, value in period.items() if value is not None} for period in periods]
+    known: list[Mapping[str, Any]] = [
+        {name: value for name, value in period.items() if value is not None} for period in periods
+    ]
     complete = [period for period in known if period.keys() >= {*NEEDED, *_SPEED}]
     if len(periods) >= LEAST and not complete:
         raise TooFewError(

@@ -15,6 +15,13 @@ class ClosedError(Exception):
     """The experience has been closed; nothing goes in or out any more."""
 
 
+class MisfitError(ValueError):
+    """The experience of the environments does not fit the settings, or the machine; one sentence says why.
+
+    It is found when the first steps come in, so in whatever thread that is.
+    """
+
+
 class Batch(NamedTuple):
     """A batch on the host.
 

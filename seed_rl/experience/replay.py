@@ -9,7 +9,7 @@ import numpy as np
 
 from seed_rl.experience import unroll_file
 from seed_rl.experience.arena import Arena
-from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.base import Batch, ClosedError, Experience, MisfitError
 from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
@@ -238,7 +238,7 @@ class Replay(Experience):
         if self._layout is None:
             layout = Layout(unroll, self._burn_in, self._compressor, self._helpers)
             if self._restored_layout not in (None, layout.describe()):
-                raise ValueError(
+                raise MisfitError(
                     "The restored replay contains other observations or recurrent states than this run's; "
                     "move its file away, or resume without --checkpoint_replay."
                 )
@@ -270,7 +270,7 @@ class Replay(Experience):
     def _let_go(self) -> None:
         """Removes the oldest unroll."""
         if not self._limiter.started and len(self) < self._config.replay_buffer_min_size:
-            raise ValueError(
+            raise MisfitError(
                 f"Replay reached --replay_max_bytes ({self._max_bytes / 2**30:.2f} GiB) at {len(self)} "
                 f"unrolls, fewer than --replay_buffer_min_size={self._config.replay_buffer_min_size}; raise "
                 "the first or lower the second."

@@ -6,7 +6,7 @@ import numpy as np
 import optree
 
 from seed_rl.experience import transition_file
-from seed_rl.experience.base import Batch
+from seed_rl.experience.base import Batch, MisfitError
 from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.experience.memory_limit import check_tables
 from seed_rl.experience.priorities import PrioritizedDraws, UniformDraws
@@ -184,7 +184,7 @@ class TransitionTable:
         if self._rings is None:
             self._allocate(leaves)
         elif self._rings.leaves != leaves:
-            raise ValueError(
+            raise MisfitError(
                 "The restored replay contains other observations or actions than this run's; move its file "
                 "away, or resume without --checkpoint_replay."
             )
@@ -196,7 +196,7 @@ class TransitionTable:
         steps = self.num_served * self._ring_length  # The rings of the others are never touched.
         size = steps * StepRings.bytes_per_step(leaves) + self._draws.nbytes
         if size > self._max_bytes:
-            raise ValueError(
+            raise MisfitError(
                 f"--replay_buffer_size={self._config.replay_buffer_size} transitions take {_gib(size)}, but "
                 f"replay may use {_gib(self._max_bytes)}; lower it, or raise --replay_max_bytes (half of the "
                 "machine's memory by default)."

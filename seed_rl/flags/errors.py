@@ -21,7 +21,8 @@ def usage_errors() -> Iterator[None]:
     """Wraps the stage that turns the user's choices into objects (such as making an environment).
 
     Raises:
-      UsageError: a ValueError or ImportError was raised inside, and the message is the same; or a MemoryError.
+      UsageError: a ValueError or ImportError was raised inside, and the message is the same; or a
+        MemoryError.
     """
     try:
         yield
@@ -30,8 +31,15 @@ def usage_errors() -> Iterator[None]:
     except (ValueError, ImportError) as error:
         raise UsageError(str(error)) from error
     except MemoryError as error:
-        reason = str(error).rstrip(".") or "none is left"
-        raise UsageError(f"This needs more memory than there is ({reason}); lower the sizes.") from error
+        raise out_of_memory(error) from error
+
+
+def out_of_memory(error: MemoryError) -> UsageError:
+    """The error to raise for settings that need more memory than there is."""
+    reason = str(error).rstrip(".") or "none is left"
+    return UsageError(
+        f"These settings need more memory than there is ({reason}); lower those that are sizes or lengths."
+    )
 
 
 def require_package(module: str, extra: str) -> None:

@@ -38,7 +38,10 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     """
     found: dict[Path, Path] = {}
     for path in map(Path, paths):
-        runs = sorted(_runs_within(path, _DEPTH))
+        try:
+            runs = sorted(_runs_within(path, _DEPTH))
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read ({error.strerror}); name another directory.") from None
         if not runs and path.is_dir():
             name = RunDirectory(path).record.name
             raise ValueError(

@@ -103,7 +103,11 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
     """
     check_name(logdir)
     run = RunDirectory(Path(logdir))
-    if not run.path.exists():
+    try:
+        is_there = run.path.exists()
+    except OSError as error:  # The name is too long, for example.
+        raise ValueError(f"--logdir={logdir} cannot be used ({error.strerror}); use another.") from None
+    if not is_there:
         return
     if not run.path.is_dir():
         raise ValueError(f"--logdir={logdir} is a file; name a directory.")
@@ -155,7 +159,11 @@ def read(logdir: str) -> RunRecord:
     """
     path = Path(logdir)
     file = RunDirectory(path).record
-    if not file.is_file():
+    try:
+        is_run = file.is_file()
+    except OSError as error:
+        raise ValueError(f"{logdir} cannot be read ({error.strerror}); name another directory.") from None
+    if not is_run:
         missing = f"contains no {file.name}, so it is not a run directory"
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")

@@ -26,7 +26,11 @@ def check(directory: Path, identity: dict[str, Any]) -> None:
       ValueError: the directory cannot be used; the message is one sentence that says why.
     """
     check_name(str(directory))
-    if not directory.exists():
+    try:
+        is_there = directory.exists()
+    except OSError as error:  # The name is too long, for example.
+        raise ValueError(f"--logdir={directory} cannot be used ({error.strerror}); use another.") from None
+    if not is_there:
         return
     if not directory.is_dir():
         raise ValueError(f"--logdir={directory} is a file; name a directory.")

@@ -47,6 +47,8 @@ def export_policy(policy: Policy, spec: EnvironmentSpec, directory: str) -> None
     """
     temporary, old = f"{directory}.tmp", f"{directory}.old"
     for leftover in (temporary, old):
+        if os.path.islink(leftover):  # Nothing is written where it leads.
+            os.unlink(leftover)
         shutil.rmtree(leftover, ignore_errors=True)
     tf.saved_model.save(ExportedPolicy(policy, spec), temporary)
     # `move` copies where directories cannot be renamed, as in a mounted bucket.

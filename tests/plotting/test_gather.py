@@ -101,3 +101,4 @@ def test_what_is_no_run_is_refused(sweep, tmp_path):
     assert f"{sweep / 'empty'} contains no run.json, and neither does" in refused(sweep / "empty")
     assert "is not a directory" in refused(tmp_path / "missing")
     assert "is not a directory" in refused(sweep / "report.txt")
+    assert "cannot be read (File name too long)" in refused(tmp_path / ("x" * 300))

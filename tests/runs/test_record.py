@@ -261,3 +261,11 @@ def test_a_name_that_cannot_be_printed_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match="characters that cannot be printed; choose another") as caught:
         record.check(str(tmp_path / name), identity())
     assert str(caught.value).isprintable()
+
+
+def test_a_name_that_is_too_long_is_refused(tmp_path):
+    path = str(tmp_path / ("x" * 300))
+    with pytest.raises(ValueError, match=r"cannot be used \(File name too long\); use another"):
+        record.check(path, identity())
+    with pytest.raises(ValueError, match=r"cannot be read \(File name too long\); name another"):
+        record.read(path)

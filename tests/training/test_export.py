@@ -95,3 +95,14 @@ def test_directories_that_cannot_be_renamed_are_copied(tmp_path, monkeypatch):
     state = policy.initial_state(tf.constant(1))
     act = parameters(lambda a, env: policy.act(a, env, state, tf.range(1))[0].info)
     assert act == pytest.approx(of_policy(make_policy(2)), abs=1e-5)
+
+
+def test_nothing_is_written_where_a_link_leads(tmp_path):
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    for name in ("saved_model.tmp", "saved_model.old", "saved_model"):
+        (tmp_path / name).symlink_to(precious, target_is_directory=True)
+    export_policy(make_policy(1), SPEC, str(tmp_path / "saved_model"))
+    assert os.listdir(precious) == []
+    assert (tmp_path / "saved_model" / "saved_model.pb").is_file()
+    assert not (tmp_path / "saved_model").is_symlink()
