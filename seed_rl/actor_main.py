@@ -7,7 +7,7 @@ Examples:
     --tls_authority=ca.pem --token_file=token --task=auto --env_batch_size=16 --num_env_groups=2
 
 Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 130 after
-Ctrl-C, 143 after SIGTERM, 1 otherwise. A second Ctrl-C ends the actor at once.
+Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise. A second signal ends the actor at once.
 """
 
 import logging

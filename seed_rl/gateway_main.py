@@ -8,8 +8,8 @@ Examples:
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
-Exit codes: 2 when a flag is wrong or the learner shares no memory, 130 after Ctrl-C, 143 after SIGTERM, 1
-otherwise.
+Exit codes: 2 when a flag is wrong or the learner shares no memory, 130 after Ctrl-C, 143 after SIGTERM, 129
+after SIGHUP, 1 otherwise.
 """
 
 import dataclasses

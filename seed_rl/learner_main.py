@@ -8,8 +8,10 @@ Examples:
 
 Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
 
-SIGTERM and Ctrl-C stop it with a checkpoint; the same command resumes the run. Exit codes: 0 when training is
-complete, 130 after Ctrl-C, 143 after SIGTERM, 2 if a flag is wrong, 1 otherwise.
+SIGTERM, SIGHUP and Ctrl-C stop it with a checkpoint; the same command resumes the run.
+
+Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 2 if a flag is
+wrong, 1 otherwise.
 """
 
 import contextlib
@@ -43,7 +45,7 @@ from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.runs.versions import versions
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
-from seed_rl.signals import StopRequest, exit_code, stop_requests
+from seed_rl.signals import StopSignals, exit_code, stop_requests
 from seed_rl.wire.board import is_supported
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.gateways import gateway_addresses, private_address
@@ -59,14 +61,14 @@ _SECOND = "the learner was ended at once; the run resumes from its last complete
 def main(argv: list[str]) -> int:
     """Runs a learner; returns the exit code, which is 0 only when training is complete.
 
-    It is 130 or 143 (`signals.exit_code`) after a signal that stopped the run with a checkpoint, and 1 if the
-    last checkpoint cannot be written.
+    It is that of the signal (`signals.exit_code`) that stopped the run with a checkpoint, and 1 if the last
+    checkpoint cannot be written.
     """
     with stop_requests(_SECOND) as stop, contextlib.ExitStack() as until_the_end:
         return _learn(argv, stop, until_the_end)
 
 
-def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitStack) -> int:
+def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, environment_config, agent_config = (
@@ -127,7 +129,7 @@ def _learn(argv: list[str], stop: StopRequest, until_the_end: contextlib.ExitSta
 
 
 def _claim_directory(
-    logdir: str, recorded: dict[str, Any], stop: StopRequest, until_the_end: contextlib.ExitStack
+    logdir: str, recorded: dict[str, Any], stop: StopSignals, until_the_end: contextlib.ExitStack
 ) -> None:
     """Holds the run directory, which must be new or that of the same run."""
     with usage_errors():
@@ -245,7 +247,7 @@ def _meet(
     listener: Listener,
     identity: dict[str, Any],
     security: Security,
-    stop: StopRequest,
+    stop: StopSignals,
     until_the_end: contextlib.ExitStack,
 ) -> tuple[Peers, list[str]]:
     """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""

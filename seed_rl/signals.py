@@ -1,4 +1,4 @@
-"""Signals that ask a process to stop: SIGINT and SIGTERM in every main, and SIGHUP in launchers."""
+"""The signals that ask a process to stop, which are the same in every main."""
 
 import atexit
 import contextlib
@@ -14,37 +14,52 @@ from types import FrameType
 # Signals closer together than this count as one: a closing terminal sends several, `timeout` sends two.
 SAME_SIGNAL_SECS = 0.5
 
-_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Ctrl-C, the end of a job, and the end of the terminal or of the connection to it.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def exit_code(signum: int) -> int:
-    """The exit code of a process that a signal stopped, as a shell reports it: SIGINT 130, SIGTERM 143."""
+    """The exit code of a process that a signal stopped, as a shell reports it.
+
+    It is 130 for SIGINT, 143 for SIGTERM and 129 for SIGHUP.
+    """
     return 128 + signum
 
 
+# Exit codes of processes that were asked to stop.
+STOP_CODES = tuple(exit_code(signum) for signum in STOP_SIGNALS)
+
+
+def handled() -> tuple[signal.Signals, ...]:
+    """The signals that stop this process; one under nohup ignores SIGHUP, and so outlives its terminal."""
+    return tuple(s for s in STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN)
+
+
 class Interrupts:
-    """Makes SIGINT and SIGTERM raise KeyboardInterrupt in the main thread, however the process was started.
+    """Makes `handled` signals raise KeyboardInterrupt in the main thread, however the process was started.
 
     A shell without a terminal starts background commands (`&`) with SIGINT ignored, and a parent may have
     blocked it. Children inherit both, and by default Python would never see the signal.
 
     Attributes:
-      signum: the signal behind the KeyboardInterrupt: SIGTERM once one has arrived, else SIGINT.
+      signum: the signal behind the KeyboardInterrupt: SIGINT unless another one has arrived.
     """
 
     def __init__(self) -> None:
         """Installs the handlers for the rest of the process's lifetime; needs the main thread."""
         self.signum: int = signal.SIGINT
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, self._terminate)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
+        for signum in handled():
+            if signum != signal.SIGINT:
+                signal.signal(signum, self._terminate)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         os.register_at_fork(after_in_child=_restore_in_child)
         # Python's handlers are gone while libraries such as TensorFlow end, after the exit functions.
         atexit.register(_ignore_signals)
 
     def main_has_ended(self, code: int) -> None:
         """From now on a signal ends the process at once, with this exit code."""
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in handled():
             signal.signal(signum, lambda *_: os._exit(code))
 
     def _terminate(self, signum: int, frame: FrameType | None) -> None:
@@ -56,19 +71,20 @@ class Interrupts:
 
 
 def _ignore_signals() -> None:
-    for signum in (signal.SIGINT, signal.SIGTERM):
+    for signum in STOP_SIGNALS:
         signal.signal(signum, signal.SIG_IGN)
 
 
 def _restore_in_child() -> None:
-    """Makes SIGTERM end a forked child, without reaching the parent's `LastResort`."""
+    """Makes signals end a forked child, without reaching the parent's `LastResort`."""
     signal.set_wakeup_fd(-1)
+    for signum in handled():
+        signal.signal(signum, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 class LastResort:
-    """Ends the process at a second SIGINT or SIGTERM, or if it has not ended in time after the first.
+    """Ends the process at a second signal, or if it has not ended in time after the first.
 
     A thread reads the signals from a pipe that the C handler writes to, so it also works while the main
     thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL.
@@ -112,7 +128,7 @@ class LastResort:
                     os.close(self._stderr)
                     return
                 for number in numbers:
-                    if number in (signal.SIGINT, signal.SIGTERM):
+                    if number in STOP_SIGNALS:
                         self._on_signal(number)
         self._end(self._late)
 
@@ -135,54 +151,8 @@ class LastResort:
         os._exit(exit_code(self._first[0]))
 
 
-class StopRequest:
-    """Whether this process was asked to stop, and by which signal.
-
-    Attributes:
-      signum: the first signal; None before it.
-    """
-
-    def __init__(self) -> None:
-        self.signum: int | None = None
-
-    def is_set(self) -> bool:
-        """Whether a signal has arrived."""
-        return self.signum is not None
-
-    def request(self, signum: int, frame: FrameType | None) -> None:
-        """The handler of the signals; only the first one counts."""
-        if self.signum is None:
-            self.signum = signum
-
-    @property
-    def exit_code(self) -> int:
-        """The exit code for the process; 0 without a signal."""
-        return 0 if self.signum is None else exit_code(self.signum)
-
-
-@contextlib.contextmanager
-def stop_requests(second: str) -> Iterator[StopRequest]:
-    """A context in which the first SIGINT or SIGTERM requests a stop, and a second one ends the process.
-
-    Needs the main thread.
-
-    Args:
-      second: the message at a second signal.
-    """
-    requested = StopRequest()
-    handled = (signal.SIGINT, signal.SIGTERM)
-    with LastResort(second):
-        before = [signal.signal(signum, requested.request) for signum in handled]
-        try:
-            yield requested
-        finally:
-            if not requested.is_set():
-                for signum, handler in zip(handled, before, strict=True):
-                    signal.signal(signum, handler)
-
-
 class StopSignals:
-    """Counts SIGINT, SIGTERM and SIGHUP; needs the main thread.
+    """Counts the signals that ask this process to stop; needs the main thread.
 
     Attributes:
       count: signals so far; those close together count as one, since a closing terminal sends several.
@@ -194,6 +164,10 @@ class StopSignals:
         self.count = 0
         self.first: int | None = None
         self._same_signal_secs = same_signal_secs
+
+    def is_set(self) -> bool:
+        """Whether a signal has arrived."""
+        return self.first is not None
 
     @property
     def exit_code(self) -> int:
@@ -214,11 +188,23 @@ class StopSignals:
                 self.count += 1
             latest = now
 
-        # A process under nohup must outlive its terminal.
-        signals = [s for s in _STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN]
-        before = {signum: signal.signal(signum, count) for signum in signals}
+        before = {signum: signal.signal(signum, count) for signum in handled()}
         try:
             yield
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
+
+
+@contextlib.contextmanager
+def stop_requests(second: str) -> Iterator[StopSignals]:
+    """A context in which the first signal requests a stop, and a second one ends the process.
+
+    Needs the main thread.
+
+    Args:
+      second: the message at a second signal.
+    """
+    requested = StopSignals()
+    with LastResort(second), requested.caught():
+        yield requested

@@ -8,7 +8,7 @@ Flags that are not listed here go to seed_rl.local_main, which trains every run;
 flagfile, runs use its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the
 same command resumes the sweep, and with more --trials or --seeds it adds runs to it. The results are in
 LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run
-failed or another process stopped it, 130 after Ctrl-C, 143 after SIGTERM.
+failed or another process stopped it, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 import contextlib

@@ -18,7 +18,6 @@ needed. When one of several learners is lost, the others end as well, and each c
 import json
 import math
 import os
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ from seed_rl.launch.vertex_job import (
 from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Watch
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods
-from seed_rl.signals import StopSignals, exit_code
+from seed_rl.signals import STOP_CODES, STOP_SIGNALS, StopSignals
 
 
 def main(argv: list[str]) -> int:
@@ -142,7 +141,7 @@ class Crew:
             return True
         if self._most_restarts is None:
             return False
-        stopped = code in (exit_code(signal.SIGTERM), -signal.SIGTERM)
+        stopped = code in STOP_CODES or -code in STOP_SIGNALS
         return (stopped and not self._may_be_stopped) or self._restarts[child].total >= self._most_restarts
 
     def _look_after_all(self) -> int | None:

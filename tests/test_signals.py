@@ -1,4 +1,4 @@
-"""How a main ends at SIGINT and SIGTERM, each in a real process."""
+"""How a main ends at the signals that stop it, each in a real process."""
 
 import contextlib
 import os
@@ -12,16 +12,16 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DEADLINE_SECS = 60.0
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 MAIN = """
-import asyncio, atexit, ctypes, os, signal, sys, threading, time
+import asyncio, atexit, contextlib, ctypes, os, signal, sys, threading, time
 from seed_rl.flags.errors import run_main
 from seed_rl.signals import LastResort, stop_requests
 
 def hang():
     '''Native code that no signal ends: it locks a mutex twice.'''
-    for signum in (signal.SIGINT, signal.SIGTERM):  # It may come before the code is reached.
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # It may come before the code is reached.
         signal.signal(signum, lambda *_: None)
     print("ready", flush=True)
     mutex = ctypes.create_string_buffer(256)
@@ -49,14 +49,15 @@ run_main(main)
 # Prepares signals in a process of its own: code between fork and exec would meet gRPC's handlers of forks.
 STARTER = """
 import os, signal, sys
-signals = (signal.SIGINT, signal.SIGTERM)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Even where the tests run under nohup.
 {before}
 os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
 """
 
 # What a shell without a terminal does before it starts something with `&`.
-IGNORE = "for signum in signals: signal.signal(signum, signal.SIG_IGN)"
-BLOCK = "signal.pthread_sigmask(signal.SIG_BLOCK, signals)"
+IGNORE = "for signum in (signal.SIGINT, signal.SIGTERM): signal.signal(signum, signal.SIG_IGN)"
+BLOCK = "signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))"
+NOHUP = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"
 
 needs_linux = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux: a mutex may be made of zeros there"
@@ -129,6 +130,14 @@ def test_an_event_loop_is_closed_before_the_end(start, signum):
     main = start("asyncio.run(sleep_in_a_loop())", IGNORE)
     main.signal(signum)
     assert main.end() == (128 + signum, "closed\n", "")
+
+
+@pytest.mark.parametrize("context", ["contextlib.nullcontext()", "stop_requests('twice')"])
+def test_a_main_under_nohup_outlives_its_terminal(start, context):
+    main = start(
+        f"with {context}: os.kill(os.getpid(), signal.SIGHUP)\nprint('ready', flush=True)\nreturn 7", NOHUP
+    )
+    assert main.end() == (7, "", "")
 
 
 @needs_linux
@@ -212,7 +221,8 @@ def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(sta
     assert main.end() == (128 + signal.SIGTERM, "", "seed_rl: twice\n")
 
 
-def test_a_forked_child_ends_at_sigterm_and_its_parent_plays_on(start):
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGHUP])
+def test_a_forked_child_ends_at_a_signal_and_its_parent_plays_on(start, signum):
     main = start(
         "print('ready', flush=True)\n"
         "with LastResort('twice', 'late', 0.0):\n"
@@ -222,10 +232,10 @@ def test_a_forked_child_ends_at_sigterm_and_its_parent_plays_on(start):
         "        os.write(writer, b'x')\n"
         "        while True: signal.pause()\n"
         "    os.read(reader, 1)\n"
-        "    os.kill(child, signal.SIGTERM)\n"
+        f"    os.kill(child, {int(signum)})\n"
         "    status = os.waitpid(child, 0)[1]\n"
         "    watch = next(t for t in threading.enumerate() if t.name == 'last-resort')\n"
         "watch.join()\n"
         "print(os.WTERMSIG(status))"
     )
-    assert main.end() == (0, f"{int(signal.SIGTERM)}\n", "")
+    assert main.end() == (0, f"{int(signum)}\n", "")

@@ -8,7 +8,6 @@ also if one of them crashes.
 
 import dataclasses
 import functools
-import signal
 import time
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -30,7 +29,7 @@ from seed_rl.launch.plan import Plan, place_flags
 from seed_rl.launch.supervisor import Supervisor
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.signals import exit_code
+from seed_rl.signals import STOP_CODES
 from seed_rl.wire.gateways import gateway_addresses
 
 _PATIENCE_SECS = 10.0
@@ -135,7 +134,7 @@ def _healing(
     if supervisor.loss is not None:
         sentence = f"{describe_loss(supervisor.loss)}; all learners restart from the last checkpoint."
         return _Healing(sentence, is_crash=True)
-    if code == exit_code(signal.SIGTERM):
+    if code in STOP_CODES:
         who, then = ("the", "it restarts elsewhere from its") if alone else ("a", "all restart from the")
         return _Healing(f"{who} learner was stopped on its node; {then} checkpoint.", is_leaving=True)
     for learner, place in zip(learners, places, strict=True):

@@ -9,6 +9,7 @@ from tensorflow.python.eager import context  # There is no public name for abort
 
 from seed_rl.devices.loopback import keep_to_loopback
 from seed_rl.devices.replicas import Replicas
+from seed_rl.signals import STOP_SIGNALS
 
 # TensorFlow's errors when a collective operation cannot be completed.
 REDUCTION_ERRORS = (tf.errors.OpError,)
@@ -62,7 +63,7 @@ class Collective:
         )
         if only_this_machine:
             self._kept = keep_to_loopback(int(addresses[index].rpartition(":")[2]))
-        before = {signum: signal.getsignal(signum) for signum in (signal.SIGINT, signal.SIGTERM)}
+        before = {signum: signal.getsignal(signum) for signum in STOP_SIGNALS}
         options = tf.distribute.experimental.CommunicationOptions
         kind = tf.distribute.experimental.CommunicationImplementation
         self.strategy = tf.distribute.MultiWorkerMirroredStrategy(

@@ -59,9 +59,10 @@ def require_package(module: str, extra: str) -> None:
 def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None = None) -> NoReturn:
     """Runs a main and ends the process with its exit code.
 
-    A UsageError prints `seed_rl: error: …` without a traceback, and the exit code is 2. It is 130 for Ctrl-C
-    and 143 for SIGTERM, even if the process was started with SIGINT ignored. Any other exception is a bug and
-    keeps its traceback (exit code 1). A signal that comes after the main has returned changes nothing.
+    A UsageError prints `seed_rl: error: …` without a traceback, and the exit code is 2. It is 130 for Ctrl-C,
+    143 for SIGTERM and 129 for SIGHUP, even if the process was started with SIGINT ignored. Any other
+    exception is a bug and keeps its traceback (exit code 1). A signal that comes after the main has returned
+    changes nothing.
 
     Args:
       main: takes the arguments, the program's name first, and returns its exit code (None means 0).

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 _WATCH = """
 import os, select, signal, sys
 pid, seconds, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
 if not select.select([sys.stdin], [], [], seconds)[0]:
     os.write(2, f"seed_rl: error: {sentence}\\n".encode())
     os.kill(pid, signal.SIGKILL)

@@ -12,7 +12,6 @@
 * An error in the supervisor itself ends the run as a signal does, and is then raised.
 """
 
-import signal
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,10 +20,10 @@ from seed_rl.launch.exits import describe_exit, shell_code
 from seed_rl.launch.restarts import Restarts, Timing, restart
 from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Watch, at_once
 from seed_rl.messages import say
-from seed_rl.signals import StopSignals, exit_code
+from seed_rl.signals import STOP_CODES, STOP_SIGNALS, StopSignals
 
 # Exit codes of a learner after which it is not started again: complete, a wrong flag, stopped on request.
-_FINAL = (0, USAGE_EXIT_CODE, exit_code(signal.SIGINT), exit_code(signal.SIGTERM))
+_FINAL = (0, USAGE_EXIT_CODE, *STOP_CODES)
 
 
 class Loss(NamedTuple):
@@ -213,10 +212,10 @@ class Supervisor:
         """Reports how the learner ended on request; returns the exit code of the run."""
         code = self._first.poll()
         assert code is not None
-        if code == exit_code(signal.SIGTERM):
+        if code in STOP_CODES:
             self._say("stopped; the same command resumes it.")
             return self._signals.exit_code
-        if code == -signal.SIGTERM:
+        if -code in STOP_SIGNALS:
             self._say("stopped before the learner was ready; there was nothing to save.")
             return self._signals.exit_code
         return shell_code(code)

@@ -2,17 +2,15 @@
 
 import dataclasses
 import json
-import signal
 from pathlib import Path
 
 from seed_rl.files import read_json, write_atomically
 from seed_rl.runs.curves import final_return, read_periods, return_name
-from seed_rl.signals import exit_code as exit_code_of
+from seed_rl.signals import STOP_CODES, STOP_SIGNALS
 from seed_rl.sweeps.trials import Run
 
 # Exit codes of a launcher that was stopped, whether or not it could handle the signal.
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_STOPPED = (*map(exit_code_of, _SIGNALS), *(-signum for signum in _SIGNALS))
+_STOPPED = (*STOP_CODES, *(-signum for signum in STOP_SIGNALS))
 
 _KINDS = {
     "exit_code": (int,),

@@ -14,6 +14,11 @@ signal.signal(signal.SIGINT, signal.SIG_IGN)
 os.execv(sys.executable, [sys.executable, "-m", *sys.argv[1:]])
 """
 
+# Even where the tests run under nohup.
+IN_A_TERMINAL = IGNORING_SIGINT.replace("SIGINT, signal.SIG_IGN", "SIGHUP, signal.SIG_DFL")
+
+UNDER_NOHUP = IGNORING_SIGINT.replace("SIGINT", "SIGHUP")
+
 HANGING = """
 import pathlib, time
 import gymnasium
@@ -28,19 +33,16 @@ gymnasium.register("Hanging-v0", Hanging)
 """
 
 
+def learner_args(house):
+    return (*house.small, f"--server_address={house.address}", f"--logdir={house.logdir}", "--num_envs=16")
+
+
 def start_ignoring(house, module, *args):
     return house.start(module, f"seed_rl.{module}", *args, code=IGNORING_SIGINT)
 
 
 def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
-    learner = start_ignoring(
-        house,
-        "learner_main",
-        *house.small,
-        f"--server_address={house.address}",
-        f"--logdir={house.logdir}",
-        "--num_envs=16",
-    )
+    learner = start_ignoring(house, "learner_main", *learner_args(house))
     actor = start_ignoring(house, "actor_main", *house.actor_args(0))
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     actor.signal(signal.SIGINT)
@@ -59,6 +61,42 @@ def test_a_local_run_that_ignored_sigint_ends_at_it(house):
     run.signal(signal.SIGINT)
     assert run.end() == 130, run.output
     assert run.last_line == "seed_rl: stopped; the same command resumes it."
+
+
+def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
+    def start(module, *args):
+        return house.start(module, f"seed_rl.{module}", *args, code=IN_A_TERMINAL)
+
+    learner = start("learner_main", *learner_args(house))
+    actor = start("actor_main", *house.actor_args(0))
+    for task in range(1, 4):
+        house.actor(task)
+    gateway = start(
+        "gateway_main", f"--server_address=unix:{house.path}/g", f"--learner_address={house.address}"
+    )
+    house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
+    house.wait_until((house.path / "g").exists, lambda: f"the gateway: {gateway.output}")
+    for process in (gateway, actor, learner):
+        process.signal(signal.SIGHUP)
+        assert process.end() == 129, process.output
+        assert "Traceback" not in process.output
+    assert "Stopped with a checkpoint" in learner.last_line
+
+
+@pytest.mark.parametrize("module", ["learner_main", "local_main"])
+def test_under_nohup_a_run_outlives_its_terminal(house, module):
+    """SIGHUP is ignored at the start, and changes nothing: the run ends at SIGTERM, with its exit code."""
+    args = learner_args(house) if module == "learner_main" else ("catch", "vtrace", "4", "4", *house.small)
+    run = house.start(module, f"seed_rl.{module}", *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
+    if module == "learner_main":
+        for task in range(4):
+            house.actor(task)
+    house.wait_for_metrics(lambda line: line["updates"] > 0, run)
+    run.signal(signal.SIGHUP)
+    seen = len(house.metrics())
+    house.wait_for_metrics(lambda line: line["updates"] > 0, run, after=seen + 1)
+    run.signal(signal.SIGTERM)
+    assert run.end() == 143, run.output
 
 
 def test_a_second_signal_ends_a_learner_at_once(house):
