@@ -9,7 +9,7 @@ from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.client import LearnerGoneError, RefusedError
+from seed_rl.wire.client import RefusedError, RefusedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
 from tests.wire.blocking import BlockingConnection
@@ -37,7 +37,7 @@ def test_actors_of_the_run_are_let_in_and_no_others():
     server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
     try:
         assert check(server.port, credentials.actor).num_envs == 1
-        with pytest.raises(LearnerGoneError, match="CERTIFICATE_VERIFY_FAILED"):
+        with pytest.raises(RefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             check(server.port, others.actor)
         with pytest.raises(RefusedError, match="expects a token"):
             check(server.port, credentials.actor | {"SEED_RL_TOKEN": others.actor["SEED_RL_TOKEN"]})
