@@ -9,7 +9,7 @@ from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.client import RefusedError, RefusedError
+from seed_rl.wire.client import RefusedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
 from tests.wire.blocking import BlockingConnection
