@@ -43,9 +43,9 @@ def check_num_values(space: spaces.Space, total: int) -> None:
         raise _no_choice(space)
     if total > _MOST_ACTION_VALUES:
         raise ValueError(
-            f"The action space {shown(space)} has {total:,} values, and agents have an output for each, but "
-            f"{_MOST_ACTION_VALUES:,} at most; write the action as several smaller numbers (MultiDiscrete) "
-            "or as a Box."
+            f"The action space {shown(space)} is too large: agents have an output for each of its {total:,} "
+            f"values, and support {_MOST_ACTION_VALUES:,}; write the action as several smaller numbers "
+            "(MultiDiscrete) or as a Box."
         )
 
 

@@ -69,7 +69,7 @@ class Encoder(keras.layers.Layer):
             if self._network is None
         )
         self._torsos = track_each(self, made, "torso")
-        for name, spec, torso in zip(self._names, specs, self._torsos, strict=False):
+        for (name, _), spec, torso in zip(leaves, specs, self._torsos, strict=False):
             if isinstance(torso, torsos.MLP):
                 _check_one_hot(name, spec)
 
@@ -132,8 +132,9 @@ def _check_one_hot(name: str, spec: ArraySpec) -> None:
     """Raises ValueError if the MLP's one-hot vectors of an array would need too much memory."""
     size = max(spec.num_values) * spec.size if torsos.is_one_hot(spec) else 0
     if size > _LARGEST_ONE_HOT:
+        label = f" '{name}'" if name else ""
         raise ValueError(
-            f"The observation '{name}' would become a one-hot vector of {size:,} numbers, more than "
+            f"The observation{label} would become a one-hot vector of {size:,} numbers, more than "
             f"{_LARGEST_ONE_HOT:,}; write it as several smaller numbers (MultiDiscrete) or as a Box, or give "
             "a --network of your own."
         )

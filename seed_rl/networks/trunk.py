@@ -1,12 +1,17 @@
 """The trunk of every agent's network: observations, last action and reward in, features out."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from seed_rl.networks import recurrent
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.encoder import Encoder
+from seed_rl.ops.bounds import bounds_of
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+
+# As inputs, larger actions would drown everything else, and those without bounds might grow without end.
+LARGE_ACTION = 10.0
 
 
 class Trunk(keras.layers.Layer):
@@ -100,7 +105,9 @@ def last_action_and_reward(
 ) -> tf.Tensor:
     """Features float32 `[T, B, A + 1]`: the last action, then the last reward.
 
-    Integer actions become one-hot vectors; a Box is flattened. All are zeros at an episode's first step.
+    Integer actions become one-hot vectors. A Box is flattened: components with bounds beyond LARGE_ACTION are
+    scaled by them, to [-1, 1] if they have both, and those that lack one are clipped to LARGE_ACTION. All are
+    zeros at an episode's first step.
 
     Args:
       action_spec: spec of one action.
@@ -114,6 +121,12 @@ def last_action_and_reward(
         action = tf.concat([tf.one_hot(column, n) for column, n in columns], -1)
     else:
         action = tf.reshape(prev_action, [prev_action.shape[0], -1, action_spec.size])
+        middle, half_range, is_bounded, _ = bounds_of(action_spec)
+        is_large = np.abs(middle) + half_range > LARGE_ACTION
+        if is_large.any():
+            action = (action - np.where(is_large, middle, 0.0)) / np.where(is_large, half_range, 1.0)
+        if not is_bounded.all():
+            action = tf.clip_by_value(action, -LARGE_ACTION, LARGE_ACTION)
     reward = env.reward
     if max_abs_reward:
         reward = tf.clip_by_value(reward, -max_abs_reward, max_abs_reward)

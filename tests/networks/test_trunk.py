@@ -52,3 +52,14 @@ def test_last_action_of_multi_discrete_and_box():
     np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
     box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env, 1.0)
     np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])
+
+
+def test_the_last_action_is_scaled_by_bounds_that_are_far_out():
+    env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
+    spec = ArraySpec((5,), "float32", (-2, 100, -np.inf, 1000, 77), (2, 500, np.inf, np.inf, 77))
+    for action, expected in (
+        ([1.5, 400.0, 3.0, 1003.0, 77.0], [1.5, 0.5, 3.0, 2.0, 0.0]),
+        ([-2.0, 100.0, -99.0, 5000.0, 77.0], [-2.0, -1.0, -10.0, 10.0, 0.0]),
+    ):
+        box = last_action_and_reward(spec, tf.constant([[action]]), env, 1.0)
+        np.testing.assert_array_equal(box, [[[*expected, 0]]])

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 
 from seed_rl.actor.loop import Patience
@@ -24,6 +26,9 @@ def test_equal_environments_do_not_differ():
 def test_bounds_of_actions_survive_the_message():
     assert list(message().action.maximum) == [2.0]
     assert [leaf.name for leaf in message().observation] == ["image", "inventory"]
+    box = message(action=ArraySpec((2,), "float32", (-math.inf, 100.0), (2.5, math.inf)))
+    found = pb.Description.FromString(box.SerializeToString()).action
+    assert [*found.minimum, *found.maximum] == [-math.inf, 100.0, 2.5, math.inf]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +59,10 @@ def test_bounds_of_actions_survive_the_message():
         (
             {"action": ArraySpec((), "int32", (0,), (5,))},
             "action: int32[], 0 to 2 here, int32[], 0 to 5 there",
+        ),
+        (
+            {"action": ArraySpec((2,), "float32", (0, -math.inf), (1, 3))},
+            "action: int32[], 0 to 2 here, float32[2], 0 to 1, -inf to 3 there",
         ),
     ],
 )

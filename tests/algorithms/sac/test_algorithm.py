@@ -291,7 +291,7 @@ def test_a_compiled_update_is_the_same(action):
         (
             ArraySpec((1,), "float32", (1.0,), (1.0,)),
             {},
-            "A Box action needs lowest values below its highest values",
+            "A Box action needs a component whose lowest value is below its highest",
         ),
     ],
 )
