@@ -13,6 +13,7 @@ The fields of `JobConfig` below are all keys, with their defaults.
 """
 
 import dataclasses
+import os
 import re
 import reprlib
 import types
@@ -164,7 +165,7 @@ class JobConfig:
 
     def beside(self, name: str) -> Path:
         """A path that is given in this file, relative to the file's directory."""
-        return self.path.parent / Path(name).expanduser()
+        return self.path.parent / os.path.expanduser(name)
 
 
 def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:

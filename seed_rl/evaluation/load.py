@@ -88,7 +88,7 @@ def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
 
 def _recorded_differences(run: RunRecord, checkpoint: str) -> list[str]:
     """The settings that differ between `run` and the run in whose directory the checkpoint is."""
-    for directory in list(Path(checkpoint).resolve().parents)[:4]:
+    for directory in list(Path(os.path.realpath(checkpoint)).parents)[:4]:
         try:
             other = record.read(str(directory))
         except ValueError:

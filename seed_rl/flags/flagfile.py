@@ -5,12 +5,16 @@ to the file that includes it, so that presets work from any directory. A flagfil
 learner, the actors and the local launcher: each of them skips the flags of the others.
 """
 
+import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from seed_rl.flags.errors import UsageError
 
 _COMMENTS = ("#", "//")
+
+# Flagfiles that include one another.
+_DEEPEST = 50
 
 
 def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> list[str]:
@@ -36,7 +40,7 @@ def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> 
             path = next(rest, "")
         if not path:
             raise UsageError("--flagfile needs a path: --flagfile=PATH.")
-        lines = _read(Path(path).expanduser(), including=())
+        lines = _read(Path(os.path.expanduser(path)), including=())
         expanded += [line for line in lines if _bare_name(line, passed_over) not in passed_over]
     return expanded
 
@@ -54,14 +58,16 @@ def _bare_name(line: str, names: Collection[str]) -> str:
 
 
 def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
-    path = path.resolve()
-    if path in including:
-        raise UsageError(f"The flagfile {path} includes itself; remove its --flagfile line.")
     try:
+        path = Path(os.path.realpath(path))
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a path that is none.
         reason = getattr(error, "strerror", None) or "not a text file"
         raise UsageError(f"The flagfile {path} cannot be read ({reason}).") from None
+    if path in including:
+        raise UsageError(f"The flagfile {path} includes itself; remove its --flagfile line.")
+    if len(including) > _DEEPEST:
+        raise UsageError(f"The flagfile {path} is included by more than {_DEEPEST} others; use fewer.")
     lines: list[str] = []
     for number, line in enumerate(map(str.strip, text.splitlines()), start=1):
         if not line or line.startswith(_COMMENTS):
@@ -74,5 +80,5 @@ def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
         if included is None:
             lines.append(line)
         else:
-            lines += _read(path.parent / Path(included).expanduser(), (*including, path))
+            lines += _read(path.parent / os.path.expanduser(included), (*including, path))
     return lines

@@ -1,5 +1,7 @@
 """Checks the files that a command will write, before it does any work."""
 
+import contextlib
+import os
 import tempfile
 from pathlib import Path
 
@@ -17,12 +19,14 @@ def check_output(path: Path, flag: str, overwrite: bool) -> None:
     Raises:
       UsageError: the file already exists, or cannot be written.
     """
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"--{flag}={path} is a directory; name a file.")
-    if path.exists() and not overwrite:
+    if os.path.exists(path) and not overwrite:
         raise UsageError(f"{path} already exists; add --overwrite, or name another file with --{flag}.")
-    directory = next(parent for parent in path.absolute().parents if parent.exists())
+    directory = next(parent for parent in path.absolute().parents if os.path.exists(parent))
     try:
+        with contextlib.suppress(FileNotFoundError):
+            os.lstat(path)  # The name may be too long.
         with tempfile.TemporaryFile(dir=directory):
             pass
     except OSError as error:

@@ -1,5 +1,6 @@
 """Presets: the flagfiles in configs/, found beside the package in a clone and inside it when installed."""
 
+import os
 from pathlib import Path
 
 import seed_rl
@@ -34,7 +35,7 @@ def find_preset(directory: Path, environment: str, agent: str, game: str | None 
     stem = f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []
     for name in (*exact, f"{stem}_small"):
-        if (directory / f"{name}.flags").is_file():
+        if os.path.isfile(directory / f"{name}.flags"):
             return directory / f"{name}.flags"
     candidates = [path for path in sorted(directory.glob("*small.flags")) if path.name.startswith(f"{stem}_")]
     return candidates[0] if len(candidates) == 1 else None

@@ -36,7 +36,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     Raises:
       ValueError: a directory contains no run; the message is one sentence.
     """
-    found: dict[Path, Path] = {}
+    found: dict[str, Path] = {}
     for path in map(Path, paths):
         try:
             runs = sorted(_runs_within(path, _DEPTH))
@@ -49,7 +49,7 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
                 "a run, or a directory of runs."
             )
         for run in runs or [path]:
-            found.setdefault(run.resolve(), run)
+            found.setdefault(os.path.realpath(run), run)
     return list(found.values())
 
 

@@ -13,6 +13,7 @@ A range is `uniform`, `log_uniform` or `int_uniform`; `int_uniform` includes bot
 
 import dataclasses
 import math
+import os
 import re
 import reprlib
 from pathlib import Path
@@ -113,7 +114,7 @@ def read_space(path: Path) -> Space:
         path=path,
         environment=content["environment"],
         agent=content["agent"],
-        flagfile=(path.parent / Path(flagfile).expanduser()).resolve() if flagfile else None,
+        flagfile=Path(os.path.realpath(path.parent / os.path.expanduser(flagfile))) if flagfile else None,
         flags={name: _value(f"{path}: --{name}", value) for name, value in flags.items()},
         parameters={name: _distribution(f"{path}: --{name}", value) for name, value in sorted(space.items())},
     )

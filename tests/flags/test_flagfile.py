@@ -52,7 +52,18 @@ def test_errors_are_sentences(tmp_path):
     bad = write(tmp_path / "bad.flags", "--a=1\nb=2")
     binary = tmp_path / "binary.flags"
     binary.write_bytes(b"\xff\xfe")
+    loop = tmp_path / "loop.flags"
+    loop.symlink_to(loop)
+    zero = write(tmp_path / "zero.flags", "--flagfile=a\0b")
+    for number in range(100):
+        write(tmp_path / f"chain_{number}.flags", f"--flagfile=chain_{number + 1}.flags")
     for args, sentence in (
+        ([f"--flagfile={loop}"], r"loop\.flags cannot be read"),
+        ([f"--flagfile={zero}"], r"cannot be read"),
+        ([f"--flagfile={tmp_path}"], r"cannot be read \(Is a directory\)"),
+        ([f"--flagfile={tmp_path}/{'x' * 300}"], r"cannot be read \(File name too long\)"),
+        (["--flagfile=~nobody-has-this-name/x"], r"cannot be read \(No such file or directory\)"),
+        ([f"--flagfile={tmp_path}/chain_0.flags"], r"is included by more than 50 others"),
         ([f"--flagfile={tmp_path}/none.flags"], r"none\.flags cannot be read \(No such file or directory\)"),
         ([f"--flagfile={binary}"], r"binary\.flags cannot be read \(not a text file\)"),
         ([f"--flagfile={circle}"], "circle.flags includes itself"),
