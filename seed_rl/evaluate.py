@@ -6,29 +6,37 @@ Examples:
 
 The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
 protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3.
+
+Exit codes: 0 when all episodes were played, 2 if a flag is wrong or the environment makes no video, 130 after
+Ctrl-C, 143 after SIGTERM, 1 otherwise. If an environment fails too often, the episodes that ended before are
+reported all the same.
 """
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.specs import suite_spec
 from seed_rl.evaluation.config import EvaluateConfig
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
+from seed_rl.messages import complain, reason
 from seed_rl.runs import record
 from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
+from seed_rl.seeds import derived_seed
 
 if TYPE_CHECKING:
+    from seed_rl.evaluation.episodes import PlayedEpisode
     from seed_rl.evaluation.load import Trained
-    from seed_rl.evaluation.player import PlayedEpisode
 
 
 class _Subject(NamedTuple):
@@ -55,9 +63,12 @@ def main(argv: list[str]) -> int:
     check_output(output, "output", config.overwrite)
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes = _play(config, subject)
-    _report(config, subject, episodes, output)
-    return 0
+        episodes, failure = _play(config, subject)
+    code = _report(config, subject, sorted(episodes), failure, output) if episodes else 0
+    if failure:
+        complain(failure)
+        return 1
+    return code
 
 
 def _load(config: EvaluateConfig) -> _Subject:
@@ -74,96 +85,141 @@ def _load(config: EvaluateConfig) -> _Subject:
 
         from seed_rl.evaluation.load import find_checkpoint, load
 
-    keras.utils.set_random_seed(config.seed)
+    keras.utils.set_random_seed(derived_seed(config.seed))
     checkpoint = find_checkpoint(run, config.checkpoint)
     spec = suite_spec(suite, environment_config, config.seed)
     return _Subject(run, suite, environment_config, load(run, checkpoint, spec))
 
 
-def _play(config: EvaluateConfig, subject: _Subject) -> "list[PlayedEpisode]":
+def _play(config: EvaluateConfig, subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
+    """The episodes, and why there are fewer than were asked for."""
     import tqdm
 
     from seed_rl.evaluation.player import play
 
+    played = play(
+        subject.suite,
+        subject.environment_config,
+        subject.trained.policy,
+        env_id=int(subject.run.learner_settings["num_envs"]),
+        episodes=config.episodes,
+        num_envs=config.num_envs,
+        greedy=config.greedy,
+        seed=config.seed,
+        tolerance=config.failures,
+    )
+    episodes: list[PlayedEpisode] = []
+    total = 0.0
     with tqdm.tqdm(total=config.episodes, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
-        total = 0.0
-
-        def show(episode: "PlayedEpisode") -> None:
-            nonlocal total
-            total += episode.episode_return
-            bar.update()
-            bar.set_postfix_str(f"mean return {total / max(bar.n, 1):.2f}", refresh=False)
-
-        return play(
-            subject.suite,
-            subject.environment_config,
-            subject.trained.policy,
-            env_id=int(subject.run.learner_settings["num_envs"]),
-            episodes=config.episodes,
-            num_envs=config.num_envs,
-            greedy=config.greedy,
-            seed=config.seed,
-            on_episode=show,
-        )
+        try:
+            for episode in played:
+                episodes.append(episode)
+                total += episode.episode_return
+                bar.update()
+                bar.set_postfix_str(f"mean return {total / len(episodes):.2f}", refresh=False)
+        except EnvironmentFailedError as error:
+            return episodes, str(error)
+    return episodes, None
 
 
 def _report(
-    config: EvaluateConfig, subject: _Subject, episodes: "Sequence[PlayedEpisode]", output: Path
-) -> None:
-    """Prints the table; writes the JSON file, the TensorBoard events and the video."""
-    from seed_rl.evaluation.board import write_board
+    config: EvaluateConfig,
+    subject: _Subject,
+    episodes: "Sequence[PlayedEpisode]",
+    failure: str | None,
+    output: Path,
+) -> int:
+    """Prints the table; writes the JSON file, the TensorBoard events and the video; returns the exit code."""
     from seed_rl.evaluation.report import summarize, table, write_json
 
     run, trained = subject.run, subject.trained
     summary = summarize(run, episodes)
-    print(table(summary, subject.environment_config.num_action_repeats))
+    print(table(summary, subject.environment_config.num_action_repeats, config.episodes))
     content: dict[str, Any] = {
         "run": str(run.logdir),
         "checkpoint": trained.checkpoint,
         "env_frames": trained.env_frames,
         "training_seconds": trained.seconds,
         "policy": "greedy" if config.greedy else "as the agent evaluates",
-        "first_seed": config.seed,
+        "seed": config.seed,
         "environment": {"name": run.environment, "settings": subject.environment_config.to_dict()},
         "agent": run.agent,
         "versions": run.versions,
         **summary,
+        "episodes_asked": config.episodes,
+        "failure": failure,
+        "seeds": [episode.seed for episode in episodes],
         "returns": [episode.episode_return for episode in episodes],
         "episode_agent_steps": [episode.agent_steps for episode in episodes],
     }
-    write_json(output, content)
-    print(f"Results: {output}")
+    code = 0
+    try:
+        write_json(output, content)
+        print(f"Results: {output}")
+    except OSError as error:
+        complain(f"{output} cannot be written ({reason(error)}).")
+        code = 1
     by_return = sorted(episodes, key=lambda episode: episode.episode_return)
     best, typical = by_return[-1], by_return[len(by_return) // 2]
-    with usage_errors():
-        picture = _picture(subject, best)
-        write_board(run.logdir, trained.env_frames, summary, picture)
-        if config.record:
-            _record(subject, [("best", best), ("typical", typical)], Path(config.record))
+    _show(config, subject, summary, best)
+    if config.record:
+        code = _record(config, subject, [("best", best), ("typical", typical)], Path(config.record)) or code
+    return code
 
 
-def _picture(subject: _Subject, episode: "PlayedEpisode") -> Any:
-    """Scenes of an episode for TensorBoard; None if the environment cannot be rendered."""
-    from seed_rl.evaluation.rerun import Rerun
+def _show(
+    config: EvaluateConfig, subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode"
+) -> None:
+    """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
+    from seed_rl.evaluation.board import write_board
+    from seed_rl.evaluation.rerun import Rerun, RerunError, retried
     from seed_rl.evaluation.video import montage
 
+    def scenes() -> Any:
+        return montage(Rerun(subject.suite, subject.environment_config, episode, config.failures))
+
     try:
-        return montage(Rerun(subject.suite, subject.environment_config, episode))
-    except (ValueError, ImportError) as error:
+        picture = retried(scenes, config.failures)
+    except RerunError as error:
         print(f"No picture of gameplay: {error}")
-        return None
+        picture = None
+    try:
+        write_board(subject.run.logdir, subject.trained.env_frames, summary, picture)
+    except OSError as error:
+        print(f"Nothing in TensorBoard: {reason(error)}.")
 
 
-def _record(subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path) -> None:
-    from seed_rl.evaluation.rerun import Rerun
+def _record(
+    config: EvaluateConfig, subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path
+) -> int:
+    """Writes the video; returns the exit code."""
+    from seed_rl.evaluation.rerun import Rerun, RerunError, retried
     from seed_rl.evaluation.video import write_video
 
-    reruns = [(title, Rerun(subject.suite, subject.environment_config, e)) for title, e in episodes]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_video(path, reruns)
+    def write() -> bool:
+        with contextlib.ExitStack() as stack:
+            reruns = []
+            for title, episode in episodes:
+                reruns.append(
+                    (title, Rerun(subject.suite, subject.environment_config, episode, config.failures))
+                )
+                stack.callback(reruns[-1][1].close)
+            write_video(path, reruns)
+            return all(rerun.is_faithful for _, rerun in reruns)
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        is_faithful = retried(write, config.failures)
+    except RerunError as error:
+        complain(f"There is no video: {error}")
+        return USAGE_EXIT_CODE
+    except (OSError, ValueError, RuntimeError) as error:  # Also what imageio and its encoders raise.
+        complain(f"{path} cannot be written ({reason(error)}).")
+        return 1
     print(f"Video of the best episode and a typical one: {path}")
-    if not all(rerun.is_faithful for _, rerun in reruns):
+    if not is_faithful:
         print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from seed_rl.options import Options, option
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.options import Options, option, part
 from seed_rl.seeds import LARGEST_SEED
 
 
@@ -46,6 +47,7 @@ class EvaluateConfig(Options):
         "they are not part of an installed package.",
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
+    failures: FailureConfig = part(FailureConfig)
 
     def validate(self) -> None:
         """Checks that the video's name ends in a supported format."""

@@ -1,70 +1,16 @@
 """Plays episodes in several environments at a time, with one network call for all of them."""
 
-import itertools
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+import contextlib
+from collections.abc import Iterator
 
-import gymnasium
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.algorithms.policy import Policy
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.types import EnvOutput, Nest
-
-
-class PlayedEpisode(NamedTuple):
-    """An episode that was played to its end.
-
-    Attributes:
-      seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
-      actions: one per agent step, in the environment's own format.
-      episode_return: sum of the raw rewards.
-      agent_steps: its length, in agent steps.
-    """
-
-    seed: int
-    actions: list[Any]
-    episode_return: float
-    agent_steps: int
-
-
-class SeededEpisodes(gymnasium.Wrapper):
-    """Gives each episode its own seed and records its actions.
-
-    Attributes:
-      finished: seed and actions of the last episode that ended.
-    """
-
-    def __init__(self, env: gymnasium.Env, seeds: Iterator[int]):
-        """Takes a seed for each episode from `seeds`."""
-        super().__init__(env)
-        self._seeds = seeds
-        self._seed: int | None = None
-        self._actions: list[Any] = []
-        self._continues = False
-        self.finished: tuple[int, list[Any]] | None = None
-
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
-        """Starts the next episode, or continues one in which only a life was lost."""
-        if self._continues:
-            self._continues = False
-            return self.env.reset()
-        self._seed, self._actions = next(self._seeds), []
-        return self.env.reset(seed=self._seed)
-
-    def step(self, action: Any) -> Any:
-        """Takes one agent step and records the action."""
-        self._actions.append(action)
-        observation, reward, terminated, truncated, info = self.env.step(action)
-        ended = terminated or truncated
-        self._continues = bool(ended and info.get(Info.EPISODE_CONTINUES, False))
-        if ended and not self._continues:
-            assert self._seed is not None
-            self.finished = (self._seed, self._actions)
-        return observation, reward, terminated, truncated, info
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.evaluation.episodes import PlayedEpisode, Share
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
 
 
 def play(
@@ -77,12 +23,12 @@ def play(
     num_envs: int,
     greedy: bool,
     seed: int,
-    on_episode: Callable[[PlayedEpisode], None] = lambda episode: None,
-) -> list[PlayedEpisode]:
-    """Plays episodes with seeds `seed`, `seed + 1`, ….
+    tolerance: FailureConfig,
+) -> Iterator[PlayedEpisode]:
+    """Plays episodes, and yields each as it ends.
 
     Episodes are assigned to environments in advance, so that short episodes do not count more often than
-    long ones.
+    long ones. Another episode is played for each that is void because its environment failed.
 
     Args:
       suite: makes the environments.
@@ -93,48 +39,47 @@ def play(
       episodes: the number of episodes, at least 1.
       num_envs: E, the number of environments played at the same time.
       greedy: whether to use `Policy.act_greedy` rather than `Policy.act`.
-      seed: the seed of the first episode.
-      on_episode: called with each episode as it ends.
+      seed: determines the seeds of the episodes.
+      tolerance: how often environments may fail, and how long they may take.
 
-    Returns:
-      The episodes, sorted by seed.
+    Raises:
+      ValueError: the suite refuses the configuration, or the environments have different spaces.
+      ImportError: the suite's engine is not installed.
+      EnvironmentFailedError: an environment failed too often. Every episode that ended before was yielded.
     """
     size = min(num_envs, episodes)
-    left = [len(range(index, episodes, size)) for index in range(size)]
-    envs: list[SeededEpisodes] = []
+    with contextlib.ExitStack() as stack:
+        shares = []
+        for index in range(size):
+            numbers = range(index, episodes, size)
+            shares.append(Share(suite, environment_config, seed, numbers, tolerance))
+            stack.callback(shares[-1].close)
+        spec = shares[0].spec
+        env = _zeros(spec, size)
+        for index, share in enumerate(shares):
+            share.start(spec, tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
+        choose = _Choice(policy, spec, size, env_id, greedy)
+        while any(share.left for share in shares):
+            for share, action in zip(shares, np.split(choose(env), size), strict=True):
+                if share.left:
+                    yield from share.step(action)
 
-    def make(config: EnvironmentConfig, first_seed: int) -> gymnasium.Env:
-        envs.append(SeededEpisodes(suite.make(config, first_seed), itertools.count(first_seed, size)))
-        return envs[-1]
 
-    seeds = range(seed, seed + size)
-    batch = make_batched(Suite(suite.config_class, make), environment_config, seeds)
-    statistics = EpisodeStatistics(size)
-    played = []
-    choose = _Choice(policy, batch, env_id, greedy)
-    try:
-        env = batch.reset()
-        while any(left):
-            env, infos = batch.step(choose(env))
-            for ended in statistics.update(env, infos):
-                finished = envs[ended.env].finished
-                if left[ended.env] and finished is not None:
-                    left[ended.env] -= 1
-                    played.append(PlayedEpisode(*finished, ended.episode_return, ended.agent_steps))
-                    on_episode(played[-1])
-    finally:
-        batch.close()
-    return sorted(played, key=lambda episode: episode.seed)
+def _zeros(spec: EnvironmentSpec, size: int) -> EnvOutput:
+    """Memory for the outputs of environments, `[size, ...]`."""
+    leaves = [leaf.zeros(size) for _, leaf in flatten_spec(spec.observation)]
+    done, truncated = np.zeros((2, size), bool)
+    return EnvOutput(np.zeros(size, np.float32), done, truncated, pack_like(spec.observation, leaves))
 
 
 class _Choice:
     """Chooses actions with the policy, and keeps the recurrent states and last actions of E environments."""
 
-    def __init__(self, policy: Policy, batch: BatchedEnvironment, env_id: int, greedy: bool):
+    def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, env_id: int, greedy: bool):
         self._act = tf.function(policy.act_greedy if greedy else policy.act, autograph=False)
-        self._state: Nest = policy.initial_state(batch.num_envs)
-        self._prev_action = tf.constant(batch.spec.action.zeros(batch.num_envs))
-        self._env_ids = tf.fill([batch.num_envs], env_id)
+        self._state: Nest = policy.initial_state(num_envs)
+        self._prev_action = tf.constant(spec.action.zeros(num_envs))
+        self._env_ids = tf.fill([num_envs], env_id)
 
     def __call__(self, env: EnvOutput) -> np.ndarray:
         """Actions `[E, ...]` for the environments' outputs, `[E, ...]`."""

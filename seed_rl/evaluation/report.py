@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.evaluation.episodes import PlayedEpisode
 from seed_rl.files import write_atomically
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
@@ -38,17 +38,18 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
     return summary
 
 
-def table(summary: dict[str, Any], repeats: int) -> str:
+def table(summary: dict[str, Any], repeats: int, asked: int) -> str:
     """The summary as a readable table, one row per line.
 
     Args:
       summary: from `summarize`.
       repeats: environment frames per agent step.
+      asked: the number of episodes that were to be played.
     """
     steps = summary["mean_episode_agent_steps"]
     error = summary["standard_error"]
     rows = [
-        ("episodes", f"{summary['episodes']}"),
+        ("episodes", f"{summary['episodes']}" + ("" if summary["episodes"] == asked else f" of {asked}")),
         (
             "mean return",
             f"{summary['mean_return']:.2f}" + ("" if error is None else f" ± {error:.2f} (standard error)"),

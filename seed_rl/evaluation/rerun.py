@@ -1,22 +1,31 @@
 """Plays a recorded episode again to render it: its seed and actions determine what the environment does."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
-import gymnasium
 import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.environments.deadline import Deadline
+from seed_rl.environments.failures import FailureConfig, Fault, blame
+from seed_rl.evaluation.episodes import PlayedEpisode
+
+ResultT = TypeVar("ResultT")
 
 _DEFAULT_FRAMES_PER_SECOND = 30.0
+
+
+class RerunError(ValueError):
+    """An environment cannot be rendered, or failed meanwhile; the message is one sentence."""
 
 
 class Scene(NamedTuple):
     """A moment of an episode.
 
     Attributes:
-      picture: uint8 `[height, width, 3]`.
+      picture: uint8 `[height, width, 3]`, of the same size in all scenes.
       episode_return: the return so far.
       agent_steps: the number of agent steps so far.
     """
@@ -34,41 +43,128 @@ class Rerun:
       is_faithful: after the last scene, whether the return is the same as when the episode was recorded.
     """
 
-    def __init__(self, suite: Suite, config: EnvironmentConfig, episode: PlayedEpisode):
-        """Makes the environment.
+    def __init__(
+        self,
+        suite: Suite,
+        config: EnvironmentConfig,
+        episode: PlayedEpisode,
+        tolerance: FailureConfig,
+    ):
+        """Makes the environment, and renders it once.
+
+        Args:
+          suite: makes the environment.
+          config: its settings.
+          episode: is played again.
+          tolerance: how long the environment may take for one call.
 
         Raises:
-          ValueError: the environment cannot be rendered; the message is one sentence.
+          RerunError: the environment fails, or cannot be rendered.
         """
+        self._deadline = Deadline(tolerance.env_step_timeout_secs)
         self._episode = episode
-        self._env: gymnasium.Env = suite.make(config, episode.seed, render_mode="rgb_array")
-        frames_per_second = self._env.metadata.get("render_fps") or _DEFAULT_FRAMES_PER_SECOND
-        self.scenes_per_second = frames_per_second / config.num_action_repeats
+        self._shape: tuple[int, ...] | None = None
         self.is_faithful = False
+        self._env: Any = None
         try:
-            self._env.reset(seed=episode.seed)
+            with warnings.catch_warnings():  # Of render modes, for example.
+                warnings.simplefilter("ignore")
+                make = functools.partial(suite.make, render_mode="rgb_array")
+                self._env = self._call("make", make, config, episode.seed)
+            self._call("reset", self._reset, episode.seed)
             self._picture()
-        except (NotImplementedError, AttributeError, gymnasium.error.Error) as error:
-            self._env.close()
-            raise ValueError(f"The environment cannot be rendered as pictures ({error}).") from error
+        except BaseException:
+            self.close()
+            raise
+        self.scenes_per_second = _frames_per_second(self._env) / config.num_action_repeats
 
     def __iter__(self) -> Iterator[Scene]:
-        """Plays the episode, once, and yields its scenes, including that of the first observation."""
+        """Plays the episode, once, and yields its scenes, including that of the first observation.
+
+        Raises:
+          RerunError: the environment fails.
+        """
         try:
             yield Scene(self._picture(), 0.0, 0)
             total = 0.0
             for step, action in enumerate(self._episode.actions, start=1):
-                _, reward, terminated, truncated, info = self._env.step(action)
-                total += float(info.get(Info.RAW_REWARD, reward))
+                reward, continues = self._call("step", self._step, action)
+                total += reward
                 yield Scene(self._picture(), total, step)
-                if (terminated or truncated) and info.get(Info.EPISODE_CONTINUES, False):
-                    self._env.reset()
+                if continues:
+                    self._call("reset", self._reset)
             self.is_faithful = bool(np.isclose(total, self._episode.episode_return))
         finally:
-            self._env.close()
+            self.close()
+
+    def close(self) -> None:
+        """Closes the environment; a second call does nothing. What it raises matters to nothing any more."""
+        env, self._env = self._env, None
+        try:
+            with self._deadline:
+                if env is not None:
+                    env.close()
+        except BaseException as error:
+            blame("close", error)
+
+    def _reset(self, seed: int | None = None) -> None:
+        self._env.reset(seed=seed)
+
+    def _step(self, action: Any) -> tuple[float, bool]:
+        """The raw reward of an agent step, and whether the episode goes on although it has ended."""
+        _, reward, terminated, truncated, info = self._env.step(action)
+        continues = bool(terminated or truncated) and bool(info.get(Info.EPISODE_CONTINUES, False))
+        return float(info.get(Info.RAW_REWARD, reward)), continues
 
     def _picture(self) -> np.ndarray:
+        return self._call("render", self._render)
+
+    def _render(self) -> np.ndarray:
         picture = np.asarray(self._env.render())
-        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3:
-            raise NotImplementedError(f"render() returns {picture.dtype}{list(picture.shape)}")
+        what = f"returned {picture.dtype}{list(picture.shape)}"
+        if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3 or not picture.size:
+            raise Fault(f"{what}, not uint8[height, width, 3]")
+        self._shape = self._shape or picture.shape
+        if picture.shape != self._shape:
+            raise Fault(f"{what} after pictures of {list(self._shape)}")
         return picture
+
+    def _call(self, method: str, function: Callable[..., ResultT], *args: Any) -> ResultT:
+        """What a function returns that calls a method of the environment.
+
+        Raises:
+          RerunError: it fails.
+        """
+        try:
+            with self._deadline:
+                return function(*args)
+        except BaseException as error:
+            raise RerunError(
+                f"The environment cannot be rendered as pictures ({blame(method, error)})."
+            ) from error
+
+
+def retried(make: Callable[[], ResultT], tolerance: FailureConfig) -> ResultT:
+    """What `make` returns, which plays episodes again; another attempt is made if an environment fails.
+
+    Raises:
+      RerunError: it failed too often, or twice in the same way, and so not by chance.
+    """
+    failures, last = 0, ""
+    while True:
+        try:
+            return make()
+        except RerunError as error:
+            failures += 1
+            if failures > tolerance.max_environment_failures or str(error) == last:
+                raise
+            last = str(error)
+
+
+def _frames_per_second(env: Any) -> float:
+    """The game's own speed; the default if the environment does not say, or says nonsense."""
+    try:
+        found = float(env.metadata["render_fps"])
+    except Exception:
+        return _DEFAULT_FRAMES_PER_SECOND
+    return found if 1 <= found <= 1000 else _DEFAULT_FRAMES_PER_SECOND

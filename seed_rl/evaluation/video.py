@@ -26,7 +26,8 @@ def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
       episodes: at least one, each with a title.
 
     Raises:
-      OSError: the file cannot be written.
+      RerunError: an environment fails, or cannot be rendered.
+      OSError, ValueError, RuntimeError: the file cannot be written.
     """
     import imageio.v2 as imageio
 

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.evaluation.player import PlayedEpisode
+from seed_rl.evaluation.episodes import PlayedEpisode
 from seed_rl.evaluation.report import summarize, table, write_json
 from seed_rl.runs.record import RunRecord
 
@@ -14,7 +14,7 @@ def run(environment="catch", **settings):
 
 
 def episodes(*returns):
-    return [PlayedEpisode(i, [], r, 10 + i) for i, r in enumerate(returns)]
+    return [PlayedEpisode(i, i, [0] * (10 + i), r) for i, r in enumerate(returns)]
 
 
 def test_statistics_by_hand():
@@ -34,13 +34,13 @@ def test_statistics_by_hand():
 def test_one_episode_has_no_standard_error():
     summary = summarize(run(), episodes(3.0))
     assert summary["standard_error"] is None
-    assert "±" not in table(summary, 1)
+    assert "±" not in table(summary, repeats=1, asked=1)
 
 
 def test_atari_is_human_normalized():
     summary = summarize(run("atari", game="Pong"), episodes(21.0, 21.0))
     assert summary["human_normalized"] == pytest.approx(100 * 41.7 / 35.3)
-    text = table(summary, repeats=4)
+    text = table(summary, repeats=4, asked=2)
     assert "118.1% (random -20.7, human 14.6)" in text
     assert "10.5 agent steps, 42 environment frames" in text
     assert "human_normalized" not in summarize(run("atari", game="Pooyan"), episodes(1.0))

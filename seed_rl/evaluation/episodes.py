@@ -1,0 +1,172 @@
+"""The episodes of an evaluation, each with a seed of its own."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.batched import make_batched
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.seeds import derived_seed
+from seed_rl.types import EnvironmentSpec, EnvOutput
+
+
+class PlayedEpisode(NamedTuple):
+    """An episode that was played to its end.
+
+    Attributes:
+      number: determines the seed, together with that of the evaluation. Numbers count from 0; those of void
+        episodes are left out.
+      seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
+      actions: one per agent step, in the environment's own format.
+      episode_return: sum of the raw rewards.
+    """
+
+    number: int
+    seed: int
+    actions: list[Any]
+    episode_return: float
+
+    @property
+    def agent_steps(self) -> int:
+        """Its length, in agent steps."""
+        return len(self.actions)
+
+
+class Share:
+    """The episodes that are assigned to one environment, and to those that replace it if it fails.
+
+    The environment is a batch of its own. So its steps are complete if another environment fails for good,
+    and the episodes that end with them are not lost.
+
+    Attributes:
+      left: the number of episodes that are still to be played.
+    """
+
+    def __init__(
+        self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
+    ):
+        """Makes the environment.
+
+        Args:
+          suite: makes the environments.
+          config: their settings.
+          seed: that of the evaluation.
+          numbers: of the episodes. If some are void, it continues with the same step.
+          tolerance: how often the environment may fail, and how long it may take.
+
+        Raises:
+          ValueError, ImportError, EnvironmentFailedError: see `make_batched`.
+        """
+        self.left = len(numbers)
+        self._suite, self._seed = suite, seed
+        self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)
+        self._ended: PlayedEpisode | None = None
+        self._has_begun = False  # An episode, in this agent step.
+        self._batch = make_batched(
+            Suite(suite.config_class, self._make),
+            config,
+            [derived_seed(seed, self._index)],
+            tolerance,
+            self._index,
+        )
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The environment's spec."""
+        return self._batch.spec
+
+    def start(self, spec: EnvironmentSpec, output: EnvOutput) -> None:
+        """Starts the first episode; the outputs go here from now on, `[1, ...]`.
+
+        Raises:
+          ValueError: the environment does not have this spec.
+          EnvironmentFailedError: it failed too often.
+        """
+        if self.spec != spec:
+            raise ValueError(
+                f"Environment {self._index} has {self.spec}, but environment 0 has {spec}; environments that "
+                "play together must have equal spaces."
+            )
+        self._batch.write_to(output)
+        self._batch.reset()
+
+    def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
+        """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
+
+        Raises:
+          EnvironmentFailedError: the environment failed too often to play all of its episodes.
+        """
+        failure, self._has_begun = None, False
+        try:
+            _, (info,) = self._batch.step(action)
+            is_good = not info.get(Info.EPISODE_IS_VOID, False)
+        except EnvironmentFailedError as error:
+            failure, is_good = error, self._has_begun  # Only after the end of one is another begun.
+        ended, self._ended = self._ended, None
+        if ended is not None and is_good:
+            self.left -= 1
+            yield ended
+        if failure is not None and self.left:
+            raise failure
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self._batch.close()
+
+    def begin(self) -> tuple[int, int]:
+        """The number and the seed of the next episode, which begins now."""
+        self._has_begun = True
+        number = next(self._numbers)
+        return number, derived_seed(self._seed, number)
+
+    def end(self, episode: PlayedEpisode) -> None:
+        """An episode has ended; the environment may still be found to have failed with the last step."""
+        self._ended = episode
+
+    def _make(self, config: EnvironmentConfig, seed: int) -> gymnasium.Env:
+        return _Recorded(self._suite.make(config, seed), self)
+
+
+class _Recorded(gymnasium.Wrapper):
+    """Gives each episode its own seed, and records its actions and its return.
+
+    Whatever the environment returns is passed on as it is: `BatchedEnvironment` says what is wrong with it.
+    """
+
+    def __init__(self, env: gymnasium.Env, share: Share):
+        """Plays episodes of this share."""
+        super().__init__(env)
+        self._share = share
+        self._continues = False
+        self._number = self._seed = 0
+        self._actions: list[Any] = []
+        self._return = 0.0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        """Starts the next episode, or continues one in which only a life was lost."""
+        if self._continues:
+            self._continues = False
+            return self.env.reset()
+        self._number, self._seed = self._share.begin()
+        self._actions, self._return = [], 0.0
+        return self.env.reset(seed=self._seed)
+
+    def step(self, action: Any) -> Any:
+        """Takes one agent step and records it."""
+        outcome: Any = self.env.step(action)
+        self._actions.append(action)
+        try:
+            _, reward, terminated, truncated, info = outcome
+            self._return += float(info.get(Info.RAW_REWARD, reward))
+            ended = bool(terminated or truncated)
+            self._continues = ended and bool(info.get(Info.EPISODE_CONTINUES, False))
+        except Exception:
+            return outcome
+        if ended and not self._continues:
+            episode = PlayedEpisode(self._number, self._seed, self._actions, self._return)
+            self._share.end(episode)
+        return outcome

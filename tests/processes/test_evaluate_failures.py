@@ -1,0 +1,112 @@
+"""Evaluation of a real run whose environment fails, or cannot be rendered."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.evaluation import fragile
+
+pytestmark = pytest.mark.slow
+
+EPISODES = 30
+OK = ""  # No error is printed.
+FAILED = "seed_rl: error: Environment "
+NO_VIDEO = "seed_rl: error: There is no video: The environment cannot be rendered as pictures (render() "
+# What fails, more flags, the exit code, how the error begins, and whether there is a picture of gameplay.
+FAULTS = {
+    "nothing": ("", ["--record", f"--seed={2**63}"], 0, OK, True),
+    "a step, by chance": ("step once 40", [], 0, OK, True),
+    "a step that hangs, by chance": ("step hang-once 40", ["--env_step_timeout_secs=1"], 0, OK, True),
+    "a reset, by chance": ("reset once 20", [], 0, OK, True),
+    "rendering, by chance": ("render once 8", ["--record"], 0, OK, True),
+    "closing": ("close raise", [], 0, OK, True),
+    "steps, for good": ("step exit 81", ["--max_environment_failures=1"], 1, FAILED, False),
+    "resets, for good": ("reset raise 21", [], 1, FAILED, False),
+    "the render mode": ("rendering", [], 0, OK, False),
+    "render": ("render raise", [], 0, OK, False),
+    "render, which is asked for": ("render raise", ["--record"], 2, NO_VIDEO, False),
+    "render, in the middle": ("render exit 5", ["--record"], 2, NO_VIDEO, False),
+}
+# What fails before an episode has ended, the exit code, and the sentence.
+AT_THE_START = {
+    "make": ("make raise", 2, r"Environment 0 failed: make\(\) raised OSError: the engine\\nis gone; .*"),
+    "make exits": ("make exit", 2, r"Environment 0 failed: make\(\) raised SystemExit: 3; .*"),
+    "reset": ("reset nothing 7", 1, r"Environment \d failed: reset\(\) returned .*"),
+    "step": ("step nan", 1, r"Environment 0 failed in episode 4 at agent step 1: step\(\) returned .*"),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(open_house):
+    """A house with a short run in it."""
+    house = open_house()
+    game = (f"--game={fragile.GAME}", "--total_environment_frames=500", f"--logdir={house.logdir}")
+    run = house.start("local_main", "gym", "vtrace", "1", "2", *game)
+    assert run.end() == 0, run.output
+    return house
+
+
+@pytest.mark.parametrize(
+    ("fault", "flags", "code", "error", "has_picture"), FAULTS.values(), ids=FAULTS.keys()
+)
+def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code, error, has_picture):
+    if "--record" in flags:
+        pytest.importorskip("imageio")
+    monkeypatch.setenv(fragile.FAULT, fault)
+    monkeypatch.setenv(fragile.ENDED, str(tmp_path / "ended"))
+    output, video = tmp_path / "result.json", tmp_path / "video.gif"
+    flags = [f"--record={video}" if flag == "--record" else flag for flag in flags]
+    args = (f"--logdir={trained.logdir}", f"--episodes={EPISODES}", "--num_envs=4", f"--output={output}")
+    process = trained.start("evaluate", *args, *flags)
+    assert process.end() == code, process.output
+    assert "Traceback" not in process.output
+    assert process.output.count("seed_rl: error: ") == (error != OK)
+    assert (process.last_line if error else "").startswith(error)
+
+    result = json.loads(output.read_text())
+    asked = str(EPISODES)
+    if code == 1:
+        assert 0 < result["episodes"] == len((tmp_path / "ended").read_bytes()) < EPISODES
+        asked = f"{result['episodes']} of {EPISODES}"
+        assert process.last_line == f"seed_rl: error: {result['failure']}"
+    else:
+        assert (result["episodes"], result["failure"]) == (EPISODES, None)
+    assert f"episodes         {asked}\n" in process.output
+    assert len(set(result["seeds"])) == result["episodes"] == len(result["returns"])
+    assert set(result["returns"]) == {fragile.LENGTH}
+    assert ("No picture of gameplay: The environment cannot" in process.output) != has_picture
+    assert video.exists() == (code == 0 and any("record" in flag for flag in flags))
+    assert list((trained.logdir / "tensorboard" / "evaluation").iterdir())
+
+
+@pytest.mark.parametrize(("fault", "code", "sentence"), AT_THE_START.values(), ids=AT_THE_START.keys())
+def test_what_never_works_is_one_sentence(trained, tmp_path, monkeypatch, fault, code, sentence):
+    monkeypatch.setenv(fragile.FAULT, fault)
+    output = tmp_path / "result.json"
+    process = trained.start("evaluate", f"--logdir={trained.logdir}", "--num_envs=3", f"--output={output}")
+    assert process.end() == code, process.output
+    assert "Traceback" not in process.output
+    assert re.fullmatch(f"seed_rl: error: {sentence}", process.last_line)
+    assert not output.exists()
+
+
+def test_a_report_that_tensorboard_cannot_show_is_printed_and_written(trained, tmp_path):
+    copy = tmp_path / "run"
+    shutil.copytree(trained.logdir, copy, ignore=shutil.ignore_patterns("tensorboard"))
+    (copy / "tensorboard").write_text("in the way")
+    process = trained.start("evaluate", f"--logdir={copy}", "--episodes=5")
+    assert process.end() == 0, process.output
+    assert "Traceback" not in process.output
+    assert "Nothing in TensorBoard: " in process.output
+    assert len(list((copy / "evaluations").iterdir())) == 1
+
+
+def test_training_tolerates_what_evaluation_tolerates(house):
+    """Both have the same option."""
+    for module in ("actor_main", "evaluate"):
+        args = ("--environment=catch",) if module == "actor_main" else ()
+        process = house.start(module, *args, "--max_environment_failures=-1")
+        assert process.end() == 2
+        assert "--max_environment_failures=-1 is too low; it must be at least 0" in process.last_line
