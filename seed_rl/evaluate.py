@@ -87,7 +87,7 @@ def _load(config: EvaluateConfig) -> _Subject:
 
     keras.utils.set_random_seed(derived_seed(config.seed))
     checkpoint = find_checkpoint(run, config.checkpoint)
-    spec = suite_spec(suite, environment_config, config.seed)
+    spec = suite_spec(suite, environment_config, config.seed, config.failures)
     return _Subject(run, suite, environment_config, load(run, checkpoint, spec))
 
 

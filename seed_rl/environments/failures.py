@@ -36,7 +36,19 @@ NO_FAILURES = FailureConfig(max_environment_failures=0, env_step_timeout_secs=0)
 
 
 class EnvironmentFailedError(Exception):
-    """An environment failed more often than allowed; the message names it, its episode and its agent step."""
+    """An environment failed more often than allowed.
+
+    Attributes:
+      what: names it, its episode, its agent step and its method; one clause.
+    """
+
+    def __init__(self, what: str, count: int):
+        """The message adds to `what` the number of failures and what to do."""
+        super().__init__(
+            f"{what}; this was failure {count} without a finished episode: fix the environment, or raise "
+            "--max_environment_failures."
+        )
+        self.what = what
 
 
 class Fault(Exception):
@@ -51,9 +63,9 @@ def blame(method: str, error: BaseException) -> str:
       error: what the call raised, or a `Fault` in what it returned.
 
     Raises:
-      KeyboardInterrupt: `error`, because the user asks this process to stop.
+      KeyboardInterrupt: `error`, because the user asks this process to stop. Subclasses are of others.
     """
-    if isinstance(error, KeyboardInterrupt):
+    if type(error) is KeyboardInterrupt:
         raise error
     if isinstance(error, Fault | HungError):
         return f"{method}() {error}"
@@ -122,10 +134,7 @@ class Watched:
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
         what = f"{self.name} failed{when}: {what}"
         if self._spares.make is None or self._failures > self._spares.limit:
-            raise EnvironmentFailedError(
-                f"{what}; this was failure {self._failures} without a finished episode: fix the environment, "
-                "or raise --max_environment_failures."
-            ) from error
+            raise EnvironmentFailedError(what, self._failures) from error
         _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._spares.limit)
 
     def make(self) -> gymnasium.Env:

@@ -73,14 +73,24 @@ def check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
         )
 
 
-def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:
+def suite_spec(
+    suite: Suite,
+    config: EnvironmentConfig,
+    seed: int,
+    tolerance: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
+) -> EnvironmentSpec:
     """The spec of a suite's environments; makes one environment to find out, and closes it.
+
+    Args:
+      suite: makes the environment.
+      config: its settings.
+      seed: its seed is derived from this one.
+      tolerance: how often making it may fail, and how long it may take.
 
     Raises:
       ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
       ImportError: the suite's engine is not installed.
     """
-    tolerance = FailureConfig()
     watched = Watched(
         None,
         0,
@@ -93,7 +103,7 @@ def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> Environmen
     try:
         return environment_spec(watched.make(), config)
     except EnvironmentFailedError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError(f"{error.what}; fix the environment.") from error
     finally:
         watched.close()
 

@@ -322,8 +322,8 @@ class Spaceless(Odd):
 
 
 LACKS = {
-    "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device.*failure 4"),
-    "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1.*failure 4"),
+    "make raises": (raises(OSError("no device")), r"make\(\) raised OSError: no device"),
+    "make exits": (raises(SystemExit(1)), r"make\(\) raised SystemExit: 1"),
     "a space of another package": (
         lambda _: Spaceless("observation_space", [3]),
         "The environment's observation_space is of type list; it must be one of gymnasium.spaces",

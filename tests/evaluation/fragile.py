@@ -17,6 +17,10 @@ FAULT, ENDED = "SEED_RL_TEST_FAULT", "SEED_RL_TEST_ENDED"
 LENGTH = 5
 
 
+class InterruptedByItselfError(KeyboardInterrupt):
+    """No Ctrl-C of the user."""
+
+
 class Fragile(gymnasium.Env):
     """Episodes of `LENGTH` agent steps with a reward of 1 each; those with odd seeds are truncated.
 
@@ -77,6 +81,10 @@ class Fragile(gymnasium.Env):
             return ""
         if what == "exit":
             raise SystemExit(3)
+        if what == "value":
+            raise ValueError("two\nlines")
+        if what == "interrupt":
+            raise InterruptedByItselfError
         if "hang" in what:
             threading.Event().wait()
         if what in ("raise", "once"):

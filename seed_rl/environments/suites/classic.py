@@ -5,14 +5,18 @@ With `--game=module:Id-v0` the module, which registers the id, is imported first
 
 import dataclasses
 import importlib
+from collections.abc import Callable
+from typing import Any
 
 import gymnasium
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import Fault
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.suites.repeats import repeat_actions
 from seed_rl.environments.suites.staggered import StaggeredStart
+from seed_rl.messages import one_line
 from seed_rl.options import option
 
 
@@ -53,20 +57,29 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     module, _, env_id = config.game.rpartition(":")
     try:
         if module:
-            importlib.import_module(module)
+            _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
             env = old_gym.make(env_id, config.max_episode_frames, **render)
         else:
             _check_id(config.game, env_id)
-            env = gymnasium.make(
-                env_id, max_episode_steps=config.max_episode_frames, disable_env_checker=True, **render
+            limit = config.max_episode_frames
+            env = _foreign(
+                gymnasium.make, env_id, max_episode_steps=limit, disable_env_checker=True, **render
             )
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
-    env.reset(seed=seed)
+    _foreign(env.reset, seed=seed)
     if config.staggered_start:
         env = StaggeredStart(env, _time_limit(env, config), seed)
     return repeat_actions(env, config)
+
+
+def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls what others wrote. A ValueError from there is a failure, and not a refusal of this suite."""
+    try:
+        return function(*args, **kwargs)
+    except ValueError as error:
+        raise Fault(f"raised {type(error).__name__}: {one_line(error, 300)}") from error
 
 
 def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
