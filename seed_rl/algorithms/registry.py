@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.loading import entry_points, load_entry, load_named
 from seed_rl.options import Options
-from seed_rl.types import EnvironmentSpec
+from seed_rl.types import ArraySpec, EnvironmentSpec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.base import Algorithm
@@ -48,6 +48,9 @@ _ALGORITHMS = {
 
 _ENTRY_POINTS = "seed_rl.algorithms"
 
+# An agent's output for 1,000 observations then takes 260 MB.
+_MOST_ACTION_VALUES = 2**16
+
 
 def names() -> list[str]:
     """The valid names, sorted."""
@@ -82,6 +85,7 @@ def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -
     """
     from seed_rl.algorithms.check import check_algorithm
 
+    _check_num_values(env_spec.action)
     made = load_named("agent", name, _entry(name).make)
     try:
         return check_algorithm(made(config, env_spec, num_envs))
@@ -89,6 +93,15 @@ def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -
         if "abstract" not in str(error):
             raise
         raise AlgorithmError(f"--agent={name} is incomplete: {error}.") from error
+
+
+def _check_num_values(action: ArraySpec) -> None:
+    total = sum(action.num_values) if action.is_discrete else 0
+    if total > _MOST_ACTION_VALUES:
+        raise ValueError(
+            f"The action {action} is too large: agents need an output for each of its {total:,} values, and "
+            f"can have {_MOST_ACTION_VALUES:,}; split it into smaller numbers (MultiDiscrete), or use a Box."
+        )
 
 
 def _entry(name: str) -> AlgorithmEntry:

@@ -9,8 +9,6 @@ from seed_rl.types import ArraySpec
 
 # A bound as far from 0 as this stands for infinity: environments write 1e10 or the largest float for it.
 _INFINITE = 1e9
-# An agent has an output for each value of a discrete action.
-_MOST_ACTION_VALUES = 2**16
 # Messages show so much of a space.
 _MOST_CHARACTERS = 200
 
@@ -24,7 +22,7 @@ def box_spec(space: spaces.Box) -> ArraySpec:
     with np.errstate(over="ignore"):
         low, high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
         if not (low < high).any():
-            raise _no_choice(space)
+            raise no_choice(space)
         for i in np.flatnonzero((low == np.inf) | (high == -np.inf)):
             raise ValueError(
                 f"Component {i} of the action space has no finite value: it is from {low[i]} to {high[i]}; "
@@ -37,19 +35,8 @@ def box_spec(space: spaces.Box) -> ArraySpec:
     return ArraySpec(space.shape, "float32", tuple(lowest.tolist()), tuple(highest.tolist()))
 
 
-def check_num_values(space: spaces.Space, total: int) -> None:
-    """Raises ValueError if an action space has no values, or more in total than agents can choose from."""
-    if not total:
-        raise _no_choice(space)
-    if total > _MOST_ACTION_VALUES:
-        raise ValueError(
-            f"The action space {shown(space)} is too large: agents have an output for each of its {total:,} "
-            f"values, and support {_MOST_ACTION_VALUES:,}; write the action as several smaller numbers "
-            "(MultiDiscrete) or as a Box."
-        )
-
-
-def _no_choice(space: spaces.Space) -> ValueError:
+def no_choice(space: spaces.Space) -> ValueError:
+    """The error of an action space that leaves nothing to choose."""
     return ValueError(
         f"The action space {shown(space)} leaves nothing to choose; give it a component whose lowest value "
         "is below its highest."

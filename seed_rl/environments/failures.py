@@ -141,21 +141,15 @@ class Watched:
         """Makes the first environment, and returns it.
 
         Raises:
-          ValueError: the suite refuses its settings: it says the same twice, so it is not by chance.
+          ValueError: the suite refuses its settings.
           ImportError: the suite's engine is not installed.
           EnvironmentFailedError: making it failed too often.
         """
-        refusal = None
         while True:
             try:
                 return self.replace()
-            except ImportError:
+            except (ValueError, ImportError):
                 raise
-            except ValueError as error:
-                self._failures += 1
-                if self._failures > self._spares.limit or str(error) == refusal:
-                    raise
-                refusal = str(error)
             except BaseException as error:
                 self.failed("make", error, 0)
 

@@ -17,10 +17,10 @@ from gymnasium import spaces
 
 from seed_rl.environments.actions import (
     box_spec,
-    check_num_values,
     decode_box,
     decode_discrete,
     decode_integers,
+    no_choice,
     shown,
 )
 from seed_rl.environments.base import EnvironmentConfig, Suite
@@ -153,14 +153,14 @@ def action_spec(space: spaces.Space) -> ArraySpec:
     each component keeps its own bounds (`box_spec`).
 
     Raises:
-      ValueError: any other space, or one that leaves nothing to choose or too much.
+      ValueError: any other space, or one that leaves nothing to choose.
     """
     if isinstance(space, spaces.Discrete):
-        check_num_values(space, int(space.n))
         return _integer_spec((), np.array(space.n))
     if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
         num_values = _num_values(space).reshape(-1)
-        check_num_values(space, sum(num_values.tolist()))
+        if not num_values.size:
+            raise no_choice(space)
         return _integer_spec(num_values.shape, num_values)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
         return box_spec(space)

@@ -12,9 +12,9 @@ import tensorflow as tf
 from gymnasium import spaces
 
 from seed_rl.algorithms import registry
-from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import environment_spec, suite_spec
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import Sample
@@ -62,7 +62,7 @@ class Anything(gymnasium.Env):
 
 def make(agent, env, **options):
     """An agent for an environment and a copy of it, or ValueError as at the start of a run; and both."""
-    spec = environment_spec(env, EnvironmentConfig())
+    spec = suite_spec(Suite(EnvironmentConfig, lambda config, seed: env), EnvironmentConfig(), 0)
     config_class = registry.config_class(agent)
     known = {leaf.name for leaf in config_class.leaves()} - {"lstm_size" if agent in ("dqn", "sac") else ""}
     options = {name: value for name, value in (SMALL | options).items() if name in known}
@@ -303,7 +303,7 @@ REFUSED_ACTIONS = [
     (spaces.Sequence(NUMBER), ALL, "not supported"),
     (spaces.Graph(VECTOR, None), ALL, "not supported"),
     (spaces.OneOf([NUMBER, VECTOR]), ALL, "not supported"),
-    (None, ALL, "not supported"),
+    (None, ALL, "must be one of gymnasium.spaces"),
 ]
 
 
@@ -332,7 +332,7 @@ REFUSED_OBSERVATIONS = [
     (spaces.OneOf([NUMBER, VECTOR]), "not supported"),
     (spaces.Tuple([]), "not supported"),
     (spaces.Dict({"a/b": NUMBER}), "not supported"),
-    (None, "not supported"),
+    (None, "must be one of gymnasium.spaces"),
 ]
 
 

@@ -11,6 +11,7 @@ from gymnasium import spaces
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
+from seed_rl.environments.failures import FailureConfig
 from seed_rl.experience.rollouts import Rollouts
 from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
@@ -68,7 +69,7 @@ class World:
         suite = Suite(EnvironmentConfig, self._make)
         firsts = range(0, len(kinds), GROUP)
         self._batches = [
-            make_batched(suite, EnvironmentConfig(), range(first, first + GROUP), max_failures=1)
+            make_batched(suite, EnvironmentConfig(), range(first, first + GROUP), FailureConfig())
             for first in firsts
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]
