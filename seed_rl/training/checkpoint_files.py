@@ -44,8 +44,9 @@ class Rotation:
         """
         self._keep, self._every_secs = keep, 3600.0 * keep_every_hours
         remove_unfinished(directory)
-        self._recent = directory.prefixes()[:keep][::-1]
-        reference = [*directory.prefixes()[keep : keep + 1], *self._recent]
+        newest_first = directory.prefixes()
+        self._recent = newest_first[:keep][::-1]
+        reference = [*newest_first[keep : keep + 1], *self._recent]
         self._last_kept = _time(reference[0]) if reference else time.time()
 
     def add(self, written: Path) -> None:
@@ -109,9 +110,8 @@ def found_by_tensorflow(path: str) -> Iterator[str]:
 
 def files_of(prefix: Path) -> list[Path]:
     """The files of a checkpoint, the index last."""
-    found = prefix.parent.glob(f"{prefix.name}.*") if prefix.parent.is_dir() else ()
     pattern = re.compile(rf"{re.escape(prefix.name)}\.(data-\d+-of-\d+|index)")
-    return sorted(path for path in found if pattern.fullmatch(path.name))
+    return sorted(path for path in prefix.parent.glob(f"{prefix.name}.*") if pattern.fullmatch(path.name))
 
 
 def remove(prefix: Path) -> None:
