@@ -19,20 +19,28 @@ def box_spec(space: spaces.Box) -> ArraySpec:
     Raises:
       ValueError: it leaves nothing to choose, or a component has no finite value.
     """
-    with np.errstate(over="ignore"):
-        low, high = (bound.reshape(-1).astype(np.float64) for bound in (space.low, space.high))
-        if not (low < high).any():
-            raise no_choice(space)
-        for i in np.flatnonzero((low == np.inf) | (high == -np.inf)):
-            raise ValueError(
-                f"Component {i} of the action space has no finite value: it is from {low[i]} to {high[i]}; "
-                "change its bounds."
-            )
-        lowest = np.where((low <= -_INFINITE) & (high > -_INFINITE), -np.inf, low).astype(np.float32)
-        highest = np.where((high >= _INFINITE) & (low < _INFINITE), np.inf, high).astype(np.float32)
-    if np.isinf(lowest).all() and np.isinf(highest).all():
+    low, high = box_bounds(space)
+    if not (low < high).any():
+        raise no_choice(space)
+    if np.isinf(low).all() and np.isinf(high).all():
         return ArraySpec(space.shape, "float32")
+    with np.errstate(over="ignore"):
+        lowest, highest = (bound.astype(np.float32).reshape(-1) for bound in (low, high))
+    for i in np.flatnonzero((lowest == np.inf) | (highest == -np.inf)):
+        raise ValueError(
+            f"Component {i} of the action space is from {low.flat[i]} to {high.flat[i]}, where float32 has "
+            "no number; change its bounds."
+        )
     return ArraySpec(space.shape, "float32", tuple(lowest.tolist()), tuple(highest.tolist()))
+
+
+def box_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+    """The bounds of a floating-point Box, float64 `[*shape]` each, infinite where they are huge."""
+    with np.errstate(over="ignore"):
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+    has_no_lowest = (low <= -_INFINITE) & (high > -_INFINITE)
+    has_no_highest = (high >= _INFINITE) & (low < _INFINITE)
+    return np.where(has_no_lowest, -np.inf, low), np.where(has_no_highest, np.inf, high)
 
 
 def no_choice(space: spaces.Space) -> ValueError:

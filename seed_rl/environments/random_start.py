@@ -11,6 +11,8 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from seed_rl.environments.actions import box_bounds
+
 # Keeps these draws apart from those of an environment that has the same seed.
 _STREAM = 1_803_028
 
@@ -19,7 +21,8 @@ def random_actions(space: gymnasium.Space, seed: int, most: int) -> list[Any]:
     """Draws 0 to `most` actions, each number with the same probability.
 
     Args:
-      space: the environment's own action space, whose random state stays as it is.
+      space: the environment's own action space, whose random state stays as it is. A huge bound, as an agent
+        does not see it either, is left out: such numbers have no meaning, and may overflow.
       seed: the environment's; it alone determines the actions.
       most: the largest number of actions.
 
@@ -29,5 +32,9 @@ def random_actions(space: gymnasium.Space, seed: int, most: int) -> list[Any]:
     rng = np.random.default_rng((seed, _STREAM))
     count = int(rng.integers(most + 1))
     drawn_from = copy.deepcopy(space)
+    if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = box_bounds(space)
+        if (low != space.low).any() or (high != space.high).any():
+            drawn_from = gymnasium.spaces.Box(low, high, dtype=space.dtype)
     drawn_from.seed(int(rng.integers(2**31)))
     return [drawn_from.sample() for _ in range(count)]

@@ -167,3 +167,11 @@ def test_evaluation_takes_none(config):
     assert config(random_start_steps=MOST).for_evaluation().random_start_steps == 0
     with pytest.raises(ValueError, match="--random_start_steps=-1 is too low; it must be at least 0"):
         config(random_start_steps=-1)
+
+
+def test_random_actions_of_a_box_with_huge_bounds_are_those_of_one_without():
+    huge = spaces.Box(np.array([-1.7e308, 100, -1]), np.array([1.7e308, 1e308, 1]), dtype=np.float64)
+    unbounded = spaces.Box(np.array([-np.inf, 100, -1]), np.array([np.inf, np.inf, 1]), dtype=np.float64)
+    drawn = random_actions(huge, BUSIEST, MOST)
+    np.testing.assert_array_equal(drawn, random_actions(unbounded, BUSIEST, MOST))
+    assert drawn and all(huge.contains(action) for action in drawn)
