@@ -16,6 +16,7 @@ _TENSORFLOW = re.compile(
 )
 
 
+_MOST_SAID = 2_000
 _MOST_FROM_LIBRARIES = 300
 _MOST_KINDS = 50
 _POWERS_OF_TEN = {10**n for n in range(19)}
@@ -26,7 +27,7 @@ def say(text: str) -> None:
     stream = sys.stderr
     try:
         start = "\r\x1b[K" if stream.isatty() else ""
-        print(f"{start}seed_rl: {one_line(text)}", file=stream, flush=True)
+        print(f"{start}seed_rl: {one_line(text, _MOST_SAID)}", file=stream, flush=True)
     except OSError:
         discard(stream)
     except (ValueError, AttributeError):  # Standard error is closed, or there is none.
@@ -108,9 +109,8 @@ def discard(stream: TextIO) -> None:
 def quiet_libraries() -> None:
     """Limits what gRPC and asyncio write: peers cause it, without a token, as often as they like.
 
-    gRPC's core writes nothing, unless the user has set GRPC_VERBOSITY.
+    gRPC's core writes nothing at all (`seed_rl/__init__.py`).
     """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for name in ("grpc", "asyncio"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [_Counting(logging.WARNING)], False
@@ -149,6 +149,8 @@ class _Counting(logging.Handler):
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether an error was raised in this package, not in what a library does before it calls us."""
+    """Whether an error was raised in this package, and not because a call has ended."""
+    if type(error).__module__.startswith("grpc"):
+        return False
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
     return any(frame.f_globals.get("__name__", "").startswith("seed_rl.") for frame in frames)

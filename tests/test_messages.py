@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from seed_rl import messages
 from seed_rl.messages import LineFormatter, last_line, one_line, reason, say
 
 
@@ -88,3 +89,50 @@ def test_a_record_of_a_log_is_one_line_and_keeps_its_traceback():
     first, *rest = LineFormatter("%(message)s").format(record).split("\n")
     assert first == "failed: x\\ny"
     assert rest[0].startswith("Traceback")
+
+
+@pytest.fixture
+def library():
+    """The logger of a library, limited; as it was at the end."""
+    loggers = [logging.getLogger(name) for name in ("grpc", "asyncio")]
+    before = [(logger.handlers, logger.propagate) for logger in loggers]
+    messages.quiet_libraries()
+    yield logging.getLogger("grpc._cython.cygrpc")
+    for logger, (handlers, propagate) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+
+
+def test_a_library_s_messages_are_counted_by_kind(library, capsys):
+    for number in range(1_000):
+        library.error("Invalid encoding on %s", f"\x1b{number}\n" * 100)
+        library.error("another kind")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2 * 4
+    assert all(
+        line.startswith("seed_rl: warning: grpc._cython.cygrpc: ") and "\x1b" not in line for line in lines
+    )
+    assert [line.endswith("(1000 times so far)") for line in lines] == [False] * 6 + [True] * 2
+    assert max(map(len, lines)) < 400
+
+
+def test_kinds_without_end_are_one_kind(library, capsys):
+    for number in range(10_000):
+        library.error(f"kind {number}")
+    assert len(capsys.readouterr().err.splitlines()) < 100
+
+
+def test_only_a_bug_of_ours_keeps_its_traceback(library, capsys):
+    for _ in range(2):
+        try:
+            b"\xff".decode()
+        except UnicodeDecodeError:
+            library.exception("what a peer sent")
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    for _ in range(2):
+        try:
+            messages.last_line(None)
+        except AttributeError:
+            library.exception("what we did wrong")
+    lines = capsys.readouterr().err.splitlines()
+    assert "AttributeError" in lines[0] and "messages.py" in "".join(lines[1:])
+    assert sum("what we did wrong" in line for line in lines) == 1

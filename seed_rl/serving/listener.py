@@ -108,8 +108,12 @@ class Listener:
         if self._also is not None:
             server.add_insecure_port(self._also)
         await server.start()
-        if self._socket:
-            self._socket.publish()
+        try:
+            if self._socket:
+                self._socket.publish()
+        except OSError:  # The server before has removed the socket at its path, where this one's was.
+            await server.stop(None)
+            raise
         return steady
 
     def _place(self) -> str:

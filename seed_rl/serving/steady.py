@@ -8,11 +8,13 @@ before they get to that loop.
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
 
 import grpc
 from grpc._cython import cygrpc
+
+T = TypeVar("T")
 
 METHOD_NOT_FOUND = "Method not found!"  # As gRPC says it.
 
@@ -63,6 +65,10 @@ class _Core(cygrpc.AioServer):
 
     ended: "asyncio.Future[BaseException | None]"
 
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.jobs: set[asyncio.Task[Any]] = set()  # The event loop itself does not keep them alive.
+
     async def _server_main_loop(self, started: Any) -> None:
         reason: BaseException | None = None
         try:
@@ -72,14 +78,33 @@ class _Core(cygrpc.AioServer):
         finally:
             self.ended.set_result(reason)
 
+    async def _request_registered_call(self, method: bytes) -> Any:
+        return await self._kept(super()._request_registered_call(method))
+
     async def _request_call(self) -> None:
         """Refuses the calls of methods that are not registered; returns only with an error."""
-        refusals = set()
         while True:
-            call = await super()._request_call()
-            refusal = asyncio.ensure_future(_refuse(call))
-            refusals.add(refusal)
-            refusal.add_done_callback(refusals.discard)
+            call = await self._kept(super()._request_call())
+            self._keep(_refuse(call))
+
+    async def _kept(self, request: Coroutine[Any, Any, Any]) -> Any:
+        """The result of a request for a call, which nothing may cancel.
+
+        gRPC's core writes the call into memory that the request owns. The loop cancels its requests when it
+        ends with an error, and the core writes there all the same when the server stops.
+        """
+        return await asyncio.shield(self._keep(request))
+
+    def _keep(self, job: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
+        task = asyncio.ensure_future(job)
+        self.jobs.add(task)
+        task.add_done_callback(self._forget)
+        return task
+
+    def _forget(self, task: "asyncio.Task[Any]") -> None:
+        self.jobs.discard(task)
+        if not task.cancelled():
+            task.exception()  # Whatever waits for it has it as well.
 
 
 async def _refuse(call: Any) -> None:

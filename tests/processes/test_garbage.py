@@ -1,0 +1,186 @@
+"""What any peer may send to a learner or a gateway: they go on, say little, and let new actors in in time."""
+
+import concurrent.futures
+import socket
+import sys
+import threading
+import time
+
+import grpc
+import pytest
+
+from benchmarks.garbage import first_answer
+from benchmarks.garbage_inputs import KINDS, Garbage, call_of, send, silent
+from seed_rl.wire.generated.inference_pb2_grpc import (
+    InferenceServicer,
+    add_InferenceServicer_to_server,
+)
+from tests.ports import GARBAGE, free_ports
+
+TOKEN = "not-to-be-seen-anywhere-0123456789"
+IN_TIME_SECS = 10.0
+START_SECS = 120.0
+INPUTS = 400
+
+with_gateways = [
+    "learner",
+    pytest.param(
+        "gateway", marks=pytest.mark.skipif(sys.platform != "linux", reason="gateways need shared memory")
+    ),
+]
+
+WITH_FEW_DESCRIPTORS = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+"""
+
+# The server's loop ends after a while, and the address cannot be had again.
+WITH_A_SERVER_THAT_ENDS = """
+import asyncio
+from seed_rl.serving import listener, steady
+async def fail(core):
+    await asyncio.sleep(2.0)
+    raise RuntimeError("out of order")
+async def fail_again(listener):
+    raise OSError("taken")
+steady._Core._request_call = fail
+listener.Listener._start_again = fail_again
+"""
+
+MAIN = """
+import seed_rl.{main}
+from seed_rl.flags.errors import run_main
+run_main(seed_rl.{main}.main)
+"""
+
+
+@pytest.fixture
+def serve(house):
+    """Starts a learner, a gateway if it is asked for, and an actor; returns address and description."""
+
+    def start(which, before=""):
+        ports = free_ports(2, GARBAGE)
+        house.address = f"127.0.0.1:{ports[0]}"
+        (house.path / "token").write_text(TOKEN)
+        (house.path / "token").chmod(0o600)
+        house.token = f"--token_file={house.path}/token"
+        gateways = ["--num_gateways=1"] if which == "gateway" else []
+        house.live = house.start(
+            "learner_main",
+            *house.small,
+            f"--server_address={house.address}",
+            f"--logdir={house.logdir}",
+            "--num_envs=16",
+            house.token,
+            *gateways,
+            code=before + MAIN.format(main="learner_main"),
+        )
+        address = ("127.0.0.1", ports[1 if gateways else 0])
+        house.address = f"127.0.0.1:{address[1]}"
+        house.player = house.actor(1, house.token)
+        answer = first_answer(address, TOKEN, START_SECS)
+        assert answer.seconds, house.live.output
+        return address, answer.description
+
+    return start
+
+
+def goes_on(house):
+    """Checks that learner and actor play on, and that nothing of a peer is in the log as it came."""
+    count = len(house.metrics())
+    house.wait_for_metrics(lambda line: True, house.live, after=count + 1)
+    assert house.player.running and "Not connected" not in house.player.output
+    output = house.live.output
+    assert "\x1b" not in output and "Traceback" not in output
+    assert not [line for line in output.splitlines() if line.startswith("seed_rl: Training is complete")]
+    return [line for line in output.splitlines() if line.startswith("seed_rl: ")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", with_gateways)
+def test_garbage_changes_nothing(house, serve, which):
+    address, description = serve(which)
+    garbage = Garbage(1, description, TOKEN)
+    inputs = [garbage.input(KINDS[i % len(KINDS)]) for i in range(INPUTS)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        sending = [pool.submit(send, address, said) for said in inputs]
+        while not all(future.done() for future in sending):
+            assert first_answer(address, TOKEN, IN_TIME_SECS).seconds, house.live.output
+        assert all(future.result() for future in sending)
+    assert len(goes_on(house)) < 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", with_gateways)
+def test_new_actors_get_in_while_undecodable_calls_come_all_the_time(house, serve, which):
+    address, _ = serve(which)
+    over = threading.Event()
+
+    def attack():
+        while not over.is_set():
+            with socket.create_connection(address) as peer:
+                peer.sendall(call_of(b"/\xff"))
+            time.sleep(0.002)
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    try:
+        for _ in range(5):
+            assert first_answer(address, TOKEN, IN_TIME_SECS).seconds, house.live.output
+    finally:
+        over.set()
+        attacker.join()
+    goes_on(house)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind", ["nothing", "no call", "Inference/Describe", "Inference/Act", "Learners/Meet"]
+)
+def test_silent_peers_keep_nobody_out(house, serve, kind):
+    """They take all the connections that a process with 1,024 descriptors can have."""
+    address, _ = serve("learner", before=WITH_FEW_DESCRIPTORS)
+    peers = [socket.create_connection(address) for _ in range(500)]
+    try:
+        for peer in peers:
+            try:
+                peer.sendall(silent(kind, TOKEN))
+            except OSError:
+                continue  # One too many.
+        assert first_answer(address, TOKEN, IN_TIME_SECS).seconds, house.live.output
+        goes_on(house)
+    finally:
+        for peer in peers:
+            peer.close()
+
+
+@pytest.mark.slow
+def test_a_learner_that_can_no_longer_listen_says_so_and_ends(house):
+    flags = [*house.small, f"--server_address={house.address}", f"--logdir={house.logdir}", "--num_envs=16"]
+    live = house.start(
+        "learner_main", *flags, code=WITH_A_SERVER_THAT_ENDS + MAIN.format(main="learner_main")
+    )
+    assert live.end(START_SECS) == 1
+    assert "RuntimeError('out of order')" in live.last_line
+    assert live.last_line.endswith("again: taken.")
+
+
+@pytest.mark.parametrize(
+    "code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAVAILABLE], ids=lambda code: code.name
+)
+def test_an_actor_shows_what_a_server_answers_in_one_line_without_escapes(house, code):
+    class Server(InferenceServicer):
+        def Describe(self, request, context):
+            context.abort(code, f"\x1b[2J\r\nseed_rl: Training is complete{'.' * 10_000}")
+
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        server = grpc.server(pool)
+        add_InferenceServicer_to_server(Server(), server)
+        server.add_insecure_port(house.address)
+        server.start()
+        actor = house.actor(0, "--connect_timeout_secs=1")
+        refused = code == grpc.StatusCode.FAILED_PRECONDITION
+        assert actor.end() == (2 if refused else 1)
+        server.stop(None)
+    assert r"\x1b[2J\r\nseed_rl: Training is complete" in actor.last_line
+    assert "\x1b" not in actor.output and max(map(len, actor.output.splitlines())) < 3_000
