@@ -9,7 +9,8 @@ NAME is one of:
 * `recall`: what a memory is worth on Recall, for both algorithms;
 * `replay`: memory and speed of replay at the paper's size;
 * `memory`: resident memory of a long run;
-* `bandwidth`: bytes per agent step on the wire.
+* `bandwidth`: bytes per agent step on the wire;
+* `garbage`: a learner under garbage from the network, and new actors meanwhile.
 
 Each prints tables and, as its last line, one JSON object. They need a clone with the `learner` and `atari`
 extras. The speed of a shared machine drifts, so everything that is compared is measured in turn, round by

@@ -273,6 +273,14 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
     assert growing["minutes"] == pytest.approx(1000 / 60, abs=0.01)
 
 
+@pytest.mark.slow
+def test_garbage_counts_what_a_learner_keeps_and_logs():
+    found = result(benchmark("garbage", "--inputs=40", "--actors=2"))["figures"]
+    assert (found["accepted_inputs"], found["new_actors"], found["locked_out"]) == (40, 2, 0)
+    assert 0.0 < found["first_answer_longest_secs"] < 10.0
+    assert found["memory_mib_after"] > 100.0 and found["lines_of_log"] > 0
+
+
 def test_bandwidth_counts_packing_and_stacking(capsys):
     pytest.importorskip("ale_py")
     pytest.importorskip("minatar")
