@@ -132,7 +132,7 @@ def result_of(
         child = module_child(module, *args, log=Path(directory) / "log", env=env)
         with running([child]):
             finish([child], _START_TIMEOUT_SECS + timeout_secs)
-        return json.loads(child.last_line())
+        return json.loads((Path(directory) / "log").read_text().rstrip().rpartition("\n")[2])
 
 
 class LocalRun:
@@ -179,7 +179,7 @@ class LocalRun:
         assert self._child.pid is not None
         found = {}
         with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Process(self._child.pid).children():
+            for process in psutil.Process(self._child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     name = _role(process.cmdline())
                     if name:

@@ -4,6 +4,7 @@ Imports no TensorFlow; the learner process does.
 """
 
 import contextlib
+from pathlib import Path
 
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
@@ -38,13 +39,14 @@ def main(argv: list[str]) -> int:
         local = line.read(LocalConfig)
         private = private_server_address(local.num_learners)
         address = local.server_address or stack.enter_context(private)
+        sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent
         plan = make_plan(line, address)
         name_preset(preset)
         check_directory(line, plan.logdir)
-        return _run(plan)
+        return _run(plan, sockets)
 
 
-def _run(plan: Plan) -> int:
+def _run(plan: Plan, sockets: Path | None) -> int:
     make_directory(plan)
     run = RunDirectory(plan.logdir)
     actors = [
@@ -53,8 +55,11 @@ def _run(plan: Plan) -> int:
     ]
     first, *others = plan.learners
     learners = [
-        Child("learner 0" if others else "the learner", first),
-        *(Child(f"learner {i}", c, run.learner_log(i), LEARNER_ENV) for i, c in enumerate(others, start=1)),
+        Child("learner 0" if others else "the learner", first, private=sockets),
+        *(
+            Child(f"learner {i}", c, run.learner_log(i), LEARNER_ENV, sockets)
+            for i, c in enumerate(others, start=1)
+        ),
     ]
     return supervise(learners, actors)
 

@@ -1,8 +1,10 @@
 """A child process in its own session, tied to the lifetime of this process."""
 
 import contextlib
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,12 +21,16 @@ ACTOR_ENV = {**ONE_THREAD, **LEARNER_ENV}
 
 _TAIL_BYTES = 65536
 
+# A tether that does not end by then was stopped.
+_MOST_KILL_SECS = 15.0
+_KILL_POLL_SECS = 0.002
+
 
 class Child:
     """A command that can be started many times, but only once at a time.
 
     It has its own session, so the terminal's Ctrl-C does not reach it, and it can be killed together with
-    everything it started.
+    everything it started. On Linux nothing of that outlives this process or the command (`launch.tether`).
 
     Attributes:
       name: its name in messages.
@@ -33,14 +39,30 @@ class Child:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str], log: Path | None = None, env: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str],
+        log: Path | None = None,
+        env: Mapping[str, str] | None = None,
+        private: Path | None = None,
     ):
+        """Starts nothing yet.
+
+        Args:
+          name: see the attribute.
+          command: the command.
+          log: see the attribute.
+          env: environment variables that it has besides those of this process.
+          private: a directory that is removed if this process is killed; else it is left to this process.
+        """
         self.name = name
         self.log = log
         self.starts = 0
-        self._command = [sys.executable, tether.__file__, str(os.getpid()), *command]
+        self._order = {"command": list(command), "private": [str(private)] if private else []}
         self._env = None if env is None else {**os.environ, **env}
-        self._process: subprocess.Popen | None = None
+        self._tether: subprocess.Popen | None = None
+        self._link: socket.socket | None = None
+        self._pid: int | None = None
         self._log_start = 0
         self._started_at = 0.0
 
@@ -50,26 +72,38 @@ class Child:
         self.starts += 1
         self._started_at = time.monotonic()
         if self.log is None:
-            self._process = self._popen(None)
+            self._start(None)
             return
         with open(self.log, "ab") as output:
             self._log_start = output.tell()
-            self._process = self._popen(output)
+            self._start(output)
 
-    def _popen(self, output: object) -> subprocess.Popen:
-        return subprocess.Popen(
-            self._command,
-            stdin=subprocess.DEVNULL,
-            stdout=output,  # type: ignore[call-overload]
-            stderr=None if output is None else subprocess.STDOUT,
-            env=self._env,
-            start_new_session=True,
-        )
+    def _start(self, output: object) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._pid = None
+        self._link, theirs = socket.socketpair()
+        with theirs:
+            self._tether = subprocess.Popen(
+                # Without the command: it is on the command line of its own process only.
+                [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), self.name],
+                stdin=theirs,
+                stdout=output,  # type: ignore[call-overload]
+                stderr=None if output is None else subprocess.STDOUT,
+                env=self._env,
+                start_new_session=True,
+            )
+        with contextlib.suppress(OSError):  # It was killed before it could read.
+            self._link.sendall(json.dumps(self._order).encode())
+            self._link.shutdown(socket.SHUT_WR)
 
     @property
     def pid(self) -> int | None:
-        """Process id of the latest start; None before the first."""
-        return self._process.pid if self._process else None
+        """Process id of the command at its latest start; None before the first."""
+        if self._pid is None and self._link is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._pid = int(self._link.recv(32))
+        return self._pid
 
     @property
     def seconds(self) -> float:
@@ -82,29 +116,44 @@ class Child:
         Raises:
           RuntimeError: it was never started.
         """
-        if self._process is None:
+        if self._tether is None:
             raise RuntimeError(f"{self.name} was never started.")
-        return self._process.poll()
+        if self._tether.returncode is not None or not hasattr(os, "waitid"):
+            return self._tether.poll()
+        # It is not reaped before `kill`, so that no other process can get its id, which is its group's.
+        ended = os.waitid(os.P_PID, self._tether.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if ended is None:
+            return None
+        return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        return self._process is not None and self._process.poll() is None
+        return self._tether is not None and self.poll() is None
 
     def terminate(self) -> None:
         """Sends SIGTERM to the process itself, but not to the processes it started."""
-        if self.running:
-            assert self._process is not None
-            self._process.terminate()
+        self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Kills the process and everything it started; returns when the process is gone."""
-        if self._process is None:
+        if self._tether is None or self._tether.returncode is not None:
             return
-        # These errors mean that nothing is left to kill (on macOS: only a zombie).
+        if sys.platform == "linux":
+            self._signal(tether.END_ALL)
+            deadline = time.monotonic() + _MOST_KILL_SECS
+            while self.running and time.monotonic() < deadline:
+                time.sleep(_KILL_POLL_SECS)
+        # The rest, if it was stopped or killed itself. These errors mean that nothing is left (on macOS: only
+        # a zombie).
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            os.killpg(self._tether.pid, signal.SIGKILL)
+        self._tether.wait()
+
+    def _signal(self, number: int) -> None:
+        if self.running:
+            assert self._tether is not None
+            os.kill(self._tether.pid, number)
 
     def last_line(self) -> str:
         """The last line in the log since the latest start (`messages.last_line`); '' if it cannot be read."""

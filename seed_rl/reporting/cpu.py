@@ -11,6 +11,7 @@ import psutil
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 _LAUNCHER, _LEARNER, _ACTOR = "seed_rl.local_main", "seed_rl.learner_main", "seed_rl.actor_main"
 _GATEWAY = "seed_rl.gateway_main"
+_TETHER = "seed_rl/launch/tether.py"
 
 
 class CpuUse:
@@ -102,18 +103,29 @@ def _siblings(learner: int) -> dict[psutil.Process, list[str]]:
     """The command lines of all children of the local launcher of a learner, if it has one."""
     try:
         launcher = psutil.Process(learner).parent()
+        if launcher is not None and _is_tether(launcher):
+            launcher = launcher.parent()
         if launcher is None or _LAUNCHER not in launcher.cmdline():
             return {}
-        return {child: _command(child) for child in launcher.children()}
+        return {child: _command(child) for child in _children(launcher.pid)}
     except psutil.Error:
         return {}
 
 
 def _children(pid: int) -> list[psutil.Process]:
+    """The commands that a process has started, not the tethers between it and them (`launch.tether`)."""
     try:
-        return psutil.Process(pid).children()
+        return [
+            command
+            for child in psutil.Process(pid).children()
+            for command in (child.children() if _is_tether(child) else (child,))
+        ]
     except psutil.Error:
         return []
+
+
+def _is_tether(process: psutil.Process) -> bool:
+    return any(argument.endswith(_TETHER) for argument in _command(process))
 
 
 def _command(process: psutil.Process) -> list[str]:

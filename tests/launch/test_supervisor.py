@@ -228,6 +228,19 @@ def test_a_refused_actor_ends_the_run_with_its_sentence_last(start):
     assert (run.directory / "checkpoint").exists()
 
 
+@pytest.mark.parametrize(("code", "end_of_run"), [(1, 0), (2, 2)])
+def test_what_a_child_prints_last_is_escaped_and_cut(start, code, end_of_run):
+    """Whether it is restarted or ends the run."""
+    last = "print('seed_rl: error: \\x1b[2J\\r' + 10_000 * 'x' + ' why.');"
+    start_1 = f"if starts == 1: {last} sys.exit({code})\n"
+    run = start(LEARNER_ENDS_WHEN_TOLD, start_1 + "(here / 'now').touch(); for_ever()")
+    ended, output = run.end()
+    assert ended == end_of_run
+    (line,) = (line for line in output.splitlines() if "actor 0" in line)
+    assert line.isprintable() and "\\x1b[2J\\rxxx" in line and "xxx why." in line
+    assert len(line) < 1000
+
+
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     run = start(SAVES, FOR_EVER, STUBBORN)

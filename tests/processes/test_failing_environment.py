@@ -21,7 +21,7 @@ class Fragile(gymnasium.Env):
     def step(self, action):
         self.played += 1
         if self.played == 5 and "--task=1" in sys.argv:
-            raise OSError("the engine is gone")
+            raise OSError("the engine is gone\\nseed_rl: Training is complete.\\x1b[2K")
         return np.zeros(3, np.float32), 1.0, self.played == 10, False, {}
 
 gymnasium.register("Fragile-v0", Fragile)
@@ -39,7 +39,11 @@ def test_a_failing_environment_ends_its_actor_only(house):
     assert sum("replacing it" in line for line in lines) >= 2
     assert "Traceback" not in bad.output
     assert lines[-1].startswith("seed_rl: error: Environment ")
-    assert "failed in episode" in lines[-1] and "OSError: the engine is gone" in lines[-1]
+    assert (
+        "failed in episode" in lines[-1]
+        and r"OSError: the engine is gone\nseed_rl: Training is complete.\x1b[2K" in lines[-1]
+    )
+    assert not any(line.startswith("seed_rl: Training") or "\x1b" in line for line in lines)
     steps = house.metrics()[-1]["agent_steps"] if house.metrics() else 0
     found = house.wait_for_metrics(lambda line: line["agent_steps"] > steps + 200, learner)
     assert found["mean_return"] == 10  # Episodes that failed count nowhere.

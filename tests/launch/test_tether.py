@@ -1,0 +1,146 @@
+"""Children that leave processes behind: a daemon, one in another session, one that ignores signals."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from seed_rl.launch.child import Child
+from tests.launch.alive import alive
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="needs Linux: elsewhere children are not adopted"
+)
+
+# Starts three processes that would outlive it, says so, and does what the test wants.
+_COMMAND = """
+import os, signal, subprocess, sys, time
+from pathlib import Path
+sleep = [sys.executable, "-c", "import time; time.sleep(3600)"]
+started = [os.getpid(), subprocess.Popen(sleep).pid]
+started.append(subprocess.Popen(sleep, start_new_session=True, env={{}}).pid)
+daemon = "import os, subprocess, sys; os.setsid(); print(subprocess.Popen(sys.argv[1:], stdout=2).pid)"
+started.append(int(subprocess.run([sys.executable, "-c", daemon, *sleep], stdout=subprocess.PIPE).stdout))
+Path("part").write_text(" ".join(map(str, started)))
+Path("part").rename("started")
+{then}
+"""
+WAIT = "while True: time.sleep(0.05)"
+
+
+def command(then):
+    return [sys.executable, "-c", _COMMAND.format(then=then)]
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """Starts a child that does something after it has started others."""
+    monkeypatch.chdir(tmp_path)
+    children = []
+
+    def start_child(then):
+        children.append(Child("child", command(then), tmp_path / "log"))
+        children[-1].start()
+        return children[-1], started(children[-1])
+
+    yield start_child
+    for child in children:
+        child.kill()
+
+
+def started(child=None):
+    """The process ids of the command and of what it has started, in the current directory."""
+    wait_until(Path("started").exists, lambda: f"the start: {child and child.last_line()}")
+    return list(map(int, Path("started").read_text().split()))
+
+
+@pytest.mark.parametrize(
+    ("then", "code"),
+    [
+        ("sys.exit(0)", 0),
+        ("sys.exit(7)", 7),
+        ("raise ValueError", 1),
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGSEGV)", -signal.SIGSEGV),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+        ("os.kill(os.getpid(), signal.SIGUSR1)", -signal.SIGUSR1),
+    ],
+)
+def test_a_child_that_ends_leaves_nothing_and_its_exit_code_is_its_own(start, then, code):
+    child, pids = start(then)
+    wait_until(lambda: child.poll() is not None, "the end")
+    assert child.poll() == code
+    assert not any(map(alive, pids))
+
+
+@pytest.mark.parametrize("before", [None, signal.SIGSTOP])
+def test_kill_leaves_nothing(start, before):
+    child, pids = start(f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{WAIT}")
+    assert child.pid == pids[0]
+    if before:
+        os.kill(child.pid, before)
+    child.kill()
+    assert child.poll() == -signal.SIGKILL and not child.running
+    assert not any(map(alive, pids))
+    child.kill()  # There is nothing left, and no other group is touched.
+    child.terminate()
+
+
+def test_terminate_reaches_the_command(start):
+    child, pids = start(f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n{WAIT}")
+    child.terminate()
+    wait_until(lambda: child.poll() is not None, "the end")
+    assert child.poll() == 5
+    assert not any(map(alive, pids))
+
+
+def test_a_tether_that_is_killed_takes_its_command_along(start):
+    child, pids = start(WAIT)
+    psutil.Process(pids[0]).parent().kill()
+    wait_until(lambda: not alive(pids[0]), "the end of the command")
+    wait_until(lambda: child.poll() is not None, "the end")
+    child.kill()
+    wait_until(lambda: not any(map(alive, pids[:2])), "the end of its group")
+    for pid in filter(alive, pids):  # Nobody has adopted these.
+        os.kill(pid, signal.SIGKILL)
+
+
+LAUNCHER = """
+import pathlib, sys, time
+from seed_rl.launch.child import Child
+pathlib.Path("private").mkdir()
+Child("child", sys.argv[1:], pathlib.Path("log"), private=pathlib.Path("private")).start()
+time.sleep(3600)
+"""
+NESTED = """
+import sys, time
+from seed_rl.launch.child import Child
+Child("launcher", sys.argv[1:]).start()
+time.sleep(3600)
+"""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_launcher_that_is_killed_leaves_neither_processes_nor_its_private_directory(
+    tmp_path, monkeypatch, nested
+):
+    """Also a launcher under a launcher, as under a sweep."""
+    monkeypatch.chdir(tmp_path)
+    inner = [sys.executable, "-c", LAUNCHER, *command(WAIT)]
+    code = [sys.executable, "-c", NESTED, *inner] if nested else inner
+    launcher = subprocess.Popen(code, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    try:
+        pids = started()
+        pids += [process.pid for process in psutil.Process(launcher.pid).children(recursive=True)]
+    finally:
+        launcher.kill()
+        launcher.wait()
+    wait_until(lambda: not any(map(alive, pids)), lambda: f"the end of {list(filter(alive, pids))}")
+    wait_until(lambda: not Path("private").exists(), "no private directory", seconds=60)
