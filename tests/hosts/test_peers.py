@@ -7,7 +7,7 @@ import grpc
 import pytest
 
 from seed_rl.hosts.join import peers_of
-from seed_rl.hosts.peers import RUNNING, HostLostError, HostsDisagreeError
+from seed_rl.hosts.peers import RUNNING, HostLostError, HostsDisagreeError, decode
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
 from seed_rl.wire.security import Security
@@ -190,3 +190,9 @@ def test_the_first_host_hears_what_the_others_report(tmp_path):
         other.take_report = lambda: {"figures": {"queue_depth": 3.0}}
         wait_until(lambda: heard, "a report")
         assert heard[0] == (1, {"figures": {"queue_depth": 3.0}})
+
+
+@pytest.mark.parametrize("data", [b"\xff", b"[]", b"1", b"[" * 100_000, b'{"a":' * 100_000])
+def test_what_is_no_message_is_an_error_that_is_expected(data):
+    with pytest.raises(ValueError):
+        decode(data)

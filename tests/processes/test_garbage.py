@@ -171,7 +171,7 @@ def test_a_learner_that_can_no_longer_listen_says_so_and_ends(house):
 def test_an_actor_shows_what_a_server_answers_in_one_line_without_escapes(house, code):
     class Server(InferenceServicer):
         def Describe(self, request, context):
-            context.abort(code, f"\x1b[2J\r\nseed_rl: Training is complete{'.' * 10_000}")
+            context.abort(code, f"\x1b[2J\r\nseed_rl: Training is complete{'.' * 5_000}")
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         server = grpc.server(pool)
