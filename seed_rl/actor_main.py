@@ -10,7 +10,6 @@ Exit codes: 0 when training has ended, 2 when the learner refuses this actor or 
 Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise. A second signal ends the actor at once.
 """
 
-import logging
 import os
 
 from seed_rl.actor.config import ActorConfig
@@ -23,7 +22,7 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.messages import LineFormatter, complain
+from seed_rl.messages import complain, log_lines
 from seed_rl.signals import LastResort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
@@ -44,9 +43,7 @@ def main(argv: list[str]) -> int:
 
 
 def _play(argv: list[str]) -> int:
-    log = logging.StreamHandler()
-    log.setFormatter(LineFormatter("%(asctime)s %(message)s"))
-    logging.basicConfig(handlers=[log], level=logging.INFO)
+    log_lines()
     keep_freed_memory()
     line = parse(
         argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False, elsewhere=(LearnerConfig, LocalConfig)

@@ -13,7 +13,6 @@ after SIGHUP, 1 otherwise.
 """
 
 import dataclasses
-import logging
 import os
 import time
 
@@ -22,7 +21,7 @@ import grpc
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.descriptors import raise_descriptor_limit
-from seed_rl.messages import complain
+from seed_rl.messages import complain, log_lines
 from seed_rl.options import option
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
@@ -50,7 +49,7 @@ class GatewayConfig(SecurityConfig):
 
 def main(argv: list[str]) -> int:
     """Serves actors until a signal comes, or until it cannot; returns the exit code."""
-    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    log_lines()
     raise_descriptor_limit()
     config, _ = parse_options(argv, __doc__ or "", GatewayConfig)
     with usage_errors():

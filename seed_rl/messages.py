@@ -87,6 +87,13 @@ class LineFormatter(logging.Formatter):
         return one_line(super().formatMessage(record))
 
 
+def log_lines() -> None:
+    """Sends log records of level INFO and above to standard error, with the time, by `LineFormatter`."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(LineFormatter("%(asctime)s %(message)s"))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+
+
 def how_to_install(extra: str) -> str:
     """The command that installs an extra of this project. On PyPI its name may be somebody else's."""
     return f"in seed_rl's folder, run: pip install -e '.[{extra}]'"
