@@ -48,6 +48,10 @@ def trained(open_house):
     return house
 
 
+def evaluate(house, *args):
+    return house.start("evaluate", "--trust_code", *args)
+
+
 @pytest.mark.parametrize(
     ("fault", "flags", "code", "error", "has_picture"), FAULTS.values(), ids=FAULTS.keys()
 )
@@ -59,7 +63,7 @@ def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code,
     output, video = tmp_path / "result.json", tmp_path / "video.gif"
     flags = [f"--record={video}" if flag == "--record" else flag for flag in flags]
     args = (f"--logdir={trained.logdir}", f"--episodes={EPISODES}", "--num_envs=4", f"--output={output}")
-    process = trained.start("evaluate", *args, *flags)
+    process = evaluate(trained, *args, *flags)
     assert process.end() == code, process.output
     assert "Traceback" not in process.output
     assert process.output.count("seed_rl: error: ") == (error != OK)
@@ -85,7 +89,7 @@ def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code,
 def test_what_never_works_is_one_sentence(trained, tmp_path, monkeypatch, fault, code, sentence):
     monkeypatch.setenv(fragile.FAULT, fault)
     output = tmp_path / "result.json"
-    process = trained.start("evaluate", f"--logdir={trained.logdir}", "--num_envs=3", f"--output={output}")
+    process = evaluate(trained, f"--logdir={trained.logdir}", "--num_envs=3", f"--output={output}")
     assert process.end() == code, process.output
     assert "Traceback" not in process.output
     assert re.fullmatch(f"seed_rl: error: {sentence}", process.last_line)
@@ -96,7 +100,7 @@ def test_a_report_that_tensorboard_cannot_show_is_printed_and_written(trained, t
     copy = tmp_path / "run"
     shutil.copytree(trained.logdir, copy, ignore=shutil.ignore_patterns("tensorboard"))
     (copy / "tensorboard").write_text("in the way")
-    process = trained.start("evaluate", f"--logdir={copy}", "--episodes=5")
+    process = evaluate(trained, f"--logdir={copy}", "--episodes=5")
     assert process.end() == 0, process.output
     assert "Traceback" not in process.output
     assert "Nothing in TensorBoard: " in process.output
