@@ -44,7 +44,7 @@ class EvaluateConfig(Options):
     trust_code: bool = option(
         False,
         "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
-        "they are not part of an installed package.",
+        "they are neither part of an installed package nor on PYTHONPATH.",
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
     failures: FailureConfig = part(FailureConfig)

@@ -1,6 +1,9 @@
 """What code a run's record names, which may come from somebody else."""
 
 import importlib.metadata
+import importlib.util
+import os
+from pathlib import Path
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
@@ -9,7 +12,7 @@ from seed_rl.runs.record import RunRecord
 
 
 def check_imports(run: RunRecord, trust_code: bool) -> None:
-    """Refuses to import what only the record names: modules that are not part of an installed package.
+    """Refuses to import what only the record names: no installed package has it, and PYTHONPATH neither.
 
     Args:
       run: the run.
@@ -24,20 +27,33 @@ def check_imports(run: RunRecord, trust_code: bool) -> None:
         f"--{leaf.name}={settings[leaf.name]}"
         for config_class, settings in (of_environment, of_agent)
         for leaf in config_class.leaves()
-        if leaf.metadata.get("is_code") and not _is_installed(str(settings.get(leaf.name)))
+        if leaf.metadata.get("is_code") and not _is_known(str(settings.get(leaf.name)))
     ]
     if named and not trust_code:
         file = RunDirectory(run.logdir).record
         raise ValueError(
-            f"{file} names code that is not part of an installed package ({', '.join(named)}); if you trust "
-            "it, add --trust_code to import it."
+            f"{file} names code that is neither part of an installed package nor on PYTHONPATH "
+            f"({', '.join(named)}); if you trust it, add --trust_code to import it."
         )
 
 
-def _is_installed(name: str) -> bool:
-    """Whether `module:NAME` is of an installed package; also true without a module."""
+def _is_known(name: str) -> bool:
+    """Whether `module:NAME` is of an installed package or on PYTHONPATH; also true without a module."""
     module = name.rpartition(":")[0]
-    return not module or module.partition(".")[0] in (
-        "seed_rl",
-        *importlib.metadata.packages_distributions(),
+    package = module.partition(".")[0]
+    return (
+        not module
+        or package in ("seed_rl", *importlib.metadata.packages_distributions())
+        or _is_on_pythonpath(package)
     )
+
+
+def _is_on_pythonpath(package: str) -> bool:
+    """Whether a module would be imported from a directory that the user has put on PYTHONPATH."""
+    try:
+        found = importlib.util.find_spec(package) if package.isidentifier() else None
+    except (ImportError, ValueError):
+        return False
+    place = None if found is None else next(iter(found.submodule_search_locations or ()), found.origin)
+    named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return place is not None and Path(place).resolve().parent in (Path(path).resolve() for path in named)

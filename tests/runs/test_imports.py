@@ -1,5 +1,6 @@
 """A record alone has nothing imported that its reader has not installed."""
 
+import os
 import sys
 
 import pytest
@@ -55,4 +56,19 @@ def test_only_installed_packages_are_imported_without_a_word(logdir, flag, name)
             check_imports(run, trust_code=False)
         assert f"--{flag}={name}" in str(caught.value)
     record.check(logdir, run.identity)
+    assert "sent" not in sys.modules
+
+
+def test_pythonpath_is_the_word_of_the_user(logdir, tmp_path, monkeypatch):
+    run = write(logdir, game="sent:Id-v0")
+    monkeypatch.setenv("PYTHONPATH", f"{os.pathsep}{tmp_path / 'other'}")
+    with pytest.raises(ValueError, match="--trust_code"):
+        check_imports(run, trust_code=False)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path / 'other'}{os.pathsep}{tmp_path}")
+    check_imports(run, trust_code=False)
+    (tmp_path / "sooner").mkdir()
+    (tmp_path / "sooner" / "sent.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path / "sooner")
+    with pytest.raises(ValueError, match="--trust_code"):
+        check_imports(run, trust_code=False)
     assert "sent" not in sys.modules
