@@ -10,8 +10,8 @@ from seed_rl.experience.replay_file import DamagedError
 from seed_rl.files import set_aside, temporary_name
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
+from seed_rl.messages import reason
 from seed_rl.reporting.figures import RunFigures
-from seed_rl.reporting.guard import reason
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.checkpoint_files import WRITE_ERRORS

@@ -103,7 +103,7 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
     wait_until(lambda: run.look() or frames(logdir), lambda: f"figures; {run.output(PRIMARY)}")
 
     # The learner crashes, and is started again in its container.
-    (learner,) = psutil.Process(run.pid()).children()
+    _, learner = psutil.Process(run.pid()).children(recursive=True)  # The first one is its tether.
     learner.send_signal(signal.SIGKILL)
     again = "restart 1 of 5"
     wait_until(lambda: run.look() or again in run.output(PRIMARY), lambda: run.output(PRIMARY))
@@ -134,14 +134,15 @@ def test_two_learners_start_again_in_their_containers_when_one_is_lost(send, clo
     total = 6_000
     learner = {"machine": "n1-standard-8", "replicas": 2}
     flags = {**SMALL, "environment": "gym", "game": slow.GAME, "total_environment_frames": total}
-    send(flags={**flags, "host_timeout_secs": 30, "save_checkpoint_secs": 0.5}, learner=learner)
+    flags |= {"insecure_reductions": True, "host_timeout_secs": 30, "save_checkpoint_secs": 0.5}
+    send(flags=flags, learner=learner)
     ((_, job),) = cloud.created
     run = run_job(job.job_spec, **{slow.UNTIL: str(tmp_path / "go")})
     other = "workerpool1-0"
     logdir = run.buckets / "my-project-seed-rl" / "catch"
     index = logdir / "checkpoints"
     wait_until(lambda: run.look() or list(index.glob("ckpt-*.index")), lambda: run.output(PRIMARY))
-    (process,) = psutil.Process(run.pid(other)).children()
+    _, process = psutil.Process(run.pid(other)).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     (tmp_path / "go").touch()
     ended = run.end()

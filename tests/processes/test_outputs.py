@@ -44,7 +44,7 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
     assert learner.end() == 1
     assert "Stopped without a checkpoint: " in learner.output
     assert learner.last_line.startswith("seed_rl: error: The checkpoint at ")
-    assert "; the last checkpoint is from " in learner.last_line
+    assert "; File too large); the last checkpoint is from " in learner.last_line
     assert learner.last_line.endswith("Free up space, and run the same command again to resume.")
     assert "Traceback" not in learner.output
     assert newest_checkpoint(house.logdir).endswith(f"ckpt-{checkpoints(house)[-1]}")

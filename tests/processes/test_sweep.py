@@ -49,7 +49,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     first = sweep(house)
     house.wait_for_metrics(lambda line: line["updates"] > 0, first)
     processes = first.children()
-    assert len(processes) == 3  # The launcher, its learner and its actor.
+    assert len(processes) == 6  # The launcher, its learner and its actor, each with its tether.
     first.signal(signal.SIGINT)
     assert first.end() == 130, first.output
     gone(house, processes)
