@@ -229,7 +229,7 @@ class InferenceCore:
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         completed = self._store.append(training_ids, *step, starting, states, version)
-        executed = 0 if is_last else len(training) - np.count_nonzero(step[1].truncated)
+        executed = 0 if is_last else len(training) - int(np.count_nonzero(step[1].truncated))
         with self._lock:
             self.agent_steps += executed
         return answers, completed
