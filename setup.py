@@ -34,7 +34,7 @@ ATARI = ["ale-py>=0.11,<1", "opencv-python-headless>=4.9,<6"]
 GYM = ["shimmy>=2,<3"]  # for environments of the old gym
 MINATAR = ["minatar>=1.0.15,<2"]
 MINIGRID = ["minigrid>=3,<4"]
-MUJOCO = ["gymnasium[mujoco]>=1.3,<2"]
+MUJOCO = ["gymnasium[mujoco]>=1.3,<2", "mujoco>=3.1,<5"]  # Gymnasium itself has no upper bound.
 PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
 RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
 SWEEP = ["PyYAML>=6,<7", *PLOT]
