@@ -33,6 +33,7 @@ from seed_rl.learner.usage import Usage
 from seed_rl.messages import warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.seeds import derived_seed
+from seed_rl.serving.listener import NotServingError
 from seed_rl.training.initial_priorities import InitialPriorities
 from seed_rl.training.trainer import Trainer, UpdateOutput
 from seed_rl.waits import TRAINING_FOR_BATCH
@@ -143,6 +144,7 @@ class Learner:
           AddressError: the server cannot listen on the address.
           FloatingPointError: the loss is no longer finite; nothing is saved over the last checkpoint.
           HostLostError: another learner host is lost or has failed.
+          NotServingError: the server has ended and cannot listen again; a checkpoint was written.
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
         config, team = self._config, self._team
@@ -157,11 +159,7 @@ class Learner:
             team.listener,
         )
         outputs = Outputs(config, self._settings, self._frames(), team.is_first)
-        source: Source | Lockstep = (
-            Lockstep(serving, self._experience, team.num_envs(config.num_envs), self._replicas.distribute)
-            if config.synchronous
-            else Source(self._experience, self._replicas.distribute, self._usage.prefetch)
-        )
+        source = self._source(serving)
         complete = farewell = ""
         try:
             self._introduce(outputs)
@@ -174,6 +172,8 @@ class Learner:
             outputs.write_last(figures)
         except BaseException as error:
             farewell = "The learner failed."
+            if isinstance(error, NotServingError):
+                self._save()  # What it has learned is as good as before.
             if isinstance(error, REDUCTION_ERRORS) and team.hosts:
                 raise team.explain(error) from error
             raise
@@ -191,6 +191,13 @@ class Learner:
                 f"{self._saver.unsaved} Free up space, and run the same command again to resume."
             )
         return bool(complete)
+
+    def _source(self, serving: Serving) -> Source | Lockstep:
+        """Where batches come from."""
+        distribute = self._replicas.distribute
+        if self._config.synchronous:
+            return Lockstep(serving, self._experience, self._team.num_envs(self._config.num_envs), distribute)
+        return Source(self._experience, distribute, self._usage.prefetch)
 
     def _introduce(self, outputs: Outputs) -> None:
         """Says what the run starts with."""

@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 import grpc
 from grpc._cython import cygrpc
 
+from seed_rl.messages import warn
+
 T = TypeVar("T")
 
 METHOD_NOT_FOUND = "Method not found!"  # As gRPC says it.
@@ -43,6 +45,11 @@ class SteadyServer:
           options: gRPC's.
           interceptors: called before the handlers.
         """
+        if not _HAS_PARTS:
+            warn(
+                f"grpcio {grpc.__version__} is not known here: a request can make it stop accepting "
+                "actors, and nothing says so; install grpcio 1.85."
+            )
         plain = cygrpc.AioServer
         cygrpc.AioServer = _Core if _HAS_PARTS else plain
         try:

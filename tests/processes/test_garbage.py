@@ -163,6 +163,7 @@ def test_a_learner_that_can_no_longer_listen_says_so_and_ends(house):
     assert live.end(START_SECS) == 1
     assert "RuntimeError('out of order')" in live.last_line
     assert live.last_line.endswith("again: taken.")
+    assert list(house.logdir.glob("checkpoints/ckpt-*.index"))
 
 
 @pytest.mark.parametrize(
