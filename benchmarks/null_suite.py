@@ -2,7 +2,9 @@
 
 import dataclasses
 import functools
+import itertools
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import gymnasium
@@ -93,10 +95,12 @@ class NullEnvironment(gymnasium.Env):
 
 
 def null_suite(trips: RoundTrips, envs_per_message: int) -> Suite:
-    """A suite of null environments for an actor whose seed is 0, so that seeds number its environments."""
-    return Suite(NullConfig, functools.partial(_make, trips, envs_per_message))
+    """A suite of null environments for an actor, which makes them in the order of its streams."""
+    return Suite(NullConfig, functools.partial(_make, trips, envs_per_message, itertools.count()))
 
 
-def _make(trips: RoundTrips, envs_per_message: int, config: NullConfig, seed: int) -> gymnasium.Env:
-    stream, index = divmod(seed, envs_per_message)
+def _make(
+    trips: RoundTrips, envs_per_message: int, numbers: Iterator[int], config: NullConfig, seed: int
+) -> gymnasium.Env:
+    stream, index = divmod(next(numbers), envs_per_message)
     return NullEnvironment(config.size, trips, stream, index == 0, index == envs_per_message - 1)

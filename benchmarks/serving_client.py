@@ -68,7 +68,6 @@ def _act(config: ClientConfig, trips: RoundTrips) -> None:
         task=str(config.task),
         env_batch_size=config.streams * config.envs_per_message,
         num_env_groups=config.streams,
-        seed=0,
         connect_timeout_secs=30.0,
         transport=config.transport,
     )
