@@ -54,6 +54,9 @@ def _is_on_pythonpath(package: str) -> bool:
         found = importlib.util.find_spec(package) if package.isidentifier() else None
     except (ImportError, ValueError):
         return False
-    place = None if found is None else next(iter(found.submodule_search_locations or ()), found.origin)
-    named = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return place is not None and Path(place).resolve().parent in (Path(path).resolve() for path in named)
+    if found is None:
+        return False
+    # The origin of a module that is built in is a word, and no path.
+    places = found.submodule_search_locations or ([found.origin] if found.has_location else [])
+    named = [Path(path).resolve() for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return bool(places) and all(Path(str(place)).resolve().parent in named for place in places)

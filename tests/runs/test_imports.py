@@ -46,7 +46,8 @@ def write(logdir, game=None, network=None):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("flag", ["game", "network"])
-def test_only_installed_packages_are_imported_without_a_word(logdir, flag, name):
+def test_only_installed_packages_are_imported_without_a_word(logdir, monkeypatch, flag, name):
+    monkeypatch.setenv("PYTHONPATH", os.getcwd())  # The words "frozen" and "built-in" are no paths in it.
     run = write(logdir, **{flag: name})
     check_imports(run, trust_code=True)
     if NAMES[name]:
