@@ -57,6 +57,6 @@ def _is_on_pythonpath(package: str) -> bool:
     if found is None:
         return False
     # The origin of a module that is built in is a word, and no path.
-    places = found.submodule_search_locations or ([found.origin] if found.has_location else [])
+    places = found.submodule_search_locations or ([str(found.origin)] if found.has_location else [])
     named = [Path(path).resolve() for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return bool(places) and all(Path(str(place)).resolve().parent in named for place in places)
+    return bool(places) and all(Path(place).resolve().parent in named for place in places)
