@@ -69,11 +69,27 @@ def blame(method: str, error: BaseException) -> str:
         raise error
     if isinstance(error, Fault | HungError):
         return f"{method}() {error}"
+    return f"{method}() raised {described(error)}"
+
+
+def described(error: BaseException) -> str:
+    """The type and the text of an error of an environment, in one line: `OSError: no device`."""
     try:
         text = str(error)
     except Exception:  # It is the environment's own class.
         text = ""
-    return one_line(f"{method}() raised {type(error).__name__}" + (f": {text}" if text else ""), 300)
+    return one_line(type(error).__name__ + (f": {text}" if text else ""), 300)
+
+
+def close(env: gymnasium.Env | None, deadline: Deadline) -> str:
+    """Closes an environment, if there is one; returns what it did wrong, '' if nothing."""
+    try:
+        with deadline:
+            if env is not None:
+                env.close()
+    except BaseException as error:
+        return blame("close", error)
+    return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,10 +194,5 @@ class Watched:
     def close(self) -> str:
         """Closes the environment; returns what went wrong, which matters only if it was not broken."""
         env, self.env = self.env, None
-        try:
-            with self._deadline:
-                if env is not None:
-                    env.close()
-        except BaseException as error:
-            return f"{self.name}: {blame('close', error)}."
-        return ""
+        problem = close(env, self._deadline)
+        return problem and f"{self.name}: {problem}."

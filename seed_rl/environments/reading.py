@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.failures import Fault
+from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.specs import ObservationLeaf
 from seed_rl.environments.words import hash_words
 from seed_rl.messages import one_line
@@ -83,7 +83,7 @@ class LeafReader:
             raise self._missing(error) from error
 
     def _missing(self, error: Exception) -> Fault:
-        return Fault(one_line(f"returned no array for {self._name} ({type(error).__name__}: {error})", 300))
+        return Fault(f"returned no array for {self._name} ({described(error)})")
 
     def _holds(self, dtype: np.dtype) -> bool:
         """True if our dtype can hold values of `dtype`: it is the same kind of number, or a wider kind."""

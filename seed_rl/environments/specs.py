@@ -24,9 +24,8 @@ from seed_rl.environments.actions import (
     shown,
 )
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched, described
 from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE
-from seed_rl.messages import one_line
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
@@ -112,9 +111,7 @@ def _space(env: gymnasium.Env, name: str) -> spaces.Space:
     try:
         space = getattr(env, name)
     except Exception as error:
-        raise ValueError(
-            one_line(f"The environment has no {name} ({type(error).__name__}: {error}); set it.", 300)
-        ) from error
+        raise ValueError(f"The environment has no {name} ({described(error)}); set it.") from error
     if not isinstance(space, spaces.Space):
         raise ValueError(
             f"The environment's {name} is of type {type(space).__name__}; it must be one of gymnasium.spaces."

@@ -9,7 +9,7 @@ import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.deadline import Deadline
-from seed_rl.environments.failures import FailureConfig, Fault, blame
+from seed_rl.environments.failures import FailureConfig, Fault, blame, close
 from seed_rl.evaluation.episodes import PlayedEpisode
 
 ResultT = TypeVar("ResultT")
@@ -100,12 +100,7 @@ class Rerun:
     def close(self) -> None:
         """Closes the environment; a second call does nothing. What it raises matters to nothing any more."""
         env, self._env = self._env, None
-        try:
-            with self._deadline:
-                if env is not None:
-                    env.close()
-        except BaseException as error:
-            blame("close", error)
+        close(env, self._deadline)
 
     def _reset(self, seed: int | None = None) -> None:
         self._env.reset(seed=seed)

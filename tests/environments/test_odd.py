@@ -37,6 +37,11 @@ class NamelessError(Exception):
         raise ValueError("no text")
 
 
+class NamelessKeysDict(dict):
+    def __getitem__(self, key):
+        raise NamelessError
+
+
 class WrongKeysDict(dict):
     def __getitem__(self, key):
         raise RuntimeError("no keys today")
@@ -156,6 +161,10 @@ FAILURES = {
     "an entry outside": (
         {"observation_space": DICT, "observation": lambda honest: {**honest, "goal": 3}},
         "step() returned 3 for the observation 'goal', but its observation space says 0 to 2",
+    ),
+    "a dict that raises without text": (
+        {"observation_space": DICT, "observation": returns(NamelessKeysDict())},
+        "step() returned no array for the observation 'goal' (NamelessError)",
     ),
     "a dict that raises": (
         {"observation_space": DICT, "observation": returns(WrongKeysDict())},

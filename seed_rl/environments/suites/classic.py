@@ -11,12 +11,11 @@ from typing import Any
 import gymnasium
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import Fault
+from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.nearest import nearest
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.suites.repeats import repeat_actions
 from seed_rl.environments.suites.staggered import StaggeredStart
-from seed_rl.messages import one_line
 from seed_rl.options import option
 
 
@@ -79,7 +78,7 @@ def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     try:
         return function(*args, **kwargs)
     except ValueError as error:
-        raise Fault(f"raised {type(error).__name__}: {one_line(error, 300)}") from error
+        raise Fault(f"raised {described(error)}") from error
 
 
 def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
