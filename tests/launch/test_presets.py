@@ -2,11 +2,9 @@ import pytest
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags import command_line
-from seed_rl.flags.definitions import option_names
 from seed_rl.launch import plan, presets
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.training.config import TrainerConfig
 
 SMALL = (
     "atari_vtrace_small",
@@ -99,104 +97,3 @@ def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(n
     assert parsed.read(LearnerConfig).num_envs == num_envs
     actor = line.read(ActorConfig, server_address="", task="0")
     assert actor.num_env_groups == 2 and actor.env_batch_size % 2 == 0
-
-
-@pytest.mark.parametrize("name", ["atari_r2d2", "dmlab_vtrace", "football_vtrace"])
-def test_the_papers_presets_leave_no_setting_of_training_to_a_default(name):
-    line, _ = resolved(name)
-    not_theirs = {
-        "rmsprop_decay",
-        "rmsprop_epsilon",
-        "log_layer_norms",
-        "learning_rate_scaling",
-        "learning_rate_batch_size",
-    }
-    names = option_names(TrainerConfig) - not_theirs
-    assert [name for name in sorted(names) if not line.flag_values[name].present] == []
-    assert line.flag_values["max_abs_reward"].present
-
-
-TABLES_6_AND_7 = {
-    "dmlab_vtrace": (
-        {"num_action_repeats": 4, "width": 96, "height": 72},
-        {"unroll_length": 32, "baseline_cost": 0.5, "torso": "resnet", "lstm_size": 256, "frame_stack": 1},
-        {"batch_size": 32},
-    ),
-    "football_vtrace": (
-        {"num_action_repeats": 1, "game": "11_vs_11_hard_stochastic", "map_size": "96x72"},
-        {"unroll_length": 32, "baseline_cost": 0.5, "torso": "football", "lstm_size": 0, "frame_stack": 4},
-        {"batch_size": 128},
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TABLES_6_AND_7)
-def test_the_paper_presets_of_vtrace_are_tables_6_and_7(name):
-    line, _ = resolved(name)
-    learner = line.read(LearnerConfig, num_envs=1, server_address="", logdir="")
-    environment, agent, training = TABLES_6_AND_7[name]
-    # The tables have neither a schedule nor a limit of the gradient's norm.
-    training = training | {"optimizer": "adam", "learning_rate_schedule": "constant", "clip_norm": 0}
-    for config, table in (
-        (line.environment_config(), environment),
-        (line.agent_config(), agent),
-        (learner, training),
-    ):
-        settings = config.to_dict()
-        assert {name: settings[name] for name in table} == table
-
-
-def test_the_paper_preset_of_r2d2_is_tables_8_and_9():
-    line, _ = resolved("atari_r2d2")
-    agent, environment = line.agent_config(), line.environment_config()
-    learner = line.read(LearnerConfig, num_envs=620, server_address="", logdir="")
-    table_8 = {
-        "replay_ratio": 0.75,
-        "burn_in": 40,
-        "replay_buffer_size": 10**5,
-        "replay_buffer_min_size": 5000,
-        "priority_exponent": 0.9,
-        "importance_sampling_exponent": 0.6,
-        "discounting": 0.997,
-        "update_target_every_n_step": 2500,
-        "value_function_rescaling_epsilon": 1e-3,
-        "n_steps": 5,
-        "eval_epsilon": 1e-3,
-        "eta": 0.9,
-        "max_abs_reward": 0,
-        "use_last_action_and_reward": True,
-        "max_abs_last_reward": 0,  # Table 9: no clipping of rewards.
-        "frame_stack": 4,
-        "lstm_size": 512,
-        "head_size": 512,
-        "torso": "nature",
-        "initializer": "glorot_uniform",
-        "start_at_zero": False,
-    }
-    optimizer = {
-        "batch_size": 64,
-        "inference_batch_size": 64,
-        "optimizer": "adam",
-        "learning_rate": 1e-4,
-        "learning_rate_schedule": "constant",
-        "adam_epsilon": 1e-3,
-        "clip_norm": 80,
-        "evaluation_window": 200,  # Figure 7.
-        "total_environment_frames": 40 * 10**9,
-    }
-    table_9 = {
-        "screen_size": 84,
-        "max_random_noops": 30,
-        "num_action_repeats": 4,
-        "terminal_on_life_loss": False,
-        "max_episode_frames": 108_000,
-        "full_action_space": True,
-        "sticky_action_probability": 0,
-    }
-    for config, table in ((agent, table_8), (learner, optimizer), (environment, table_9)):
-        settings = config.to_dict()
-        assert {name: settings[name] for name in table} == table
-    assert agent.burn_in + agent.unroll_length == 120
-    # Its 610 actors have one environment each, and an epsilon of their own.
-    local = line.read(LocalConfig)
-    assert local.num_actors * local.env_batch_size - agent.num_eval_envs == 610

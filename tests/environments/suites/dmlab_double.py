@@ -175,26 +175,9 @@ class Lab:
         }
         return {name: found[name] for name in self._names}
 
-    def observation_spec(self):
-        self._open()
-        return self._specs()
-
     def action_spec(self):
         self._open()
         return [{"min": low, "max": high, "name": name} for name, low, high in ACTION_SPEC]
-
-    def num_steps(self):
-        self._open()
-        return self._num_steps
-
-    def fps(self):
-        self._open()
-        return self._fps
-
-    def events(self):
-        if self._status not in ("running", "terminated"):
-            raise RuntimeError("Environment in wrong status for call to events()")
-        return []
 
     def close(self):
         was_open, self._status = self._status != "closed", "closed"

@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from seed_rl.environments.suites import dmlab_levels
-from seed_rl.environments.suites.dmlab import DmlabConfig, make
+from seed_rl.environments.suites.dmlab import DmlabConfig
 from seed_rl.runs import scores
-from tests.environments.suites import dmlab_double
 
 PAPER_LEVELS = {
     "explore_goal_locations_small",
@@ -16,13 +15,6 @@ PAPER_LEVELS = {
     "rooms_keys_doors_puzzle",
     "rooms_watermaze",
 }
-
-
-@pytest.fixture
-def engine():
-    """The double in the place of the module deepmind_lab."""
-    with dmlab_double.installed() as module:
-        yield module
 
 
 def _published_levels():
@@ -53,15 +45,6 @@ def test_other_levels_are_one_and_the_same(task):
     for game in (task, f"contributed/dmlab30/{task}"):
         config = DmlabConfig(game=game)
         assert config.level == config.for_evaluation().level == f"contributed/dmlab30/{task}"
-
-
-@pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("evaluation", [False, True])
-@pytest.mark.parametrize("game", _published_levels())
-def test_the_engine_has_every_level(game, evaluation):
-    config = DmlabConfig(game=game, width=8, height=8)
-    frame, _ = make(config.for_evaluation() if evaluation else config, 0).reset()
-    assert frame.shape == (8, 8, 3)
 
 
 @pytest.mark.parametrize(

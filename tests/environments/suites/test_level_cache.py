@@ -2,7 +2,6 @@
 
 import errno
 import logging
-import multiprocessing
 import os
 import shutil
 import stat
@@ -135,51 +134,6 @@ def test_what_was_at_the_engines_path_is_kept_on_a_miss(cache, level):
     assert level.read_bytes() == before
 
 
-def test_a_directory_under_home(monkeypatch, tmp_path, level):
-    monkeypatch.setenv("HOME", str(tmp_path))
-    open_level_cache("~/deep/cache").write(KEY, str(level))
-    assert len(files(tmp_path / "deep" / "cache")) == 1
-
-
-def test_another_object_finds_what_one_has_written(tmp_path, level):
-    LocalLevelCache(str(tmp_path / "cache")).write(KEY, str(level))
-    assert LocalLevelCache(str(tmp_path / "cache")).fetch(KEY, str(tmp_path / "target"))
-
-
-def _write_and_fetch(directory, number, start, ends):
-    """A process that writes its own version of a level again and again, and reads whole ones only."""
-    cache = LocalLevelCache(f"{directory}/cache")
-    source, target = Path(f"{directory}/source_{number}"), Path(f"{directory}/target_{number}")
-    source.write_bytes(bytes([number]) * 300_000)
-    start.wait(DEADLINE)
-    for _ in range(30):
-        cache.write(KEY, str(source))
-        if not cache.fetch(KEY, str(target)):
-            ends.put("a miss")
-            return
-        content = target.read_bytes()
-        if len(content) != 300_000 or len(set(content)) != 1:
-            ends.put("a half-written or mixed file")
-            return
-    ends.put("whole")
-
-
-def test_many_processes_write_and_read_the_same_level(tmp_path):
-    context = multiprocessing.get_context("spawn")
-    start, ends = context.Event(), context.Queue()
-    processes = [
-        context.Process(target=_write_and_fetch, args=(str(tmp_path), number, start, ends), daemon=True)
-        for number in range(1, 4)
-    ]
-    for process in processes:
-        process.start()
-    start.set()
-    assert [ends.get(timeout=DEADLINE) for _ in processes] == ["whole"] * 3
-    for process in processes:
-        process.join(DEADLINE)
-    assert len(files(tmp_path / "cache")) == 1  # and no temporary ones
-
-
 def test_nobody_sees_a_level_that_is_being_written(tmp_path, level, monkeypatch):
     cache = LocalLevelCache(str(tmp_path / "cache"))
     half, finish, copyfile = threading.Event(), threading.Event(), shutil.copyfile
@@ -260,11 +214,6 @@ def test_a_store_that_fails_in_its_own_way_is_a_miss(store, level, tmp_path, cap
     assert [record.message.count("TokenExpiredError: log in again") for record in caplog.records] == [1, 1]
     assert len(store.objects) == 1
     assert not (tmp_path / "target").exists()
-
-
-def test_a_bug_keeps_its_traceback(tmp_path):
-    with pytest.raises(TypeError):
-        LocalLevelCache(str(tmp_path)).write(KEY, None)
 
 
 def test_what_cannot_be_a_directory_is_refused(tmp_path):
