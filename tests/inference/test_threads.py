@@ -7,10 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from seed_rl.inference import core as core_module
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep
-from seed_rl.types import AgentOutput
 from seed_rl.wire.codec import ActionCodec
 from tests.inference.test_core import SPEC, World, action, assert_aligned
 
@@ -24,23 +22,6 @@ def check(world, least=1):
         assert len(unrolls) >= least
         for unroll in unrolls:
             assert_aligned(unroll, LENGTH + 1)
-
-
-def test_a_step_of_a_stream_that_has_ended_is_dropped():
-    world = World([1], LENGTH, 0)
-    for _ in range(3):
-        world.step(0)
-    late = world.request(0)
-    world.rejoin(0, is_new_actor=True)
-    world.step(0)
-    answers, unrolls = world.core.process([late])
-    assert isinstance(answers[0], BadStep)
-    assert unrolls == []
-    assert world.core.agent_steps == 4
-    for _ in range(2 * LENGTH):
-        world.step(0)
-    check(world)
-    assert world.unrolls[0][0].env.observation["step"][0] == 1000  # Nothing is left out.
 
 
 def test_the_streams_before_and_after_are_told_apart_in_one_batch():
@@ -108,78 +89,6 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         np.testing.assert_array_equal(np.diff(unroll.env.observation["step"]), 1)
         np.testing.assert_array_equal(unroll.prev_action[1:], unroll.agent.action[:-1])
         assert unroll.initial_state["acted"] == unroll.agent.info["acted"][0] - 1
-
-
-class NoTable:
-    """In place of the environment table, so that a core costs nothing; answers as the witness does."""
-
-    def __init__(self, policy, spec, num_envs, device, largest_batch):
-        pass
-
-    def act(self, rows):
-        seen = rows["record"]
-        answers = action(seen["observation:env"], seen["observation:step"])
-        count = len(rows)
-        states = np.zeros(int(rows["starts"].sum()), np.int64)
-        return np.zeros(count, np.int32), AgentOutput(answers, {}), states, np.ones(count, bool)
-
-    def reset(self, env_ids):
-        pass
-
-
-class StopAt:
-    """Stops a thread in the inference core, before it acts, at one of its instructions."""
-
-    def __init__(self, number):
-        self.stopped, self.go_on = threading.Event(), threading.Event()
-        self.acts = False
-        self._left = number
-
-    def run(self, function):
-        """Calls it; what it raises is raised."""
-        sys.settrace(self._trace_call)
-        try:
-            return function()
-        finally:
-            sys.settrace(None)
-            self.stopped.set()
-
-    def _trace_call(self, frame, event, argument):
-        if frame.f_code.co_name == "act":
-            self.acts = True
-        if self.acts or frame.f_code.co_filename != core_module.__file__:
-            return None
-        frame.f_trace_opcodes = True
-        return self._trace
-
-    def _trace(self, frame, event, argument):
-        if event == "opcode" and not self.acts:
-            self._left -= 1
-            if self._left == 0:
-                self.stopped.set()
-                assert self.go_on.wait(DEADLINE_SECS)
-        return self._trace
-
-
-def test_wherever_one_thread_stops_another_may_act(monkeypatch):
-    """One thread stops at each instruction in turn, and acts when the other is in the policy."""
-    monkeypatch.setattr(core_module, "make_table", NoTable)
-    number, stop = 0, None
-    with concurrent.futures.ThreadPoolExecutor(1) as pool:
-        while stop is None or not stop.acts or stop._left <= 0:
-            number += 1
-            world = World([1, 1, 1], LENGTH, 0)
-            world.step(2)
-            stop, gate = StopAt(number), Gate(world.core, is_before=True)
-            stopping = pool.submit(stop.run, lambda world=world: world.step(0))
-            assert stop.stopped.wait(DEADLINE_SECS)
-            late = Thread(lambda world=world: world.step(1), name="late")
-            gate.entered.wait(0.1)  # In vain where the first thread has stopped with a lock.
-            stop.go_on.set()
-            stopping.result(DEADLINE_SECS)
-            gate.release.set()
-            late.join()
-    assert number > 20
 
 
 class Thread(threading.Thread):

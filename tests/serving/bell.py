@@ -4,7 +4,7 @@ import contextlib
 import queue
 import threading
 
-from tests.serving.harness import DEADLINE_SECS
+from tests.waiting import DEADLINE_SECS
 
 
 class Bell:
