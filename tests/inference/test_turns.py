@@ -64,7 +64,7 @@ class TurnsMachine(RuleBasedStateMachine):
         assert {stream.key for stream in found[1]} == over
 
     def is_usual(self, batch):
-        """Whether all have acted and are the newest, so that nothing could hold their environments."""
+        """Whether all have acted and are the newest for all of their environments."""
         return all(
             stream.key in self.acted and all(self.newest[env] == stream.key for env in stream.env_ids)
             for stream in batch
@@ -76,15 +76,15 @@ class TurnsMachine(RuleBasedStateMachine):
         batch = self.draw_batch(data)
         if not batch:
             return
-        if not self.overlaps(batch):
+        # Only streams that are over, and do not act, can hold the environments of a usual batch.
+        if not self.overlaps(batch) or self.is_usual(batch):
             with self.turns.take(batch) as found:
                 self.check(batch, found)
             return
-        assert not self.is_usual(batch)
         results = []
         thread = Thread(lambda: self.take_in_thread(batch, results))
-        wait_until(lambda: thread.is_waiting() or results, "the thread to wait")
-        assert not results
+        wait_until(lambda: thread.is_waiting() or not thread.is_alive(), "the thread to wait")
+        assert thread.error is None and not results
         self.release()
         assert thread.finished() and thread.error is None
         self.check(batch, results[0])
@@ -109,7 +109,7 @@ class TurnsMachine(RuleBasedStateMachine):
 
 
 TestTurns = TurnsMachine.TestCase
-TestTurns.settings = settings(max_examples=60, stateful_step_count=30, deadline=None, database=None)
+TestTurns.settings = settings(max_examples=100, stateful_step_count=30, deadline=None, database=None)
 
 
 def test_an_error_while_acting_releases_the_environments():

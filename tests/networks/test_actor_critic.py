@@ -81,13 +81,6 @@ def test_nothing_passes_an_episode_end(spec, options):
     assert np.abs(output.policy_parameters[:3] - expected.policy_parameters[:3]).max() > 1e-6
 
 
-def test_starts_near_the_uniform_policy():
-    prev_action, env = random_unroll(VECTOR)
-    net = network(lstm_size=256)
-    logits = net.unroll(prev_action, env, net.trunk.initial_state(B))[0].policy_parameters
-    assert np.abs(logits).max() < 0.1
-
-
 @pytest.mark.parametrize(
     "spec,options,sentence",
     [

@@ -18,17 +18,6 @@ def test_the_inverse_of_numpy(shape, leading):
     np.testing.assert_array_equal(unpacked, bits)
 
 
-def test_batches_whose_size_is_known_later():
-    spec = ArraySpec.packed((3, 5))
-    function = tf.function(
-        lambda x: unpack(x, spec), [tf.TensorSpec([2, None, *spec.shape], tf.uint8)], autograph=False
-    )
-    assert function.get_concrete_function().structured_outputs.shape.as_list() == [2, None, 3, 5]
-    assert (
-        function(tf.fill([2, 4, 2], tf.constant(255, tf.uint8))).numpy().tolist() == [[[[1] * 5] * 3] * 4] * 2
-    )
-
-
 def test_what_is_not_packed_stays():
     array = tf.constant([[1, 2]], tf.uint8)
     assert unpack(array, ArraySpec((2,), "uint8")) is array

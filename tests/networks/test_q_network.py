@@ -111,23 +111,6 @@ def test_only_noisy_layers_are_noisy_and_only_when_asked(name):
 
 
 @pytest.mark.parametrize("name", HEADS)
-def test_outputs_may_start_at_zero(name):
-    net = network(HEADS[name]._replace(start_at_zero=True))
-    features, _ = net.features(*random_step(), ())
-    assert (net.outputs(features, fractions() if HEADS[name].implicit else None).numpy() == 0).all()
-
-
-def test_frames_are_stacked_from_step_to_step():
-    spec = EnvironmentSpec(ArraySpec((5, 5), "uint8"), SPEC.action)
-    net = QNetwork(NetworkConfig(lstm_size=0, frame_stack=4, mlp_sizes="8"), spec, A, Head())
-    (prev_action, env), state = random_step(), net.trunk.initial_state(N)
-    env = env._replace(observation=tf.ones([N, 5, 5], tf.uint8))
-    _, state = net.features(prev_action, env, state)
-    assert state["frames"]["observation"].shape == (N, 5, 5, 4)
-    np.testing.assert_array_equal(state["frames"]["observation"][..., -1], np.ones((N, 5, 5)))
-
-
-@pytest.mark.parametrize("name", HEADS)
 def test_the_last_layers_stay_in_float32(name):
     taus = fractions() if HEADS[name].implicit else None
     exact = network(HEADS[name])

@@ -59,21 +59,6 @@ def test_lstm_equals_keras_step_by_step():
     np.testing.assert_allclose(last["c"], c, atol=1e-5)
 
 
-def test_lstm_starts_like_keras():
-    core = LSTM(H)
-    core.project(tf.zeros([1, 1, D]))
-    np.testing.assert_array_equal(core._inputs.bias, [0] * H + [1] * H + [0] * 2 * H)
-
-
-def test_an_unroll_equals_single_steps():
-    core, (inputs, done), state = LSTM(H), random_inputs(2), random_state(3)
-    outputs, last = unroll(core, inputs, done, state)
-    for t in range(T):
-        output, state = unroll(core, inputs[t : t + 1], done[t : t + 1], state)
-        np.testing.assert_allclose(outputs[t], output[0], atol=1e-5)
-    tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), last, state)
-
-
 def test_no_gradient_flows_across_an_episode_end():
     core, (inputs, _), state = LSTM(H), random_inputs(), random_state()
     done = tf.constant(np.arange(T)[:, None] == np.array([4, 4, 4]))

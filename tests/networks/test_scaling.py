@@ -71,14 +71,6 @@ def test_a_convolution_sees_centred_images_of_variance_one(num_frames, padding):
     np.testing.assert_allclose(output, expected, atol=1e-4)
 
 
-def test_the_shift_lines_up_with_stacked_channels():
-    """Stacks hold a channel's frames one after the other: R R G G B B."""
-    spec = ArraySpec((1, 1, 3), "uint8")
-    scale = RunningScale(spec, 2, one_scale=True)
-    scale.update(tf.constant([[[[10, 20, 30]]]], tf.uint8))
-    np.testing.assert_array_equal(np.ravel(scale.affine().shift), [10, 10, 20, 20, 30, 30])
-
-
 @pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=str)
 def test_without_observations_it_is_the_fixed_scale(spec):
     inputs = tf.constant(batches(spec)[0][0])
@@ -99,18 +91,3 @@ def test_the_encoder_observes_all_but_one_hot_inputs():
     encoder.observe(arrays)
     counts = [v for v in encoder.non_trainable_variables if v.dtype == "float64"]
     assert [float(count) for count in counts] == [10.0, 10.0]
-
-
-def test_statistics_are_in_checkpoints(tmp_path):
-    def make():
-        encoder = Encoder(NetworkConfig(normalize_observations=True), VECTOR)
-        encoder.encode(tf.zeros([1, 1, 3]), tf.ones([1, 1], tf.bool), {})
-        return encoder
-
-    first, second = make(), make()
-    first.observe(tf.constant(batches(VECTOR)[0]))
-    path = tf.train.Checkpoint(encoder=first).save(str(tmp_path / "c"))
-    tf.train.Checkpoint(encoder=second).restore(path).assert_consumed()
-    for a, b in zip(first.non_trainable_variables, second.non_trainable_variables, strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert float(second.non_trainable_variables[0]) == 8

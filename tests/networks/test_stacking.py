@@ -66,39 +66,6 @@ def test_goes_on_across_unrolls(lengths):
     np.testing.assert_array_equal(np.concatenate(parts), reference(frames, done, 4))
 
 
-def test_overlapping_unrolls_start_from_the_state_before_their_first_step():
-    stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
-    frames, done = random_frames((3, 2))
-    _, state = stack.stack(frames[:5], done[:5], stack.initial_state(B))
-    stacks, _ = stack.stack(frames[5:], done[5:], state)
-    np.testing.assert_array_equal(stacks, reference(frames, done, 4)[5:])
-
-
-def test_unknown_batch_size():
-    stack = FrameStack(4, ArraySpec((3, 2), "uint8"))
-
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([1, None, 3, 2], tf.uint8),
-            tf.TensorSpec([1, None], tf.bool),
-            tf.TensorSpec([None, 3, 2, 4], tf.uint8),
-        ]
-    )
-    def one_step(frames, done, state):
-        return stack.stack(frames, done, state)
-
-    frames, done = random_frames((3, 2), num_steps=1)
-    stacks, state = one_step(frames, done, stack.initial_state(tf.constant(B)))
-    np.testing.assert_array_equal(stacks, reference(frames, done, 4))
-    np.testing.assert_array_equal(state, stacks[0])
-
-
-def test_one_frame_has_no_state():
-    stack = FrameStack(1, ArraySpec((3, 2), "float32"))
-    assert not stack.has_state
-    assert stack.initial_state(B) == ()
-
-
 @pytest.mark.parametrize("spec", [ArraySpec((3, 2), "float32"), ArraySpec((5,), "uint8")])
 def test_only_uint8_images_are_stacked(spec):
     with pytest.raises(ValueError, match="needs images of uint8"):

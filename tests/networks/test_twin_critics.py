@@ -4,7 +4,6 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.networks.config import NetworkConfig
-from seed_rl.networks.policy_network import PolicyNetwork
 from seed_rl.networks.twin_critics import TwinCritics, TwinDense
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 
@@ -92,12 +91,3 @@ def test_every_variable_gets_a_gradient_and_is_in_the_checkpoint(action, observa
     tf.train.Checkpoint(net=other).restore(path).assert_consumed()
     for a, b in zip(net.trainable_variables, other.trainable_variables, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_a_policy_network_starts_near_parameters_of_zero():
-    config = NetworkConfig(lstm_size=0, mlp_sizes="16")
-    net = PolicyNetwork(config, EnvironmentSpec(VECTOR, BOX), 4)
-    parameters, state = net.unroll(*random_steps(), ())
-    assert parameters.shape == (T, B, 4) and state == ()
-    assert 0 < np.abs(parameters).max() < 0.2
-    assert len(net.trainable_variables) == 4

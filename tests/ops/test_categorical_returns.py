@@ -29,10 +29,6 @@ def distributions(seed=0, size=K):
     return probabilities / probabilities.sum(1, keepdims=True)
 
 
-def test_the_support_is_even():
-    np.testing.assert_allclose(support(-10, 10, 51), [-10 + 0.4 * i for i in range(51)], atol=1e-5)
-
-
 @pytest.mark.parametrize(("v_min", "v_max", "num_atoms"), [(-10, 10, 51), (0, 3, 4), (-1, 0.5, 2)])
 def test_projection_against_the_papers_algorithm(v_min, v_max, num_atoms):
     atoms = support(v_min, v_max, num_atoms)
@@ -41,20 +37,6 @@ def test_projection_against_the_papers_algorithm(v_min, v_max, num_atoms):
     found = project(tf.constant(values), tf.constant(distributions()), atoms)
     np.testing.assert_allclose(found, slow_projection(values, distributions(), atoms), atol=1e-5)
     np.testing.assert_allclose(tf.reduce_sum(found, -1), np.ones(B), rtol=1e-5)
-
-
-def test_projection_keeps_the_mean_of_what_lies_on_the_support():
-    atoms = support(-5, 5, 11)
-    values = np.random.default_rng(2).uniform(-5, 5, (B, K)).astype(np.float32)
-    found = project(tf.constant(values), tf.constant(distributions()), atoms).numpy()
-    np.testing.assert_allclose(found @ atoms, (values * distributions()).sum(1), atol=1e-5)
-
-
-def test_a_shift_by_whole_atoms_moves_probabilities_and_piles_up_at_the_end():
-    atoms = support(0, 4, 5)
-    probabilities = tf.constant([[0.1, 0.2, 0.3, 0.4, 0.0]])
-    found = project(tf.constant(atoms[np.newaxis] + 2), probabilities, atoms)
-    np.testing.assert_allclose(found, [[0.0, 0.0, 0.1, 0.2, 0.7]], atol=1e-6)
 
 
 def test_cross_entropy_against_numpy_and_its_gradient():

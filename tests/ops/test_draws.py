@@ -41,14 +41,3 @@ def test_elsewhere_they_come_from_tensorflows_generators():
     ]
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-def test_the_seed_ends_with_the_block_even_after_an_error():
-    with pytest.raises(RuntimeError), draws.seeded(tf.constant([0, 0])):
-        raise RuntimeError
-    assert (draws.uniform([4]).numpy() != draws.uniform([4]).numpy()).all()
-    with draws.seeded(tf.constant([0, 0])):
-        with draws.seeded(tf.constant([5, 5])):
-            inner = draws.uniform([4])
-        outer = draws.uniform([4])
-    assert (inner.numpy() != outer.numpy()).any()

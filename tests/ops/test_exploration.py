@@ -13,10 +13,6 @@ def test_epsilons_against_the_table(num_envs):
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
-def test_a_single_environment_explores_most():
-    np.testing.assert_allclose(training_epsilons(1), [0.4])
-
-
 def test_epsilon_is_the_share_of_random_actions():
     tf.random.set_seed(0)
     rows, epsilons = 20_000, np.array([0.0, 0.4, 1.0], np.float32)

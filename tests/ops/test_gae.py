@@ -38,18 +38,6 @@ def test_equals_the_sum_of_temporal_differences(lambda_, seed):
     np.testing.assert_allclose(got, reference(*arrays, lambda_), rtol=1e-5, atol=1e-5)
 
 
-def test_a_truncated_episode_bootstraps_and_a_terminated_one_does_not():
-    """Three transitions: the first ends its episode one way or the other."""
-    rewards, values = tf.constant([[1.0], [2.0], [4.0]]), tf.constant([[0.0], [10.0], [0.0], [0.0]])
-    everything = tf.ones([3, 1], tf.bool)
-    terminated = gae(rewards, tf.constant([[0.0], [1.0], [1.0]]), values, everything, 1.0)
-    assert terminated[0, 0].numpy() == 1.0
-    # Step 1 is the last of the first episode; its value is 10, and step 2 is the reset.
-    valid = tf.constant([[True], [False], [True]])
-    truncated = gae(rewards, tf.ones([3, 1]), values, valid, 1.0)
-    np.testing.assert_array_equal(truncated, [[11.0], [0.0], [4.0]])
-
-
 def test_no_gradient_flows():
     rewards, discounts, values, valid = map(tf.constant, inputs())
     with tf.GradientTape() as tape:

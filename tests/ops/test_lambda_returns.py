@@ -38,16 +38,6 @@ def test_equals_the_weighted_mean_of_n_step_returns(lambda_, seed):
     np.testing.assert_allclose(got, reference(*arrays, lambda_), rtol=1e-4, atol=1e-5)
 
 
-def test_a_truncated_episode_bootstraps_and_a_terminated_one_does_not():
-    rewards, values = tf.constant([[1.0], [2.0], [4.0]]), tf.constant([[0.0], [10.0], [0.0], [8.0]])
-    everything = tf.ones([3, 1], tf.bool)
-    terminated = lambda_returns(rewards, tf.constant([[0.0], [1.0], [1.0]]), values, everything, 1.0)
-    assert terminated[0, 0].numpy() == 1.0
-    valid = tf.constant([[True], [False], [True]])
-    truncated = lambda_returns(rewards, tf.ones([3, 1]), values, valid, 1.0)
-    np.testing.assert_array_equal(truncated, [[11.0], [10.0], [12.0]])
-
-
 def test_no_gradient_flows():
     rewards, discounts, values, valid = map(tf.constant, inputs())
     with tf.GradientTape() as tape:

@@ -11,9 +11,3 @@ def test_the_mean_is_over_what_the_mask_shows(axis):
     mask[0, 0] = mask[1, 1] = mask[2, 2] = mask[3, 3] = mask[4, 4] = mask[5, 0] = True
     expected = np.ma.masked_array(x, ~mask).mean(axis)
     np.testing.assert_allclose(masked_mean(x, mask, axis), expected, rtol=1e-5)
-
-
-def test_nothing_shown_is_zero_and_what_is_hidden_may_be_anything():
-    x = np.array([[np.nan, 1.0], [np.inf, 2.0]], np.float32)
-    mask = np.array([[False, True], [False, True]])
-    np.testing.assert_array_equal(masked_mean(x, mask, 0), [0.0, 1.5])

@@ -44,12 +44,6 @@ def test_the_soft_value_against_numpy(temperature):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_soft_value_of_the_values_themselves_is_their_soft_maximum():
-    q = tf.constant(random_values())
-    found = soft_value(q[..., tf.newaxis], q, 0.03)[:, 0]
-    np.testing.assert_allclose(found, 0.03 * tf.reduce_logsumexp(q / 0.03, -1), rtol=1e-4)
-
-
 def test_large_values_and_a_small_temperature_stay_finite_and_precise():
     q = tf.constant([[1e6, 1e6 - 1.0, -1e6], [0.0, -0.03, -3.0]])
     found = scaled_log_policy(q, 0.03)

@@ -32,24 +32,6 @@ def test_against_numpy_with_episode_ends_anywhere(n):
     np.testing.assert_allclose(found, slow(rewards, discounts, values, cut, n), rtol=1e-5, atol=1e-5)
 
 
-def test_by_hand():
-    """Three transitions of reward 1, 2, 4 and values 10, 20, 30, 40; two steps and a discount of a half."""
-    rewards = tf.constant([[1.0], [2.0], [4.0]])
-    values = tf.constant([[10.0], [20.0], [30.0], [40.0]])
-    half, never = tf.fill([3, 1], 0.5), tf.fill([3, 1], False)
-    found = n_step_targets(rewards, half, values, never, 2)
-    np.testing.assert_allclose(found[:, 0], [1 + 1 + 7.5, 2 + 2 + 10, 4 + 20])
-    ended = tf.constant([[0.5], [0.0], [0.5]])
-    np.testing.assert_allclose(n_step_targets(rewards, ended, values, never, 2)[:, 0], [2, 2, 24])
-    cut = tf.constant([[False], [True], [False]])
-    np.testing.assert_allclose(n_step_targets(rewards, half, values, cut, 2)[:, 0], [1 + 10, 20, 24])
-
-
-def test_no_transition_is_no_target():
-    with pytest.raises(ValueError, match="n >= 1"):
-        n_step_targets(tf.zeros([1, 1]), tf.zeros([1, 1]), tf.zeros([2, 1]), tf.fill([1, 1], False), 0)
-
-
 @pytest.mark.parametrize("n", [1, 2, 5, T])
 def test_the_parts_of_a_target_make_up_the_target(n):
     rng = np.random.default_rng(n)
@@ -64,14 +46,3 @@ def test_the_parts_of_a_target_make_up_the_target(n):
     first_cut = np.where(cut.any(0), cut.argmax(0), n)
     np.testing.assert_array_equal(found.step, first_cut)
     assert (found.discount.numpy() == 0).any() and len(set(found.step.numpy())) > 1
-
-
-def test_the_parts_of_a_target_by_hand():
-    rewards = tf.constant([[1.0], [2.0], [4.0]])
-    half, never = tf.fill([3, 1], 0.5), tf.fill([3, 1], False)
-    np.testing.assert_allclose(n_step_return(rewards, half, never), [[3.0], [0.125], [3]])
-    ended = tf.constant([[0.5], [0.0], [0.5]])
-    np.testing.assert_allclose(n_step_return(rewards, ended, never)[:2], [[2.0], [0.0]])
-    cut = tf.constant([[False], [True], [False]])
-    np.testing.assert_allclose(n_step_return(rewards, half, cut), [[1.0], [0.5], [1]])
-    np.testing.assert_allclose(n_step_return(rewards, half, tf.fill([3, 1], True)), [[0.0], [1.0], [0]])

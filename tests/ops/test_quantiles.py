@@ -28,25 +28,6 @@ def test_against_numpy(kappa):
     np.testing.assert_allclose(found, slow(quantiles, fractions, targets, kappa), rtol=1e-5)
 
 
-def test_its_minimum_is_at_the_quantiles():
-    """Of the numbers 0 to 99, a fraction tau lies below 100 tau."""
-    targets = tf.range(100, dtype=tf.float32)[tf.newaxis]
-    fractions = tf.constant([[0.1, 0.5, 0.9]])
-    quantiles = tf.Variable(tf.fill([1, 3], 30.0))
-    optimizer = tf.keras.optimizers.Adam(1.0)
-    optimizer.build([quantiles])
-
-    @tf.function(autograph=False)
-    def update():
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(quantile_huber_loss(quantiles, fractions, targets))
-        optimizer.apply([tape.gradient(loss, quantiles)], [quantiles])
-
-    for _ in range(300):
-        update()
-    np.testing.assert_allclose(quantiles[0], [9.5, 49.5, 89.5], atol=1.5)
-
-
 def test_midpoints():
     found = midpoints(4)
     assert found.dtype == np.float32

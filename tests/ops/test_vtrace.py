@@ -66,27 +66,6 @@ def test_equals_the_papers_sum_of_products(lambda_, rho_bar, pg_rho_bar, c_bar, 
     np.testing.assert_allclose(output.advantages, advantages, rtol=1e-4, atol=1e-5)
 
 
-def test_on_policy_is_the_n_step_return():
-    inputs = random_inputs(2) | {"log_rhos": np.zeros((T, B), np.float32)}
-    returns, expected = inputs["bootstrap_value"], []
-    for t in reversed(range(T)):
-        returns = inputs["rewards"][t] + inputs["discounts"][t] * returns
-        expected.insert(0, returns)
-    np.testing.assert_allclose(vtrace(**inputs).targets, expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_truncated_step_keeps_its_value_and_bootstraps_the_one_before():
-    inputs = random_inputs(3) | {"log_rhos": np.zeros((T, B), np.float32)}
-    valid = np.ones((T, B), bool)
-    valid[5] = False
-    inputs["discounts"][4] = 0.9
-    inputs["discounts"][5] = 0.0
-    output = vtrace(**inputs, valid=valid)
-    np.testing.assert_allclose(output.targets[5], inputs["values"][5])
-    np.testing.assert_array_equal(output.advantages[5], np.zeros(B))
-    np.testing.assert_allclose(output.targets[4], inputs["rewards"][4] + 0.9 * inputs["values"][5], rtol=1e-5)
-
-
 def test_huge_importance_weights_are_clipped_and_nothing_is_differentiated():
     inputs = {k: tf.constant(v) for k, v in random_inputs(4).items()}
     inputs["log_rhos"] = tf.fill([T, B], 1000.0)

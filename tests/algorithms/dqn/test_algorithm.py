@@ -8,7 +8,6 @@ import tensorflow as tf
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.dqn.algorithm import DQN
 from seed_rl.algorithms.dqn.config import DQNConfig
-from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -255,16 +254,6 @@ def test_every_online_variable_learns_and_the_target_does_not(options):
     assert target_gradients == [None] * len(target)
 
 
-def test_the_step_that_a_truncation_cuts_off_is_not_experience():
-    algorithm = make()
-    sample = random_sample(algorithm)
-    truncated = sample.env.truncated.numpy()[algorithm.unroll.burn_in]
-    output = algorithm.losses(sample)
-    assert truncated.any()
-    for values in (output.by_objective[LOSS].numpy(), output.priority.numpy()):
-        assert (values[truncated] == 0).all() and (values[~truncated] > 0).all()
-
-
 def test_noise_differs_between_updates_and_the_policy_is_greedy_without():
     algorithm = make(exploration="noisy", num_eval_envs=2)
     sample = random_sample(algorithm)
@@ -318,30 +307,6 @@ def test_a_ladder_has_an_epsilon_for_each_environment():
     algorithm = make(num_envs=4, num_eval_envs=1, exploration="ladder", eval_epsilon=1.0)
     for env_id, epsilon in enumerate((0.4, 0.4**4.5, 0.4**8, 1.0)):
         np.testing.assert_allclose(strayed(algorithm, env_id), epsilon * (A - 1) / A, atol=0.03)
-
-
-@pytest.mark.parametrize("distribution", ["scalar", "categorical", "quantile"])
-def test_act_with_an_unknown_batch_size(distribution):
-    algorithm = make(distribution=distribution, exploration="noisy")
-    arguments = (*rows_like_the_first(B), algorithm.policy.initial_state(B), tf.range(B))
-    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
-    act = tf.function(algorithm.policy.act_greedy, input_signature=signature, autograph=False)
-    output, state = act(*arguments)
-    assert output.action.shape == (B,) and output.action.dtype == tf.int32
-    assert output.info["q_values"].shape == (B, A) and output.info["q_values"].dtype == tf.float32
-    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
-    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
-    np.testing.assert_allclose(act(*rows)[0].info["q_values"], output.info["q_values"][:1], atol=1e-5)
-    np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
-
-
-def test_greedy_actions_have_the_environments_dtype():
-    algorithm = make(action=ArraySpec((), "int64", (0,), (A - 1,)))
-    prev_action, env = rows_like_the_first(B)
-    output, _ = algorithm.policy.act_greedy(
-        tf.cast(prev_action, tf.int64), env, algorithm.policy.initial_state(B), tf.range(B)
-    )
-    assert output.action.dtype == tf.int64
 
 
 def equal(xs, ys):
@@ -401,23 +366,6 @@ def test_a_checkpoint_holds_both_networks_and_epsilon(tmp_path, distribution):
     assert not equal(variables, restored)
     tf.train.Checkpoint(agent=other).restore(path).assert_consumed()
     assert equal(variables, restored)
-
-
-def test_how_experience_is_cut_and_where_it_goes():
-    options = {"replay_buffer_size": 50, "replay_buffer_min_size": 5, "replay_ratio": 2.0}
-    algorithm = make(**options)
-    unroll = algorithm.unroll
-    assert (unroll.length, unroll.burn_in, unroll.every) == (N_STEPS, 3, 1)
-    assert not unroll.stagger and not unroll.keeps_state
-    assert algorithm.experience == TransitionReplayConfig(**options)
-
-
-@pytest.mark.parametrize(
-    "action", [ArraySpec((2,), "float32"), ArraySpec((1,), "int32", (0,), (3,))], ids=str
-)
-def test_other_actions_are_refused(action):
-    with pytest.raises(ValueError, match="DQN needs one discrete action, but the environment's is"):
-        make(action=action)
 
 
 def test_some_environment_must_train():

@@ -229,23 +229,6 @@ def test_gradients_are_those_of_targets_that_stand_still():
     np.testing.assert_allclose(tape.gradient(loss, [bias])[0], [-errors.sum()], rtol=1e-3)
 
 
-def test_the_step_that_a_truncation_cuts_off_is_not_experience():
-    algorithm = make(lstm_size=0, frame_stack=1, use_last_action_and_reward=False)
-    sample = random_sample(algorithm)
-    truncated = sample.env.truncated.numpy()
-    changed = sample.agent.action.numpy() + truncated
-    action = np.where(truncated, changed % A, changed).astype(np.int32)
-    reward = sample.env.reward.numpy()
-    reward[1:] += 100 * truncated[:-1]
-    other = sample._replace(
-        agent=sample.agent._replace(action=tf.constant(action)), env=sample.env._replace(reward=reward)
-    )
-    one, two = algorithm.losses(sample), algorithm.losses(other)
-    assert truncated[BURN_IN:-1].any()
-    np.testing.assert_allclose(one.by_objective[LOSS], two.by_objective[LOSS], rtol=1e-5)
-    np.testing.assert_allclose(one.priority, two.priority, rtol=1e-5)
-
-
 def test_an_unroll_without_experience_has_no_loss_no_priority_and_no_gradient():
     algorithm = make()
     sample = random_sample(algorithm)
@@ -337,30 +320,6 @@ def test_environments_that_evaluate_do_not_explore_by_default():
         np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
 
 
-def test_greedy_actions_are_the_best():
-    algorithm = make(action=ArraySpec((), "int64", (0,), (A - 1,)))
-    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0), 1))
-    output, _ = algorithm.policy.act_greedy(
-        tf.zeros([B], tf.int64), env, algorithm.policy.initial_state(B), tf.range(B)
-    )
-    assert output.action.dtype == tf.int64
-    np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
-
-
-def test_act_with_an_unknown_batch_size():
-    algorithm = make()
-    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0), 1))
-    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
-    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
-    act = tf.function(algorithm.policy.act, input_signature=signature, autograph=False)
-    output, state = act(*arguments)
-    assert output.action.shape == (B,) and output.action.dtype == tf.int32
-    assert output.info["q_values"].shape == (B, A) and output.info["q_values"].dtype == tf.float32
-    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
-    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
-    np.testing.assert_allclose(act(*rows)[0].info["q_values"], output.info["q_values"][:1], atol=1e-5)
-
-
 def test_a_checkpoint_holds_both_networks(tmp_path):
     algorithm, other = make(normalize_observations=True), make(normalize_observations=True)
     variables = [*algorithm._online.variables, *algorithm._target.variables]
@@ -378,20 +337,6 @@ def test_where_experience_goes():
     algorithm = make(**options)
     assert algorithm.unroll.stored_steps == BURN_IN + T + 1
     assert algorithm.experience == ReplayConfig(**options)
-
-
-@pytest.mark.parametrize(
-    "action",
-    [
-        ArraySpec((2,), "float32"),
-        ArraySpec((), "float32", (0.0,), (1.0,)),
-        ArraySpec((1,), "int32", (0,), (3,)),
-    ],
-    ids=str,
-)
-def test_other_actions_are_refused(action):
-    with pytest.raises(ValueError, match="needs one discrete action, but the environment's is"):
-        make(action=action)
 
 
 @pytest.mark.parametrize("num_eval_envs", [4, 5])

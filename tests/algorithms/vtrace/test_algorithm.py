@@ -130,32 +130,6 @@ def test_every_variable_learns(action_spec):
         assert np.abs(gradient.numpy()).sum() > 0, variable.path
 
 
-def test_the_step_that_a_truncation_cuts_off_is_not_experience():
-    algorithm = make(lstm_size=0, frame_stack=1)
-    env = random_env(np.random.default_rng(0))
-    done, truncated = np.zeros((T + 1, B), bool), np.zeros((T + 1, B), bool)
-    done[3], truncated[2] = True, True
-    env = env._replace(done=done, truncated=truncated)
-    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
-    # Neither the action at the truncated step, nor the reward of the reset, means anything to the loss.
-    action = sample.agent.action.numpy()
-    action[2] = (action[2] + 1) % 4
-    reward = sample.env.reward.numpy()
-    reward[3] += 100.0
-    other = sample._replace(
-        agent=sample.agent._replace(action=tf.constant(action)),
-        env=sample.env._replace(reward=tf.constant(reward)),
-    )
-    (loss, grads), (other_loss, other_grads) = gradients(algorithm, sample), gradients(algorithm, other)
-    np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
-    for gradient, other_gradient in zip(grads, other_grads, strict=True):
-        np.testing.assert_allclose(gradient, other_gradient, atol=1e-6)
-    # While the reward that came with the last observation does.
-    reward[2] += 100.0
-    changed = sample._replace(env=sample.env._replace(reward=tf.constant(reward)))
-    assert np.abs(loss_of(algorithm, changed) - loss).min() > 1
-
-
 def test_an_unroll_without_experience_has_no_gradient():
     algorithm = make()
     env = random_env(np.random.default_rng(0))._replace(truncated=np.ones((T + 1, B), bool))
@@ -214,47 +188,6 @@ def test_soft_asymmetric_rewards_reach_the_targets():
     assert np.abs(loss_of(algorithms[0], sample) - loss_of(algorithms[1], sample)).max() > 1e-3
 
 
-def test_act_with_an_unknown_batch_size():
-    algorithm = make()
-
-    def dynamic(x):
-        return tf.TensorSpec([None, *x.shape[1:]], x.dtype)
-
-    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
-    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
-    act = tf.function(algorithm.policy.act, autograph=False).get_concrete_function(
-        *tf.nest.map_structure(dynamic, arguments)
-    )
-    output, state = act(*arguments)
-    assert output.action.shape == (B,)
-    assert output.info["policy_parameters"].shape == (B, 4)
-    assert output.info["baseline"].shape == (B,)
-    tf.nest.map_structure(lambda x, y: x.shape.assert_is_compatible_with(y.shape), state, arguments[2])
-    rows = tf.nest.map_structure(lambda x: x[:1], arguments)
-    np.testing.assert_allclose(act(*rows)[0].info["baseline"], output.info["baseline"][:1], atol=1e-6)
-
-
-@pytest.mark.parametrize("action_spec", ACTIONS, ids=str)
-def test_greedy_actions_are_the_mode(action_spec):
-    algorithm = make(action_spec)
-    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
-    arguments = (tf.constant(action_spec.zeros(B)), env, algorithm.policy.initial_state(B), tf.range(B))
-    output, _ = algorithm.policy.act_greedy(*arguments)
-    again, _ = algorithm.policy.act_greedy(*arguments)
-    np.testing.assert_array_equal(output.action, again.action)
-    assert output.action.shape == (B, *action_spec.shape)
-    assert output.action.dtype.name == action_spec.dtype
-
-
-def test_sampled_actions_vary():
-    algorithm = make()
-    env = tf.nest.map_structure(lambda x: tf.repeat(x[:1, 0], 200, 0), random_env(np.random.default_rng(0)))
-    output, _ = algorithm.policy.act(
-        tf.zeros([200], tf.int32), env, algorithm.policy.initial_state(200), tf.range(200)
-    )
-    assert set(output.action.numpy()) == {0, 1, 2, 3}
-
-
 def test_observed_statistics_scale_what_the_policy_sees():
     algorithm, rng = make(normalize_observations=True), np.random.default_rng(0)
     shake(algorithm)
@@ -300,23 +233,33 @@ def test_a_checkpoint_holds_every_learned_variable(tmp_path, lstm_size, target_e
         np.testing.assert_array_equal(variable, restored)
 
 
-@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 1)])
-def test_the_policy_is_exported_as_a_saved_model(tmp_path, lstm_size, frame_stack):
-    algorithm = make(lstm_size=lstm_size, frame_stack=frame_stack)
-    env = tf.nest.map_structure(lambda x: tf.constant(x[0]), random_env(np.random.default_rng(0)))
-    arguments = (tf.zeros([B], tf.int32), env, algorithm.policy.initial_state(B), tf.range(B))
-    signature = tf.nest.map_structure(lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype), arguments)
-    module = tf.Module()
-    module.policy = algorithm.policy
-    module.act = tf.function(module.policy.act_greedy, input_signature=signature, autograph=False)
-    expected = tf.nest.flatten(module.act(*arguments))
-    tf.saved_model.save(module, str(tmp_path))
-    loaded = tf.saved_model.load(str(tmp_path))
-    for x, y in zip(expected, tf.nest.flatten(loaded.act(*arguments)), strict=True):
-        np.testing.assert_allclose(x, y, atol=1e-6)
-
-
 def test_how_experience_is_cut():
     algorithm = make(queue_capacity=5)
     assert algorithm.unroll.stored_steps == T + 1
     assert algorithm.experience.queue_capacity == 5
+
+
+def test_the_step_that_a_truncation_cuts_off_is_not_experience():
+    algorithm = make(lstm_size=0, frame_stack=1)
+    env = random_env(np.random.default_rng(0))
+    done, truncated = np.zeros((T + 1, B), bool), np.zeros((T + 1, B), bool)
+    done[3], truncated[2] = True, True
+    env = env._replace(done=done, truncated=truncated)
+    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
+    # Neither the action at the truncated step, nor the reward of the reset, means anything to the loss.
+    action = sample.agent.action.numpy()
+    action[2] = (action[2] + 1) % 4
+    reward = sample.env.reward.numpy()
+    reward[3] += 100.0
+    other = sample._replace(
+        agent=sample.agent._replace(action=tf.constant(action)),
+        env=sample.env._replace(reward=tf.constant(reward)),
+    )
+    (loss, grads), (other_loss, other_grads) = gradients(algorithm, sample), gradients(algorithm, other)
+    np.testing.assert_allclose(loss, other_loss, rtol=1e-6)
+    for gradient, other_gradient in zip(grads, other_grads, strict=True):
+        np.testing.assert_allclose(gradient, other_gradient, atol=1e-6)
+    # While the reward that came with the last observation does.
+    reward[2] += 100.0
+    changed = sample._replace(env=sample.env._replace(reward=tf.constant(reward)))
+    assert np.abs(loss_of(algorithm, changed) - loss).min() > 1

@@ -1,0 +1,68 @@
+"""Settings of the algorithms that are refused: each rule once, with a word of its sentence."""
+
+import pytest
+
+from seed_rl.algorithms import registry
+from seed_rl.algorithms.dqn.config import DISTRIBUTIONS, EXPLORATIONS, DQNConfig
+from seed_rl.flags.definitions import define_options, read_options
+
+FULL_REPLAY = {"replay_buffer_size": 10, "replay_buffer_min_size": 11}
+RESCALED = {"value_function_rescaling_epsilon": 1e-3}
+REFUSED = [
+    ("dqn", {"lstm_size": 64}, "--lstm_size=64 needs a recurrent state.*choose --agent=r2d2"),
+    ("dqn", FULL_REPLAY, "--replay_buffer_min_size=11 is more than"),
+    ("dqn", {"exploration": "noisy", "final_epsilon": 0.01}, "--final_epsilon=0.01 contradicts"),
+    ("dqn", {"exploration": "ladder", "epsilon_fraction": 0.5}, "--epsilon_fraction=0.5 contradicts"),
+    ("dqn", {"exploration": "ladder", "noisy_sigma": 0.4}, "--noisy_sigma=0.4 contradicts"),
+    ("dqn", {"distribution": "quantile", "num_atoms": 21}, "--num_atoms=21 contradicts"),
+    ("dqn", {"distribution": "categorical", "num_quantiles": 8}, "--num_quantiles=8 contradicts"),
+    ("dqn", {"distribution": "categorical", "loss": "squared"}, "--loss=squared contradicts"),
+    ("dqn", {"distribution": "quantile", **RESCALED}, "--value_function_rescaling_epsilon=0.001 contradicts"),
+    ("dqn", {"munchausen_alpha": 0.5}, "--munchausen_alpha=0.5 contradicts --munchausen=False"),
+    ("dqn", {"munchausen": True, "double": True}, "--munchausen does not go with --double"),
+    ("dqn", {"munchausen": True, "distribution": "categorical"}, "go with --distribution=categorical"),
+    ("dqn", {"munchausen": True, **RESCALED}, "go with --value_function_resc"),
+    ("dqn", {"distribution": "categorical", "v_min": 10.0}, "--v_min=10.0 must be less than --v_max=10.0"),
+    ("dqn", {"frame_stack": 3}, "--frame_stack=3 is not valid"),
+    ("ppo", {"epochs": 0}, "--epochs=0 is too low"),
+    ("ppo", {"target_entropy": 1.0, "entropy_cost": 0.0}, "--entropy_cost must be greater than 0"),
+    ("pqn", {"lambda_": 1.5}, "--lambda_=1.5 is too high"),
+    ("r2d2", FULL_REPLAY, "--replay_buffer_min_size=11 is more than --replay_buffer_size=10"),
+    ("r2d2", {"burn_in": 20, "unroll_length": 20}, "--burn_in=20 must be less than --unroll_length=20"),
+    ("r2d2", {"burn_in": 0, "unroll_length": 4, "n_steps": 5}, "--n_steps=5 must be at most"),
+    ("r2d2", {"replay_compression": "zip"}, "--replay_compression=zip is not valid; choose one of: zstd"),
+    ("sac", {"lstm_size": 8}, r"--lstm_size=8 is not possible with SAC, .* set it to 0, or choose another"),
+    ("sac", {"mlp_sizes": "0"}, "--mlp_sizes=0 is not valid"),
+    ("vtrace", {"reward_clipping": "soft_asymmetric", "max_abs_reward": 1.0}, "--max_abs_reward must be 0"),
+]
+
+
+@pytest.mark.parametrize(("agent", "options", "sentence"), REFUSED)
+def test_bad_settings_are_refused(agent, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        registry.config_class(agent).of(**options)
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_setting_is_a_flag(name):
+    from absl import flags
+
+    config_class, values = registry.config_class(name), flags.FlagValues()
+    define_options(config_class, values)
+    values([""])
+    assert read_options(config_class, values) == config_class()
+
+
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("exploration", EXPLORATIONS)
+def test_extensions_of_dqn_go_together(distribution, exploration):
+    options = {"distribution": distribution, "exploration": exploration, "dueling": True, "n_steps": 3}
+    assert DQNConfig.of(**options, double=True).double
+    if distribution != "categorical":
+        assert DQNConfig.of(**options, munchausen=True, munchausen_alpha=0.5).munchausen
+
+
+def test_limits_themselves_are_fine():
+    replay = {"replay_buffer_size": 10, "replay_buffer_min_size": 10}
+    registry.config_class("r2d2").of(burn_in=4, unroll_length=5, n_steps=5, **replay)
+    registry.config_class("vtrace").of(entropy_cost=0.0)
