@@ -64,19 +64,6 @@ def test_what_a_location_names(theirs):
     assert loading.load("os.path:join")("a", "b") == "a/b"
 
 
-@pytest.mark.parametrize(
-    ("location", "error"),
-    [
-        ("nowhere_at_all:THING", ModuleNotFoundError),
-        ("theirs_broken:THING", ModuleNotFoundError),
-        ("theirs_found:OTHER", AttributeError),
-    ],
-)
-def test_what_is_not_there_cannot_be_loaded(theirs, location, error):
-    with pytest.raises(error):
-        loading.load(location)
-
-
 def test_entry_points_of_a_group_by_name(tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "seed_rl.test_group", one="theirs_found:THING", two="theirs_found:OTHER")
     assert loading.entry_points("seed_rl.test_group") == {
@@ -117,16 +104,7 @@ def test_the_sentence_names_the_flag_its_value_and_the_reason(theirs, name, loca
     assert str(caught.value) == f"--thing={words}"
 
 
-def test_what_a_flag_names_is_loaded(theirs):
-    assert loading.load_named("thing", "mine", "theirs_found:THING") == [1, 2]
-
-
 def test_an_error_of_the_module_itself_is_its_own(theirs):
     """It is no mistake of the user who set the flag, and its traceback is needed."""
     with pytest.raises(RuntimeError, match="of its own"):
         loading.load_named("thing", "mine", "theirs_failing:THING")
-
-
-def test_imports_no_tensorflow():
-    code = "import sys, seed_rl.loading; sys.exit('tensorflow' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

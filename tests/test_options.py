@@ -64,11 +64,6 @@ def test_limits_hold_in_parts_and_between_them(settings, sentence):
         Car.of(**settings)
 
 
-def test_an_unknown_option_is_refused():
-    with pytest.raises(TypeError, match="wings"):
-        Car.of(wings=2)
-
-
 @pytest.mark.parametrize("name", registry.names())
 def test_an_option_of_an_algorithm_belongs_to_one_part_only(name):
     names = [leaf.name for leaf in registry.config_class(name).leaves()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import batch_size, learning
-from benchmarks.batch_size import BatchSizeConfig, Outcome, largest_that_pays, summarize
+from benchmarks.batch_size import BatchSizeConfig, Outcome, largest_that_pays
 from benchmarks.learning_runs import FailedRun, Progress
 from seed_rl.flags.errors import UsageError
 
@@ -22,11 +22,6 @@ def run(frames, updates=10, seconds=60.0):
 
 def outcome(frames, reached=1, runs=1):
     return Outcome(runs, reached, frames, 10, 1.0)
-
-
-def test_the_outcome_is_the_median_of_the_runs_that_reached_the_goal():
-    assert summarize([run(100), run(None), run(300), None]) == Outcome(4, 2, 200, 10, 1.0)
-    assert summarize([run(None), None]) == Outcome(2, 0, None, None, None)
 
 
 def test_a_batch_pays_while_all_up_to_it_do():
@@ -44,27 +39,6 @@ def test_a_batch_pays_while_all_up_to_it_do():
     assert largest_that_pays(outcomes, 1.0) == {"none": 1, "sqrt": 1, "linear": 1}
     outcomes[1, "none"] = outcome(None, reached=0)
     assert largest_that_pays(outcomes, 1.25) == {"none": None, "sqrt": None, "linear": None}
-
-
-@pytest.mark.parametrize("scaled", [True, False])
-def test_settings_differ_in_the_batch_the_rule_and_the_environments(scaled):
-    config = BatchSizeConfig(factors="2,8", rules="none,sqrt,linear", scale_environments=scaled)
-    settings = batch_size._settings(config, "catch/vtrace", [])
-    assert [(s.factor, s.rule) for s in settings] == [
-        (1, "none"),
-        *((factor, rule) for factor in (2, 8) for rule in ("none", "sqrt", "linear")),
-    ]
-    found = {(s.factor, s.rule): s.case for s in settings}
-    assert [found[8, rule].learning_rate for rule in ("none", "linear")] == pytest.approx([0.005, 0.04])
-    assert found[2, "sqrt"].learning_rate == pytest.approx(0.005 * 2**0.5)
-    assert [found[factor, "sqrt"].batch_size for factor in (2, 8)] == [32, 128]
-    assert found[8, "none"].num_envs == (256 if scaled else 32)
-    assert found[8, "none"].inference_batch_size == (256 if scaled else 32)
-
-
-def test_agents_that_train_on_whole_rollouts_have_as_many_environments():
-    settings = batch_size._settings(BatchSizeConfig(), "catch/ppo", [])
-    assert {s.case.num_envs // s.case.batch_size for s in settings} == {4}
 
 
 def test_flags_override_the_preset_but_not_the_batch():

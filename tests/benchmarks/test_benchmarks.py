@@ -14,7 +14,6 @@ from benchmarks import (
     cores,
     end_to_end,
     memory,
-    other_engines,
     overhead,
     parts,
     recall,
@@ -95,15 +94,6 @@ def test_serving_measures_a_lonely_actor_without_tensorflow(transport):
     assert found["goals"] == {"vector_1": None if is_goal else 0.7}
 
 
-def test_the_goals_of_serving_depend_on_transport_and_message():
-    def goals(**settings):
-        return [serving.goal(serving.ServingConfig(**settings), envs) for envs in (1, 8, 32)]
-
-    assert goals() == [3.0, 2.0, 1.2]
-    assert goals(transport="grpc") == [0.7] * 3
-    assert goals(actors=1, streams=1) == [None] * 3
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: gateways need shared memory")
 def test_scale_measures_every_way_and_computes_what_machines_will_serve():
@@ -180,17 +170,6 @@ def test_end_to_end_compares_with_its_parts():
     (before, after), *_ = figures["memory_mib"]
     assert before.keys() == after.keys() == {"learner", "actor 0"}
     assert min(before.values()) > 10
-
-
-@pytest.mark.slow
-def test_overhead_compares_runs_with_and_without():
-    pytest.importorskip("ale_py", reason="no Atari")
-    short = ("--seconds=1", "--warm_up_secs=0", "--rounds=1", "--variants=logging")
-    found = result(benchmark("overhead", *short, *TINY_RUN))
-    figures = found["figures"]["logging"]
-    ratio = figures["with"] / figures["without"]
-    assert found["ratios"]["logging"] == pytest.approx(ratio, rel=0.01, abs=0.001)
-    assert ratio > 0
 
 
 @pytest.mark.slow
@@ -317,23 +296,6 @@ def test_atari_engines_compares_an_engine_with_ours(capsys):
     microseconds = found["microseconds"]["Pong"]
     assert microseconds.keys() == {"agent_step", "emulator", "grayscale", "maximum", "resize"}
     assert microseconds["agent_step"] > microseconds["maximum"] > 0
-
-
-def test_atari_engines_notices_a_single_no_op(monkeypatch):
-    pytest.importorskip("ale_py")
-    make, no_ops = other_engines.OTHERS["vector"]
-    monkeypatch.setitem(other_engines.OTHERS, "vector", (make, no_ops + 1))
-    found = atari_engines.compare("vector", "Breakout", 300)
-    assert found["frames"] > 0
-    assert found["largest"] > 0
-    assert None not in (found["frame"], found["reward"], found["end"])
-
-
-def test_atari_engines_says_that_envpool_is_missing(monkeypatch):
-    pytest.importorskip("ale_py")
-    monkeypatch.setitem(sys.modules, "envpool", None)
-    with pytest.raises(UsageError, match=r"^EnvPool is not installed; run `pip install envpool`, or leave"):
-        atari_engines.main(["atari_engines", "--engines=envpool", "--games=Pong"])
 
 
 @pytest.mark.parametrize(

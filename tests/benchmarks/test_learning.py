@@ -11,7 +11,6 @@ import pytest
 from benchmarks import learning
 from benchmarks.learning_runs import Progress, make_case, progress, run_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.presets import configs_directory, find_preset
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,37 +38,6 @@ def test_progress_is_the_last_return_and_the_first_time_at_the_mark():
     assert progress([]) == progress([period(0)])[:3] + progress([])[3:] == Progress(None, None, 0, 0.0)
 
 
-def test_progress_prefers_evaluation_and_ignores_the_first_episodes():
-    periods = [
-        period(100, 1.0, episodes=99, name="mean_evaluation_return"),
-        period(200, 0.5, name="mean_evaluation_return") | {"mean_return": 1.0},
-    ]
-    assert progress(periods, 0.95) == Progress(0.5, 0.5, 200, 20.0)
-
-
-@pytest.mark.parametrize(
-    ("name", "mark"),
-    [
-        ("catch/ppo", 0.95),
-        ("gym/vtrace", 475),
-        ("gym/ppo/HalfCheetah-v5", 1500),
-        ("minatar/rainbow", 10),
-        ("atari/appo", 18),
-        ("atari/appo/Breakout", None),
-    ],
-)
-def test_a_preset_has_the_goal_of_the_game_that_it_plays(name, mark):
-    if "/ppo/Half" in name:
-        pytest.importorskip("mujoco", reason="no MuJoCo")
-    assert learning.goal(make_case(name)) == mark
-
-
-def test_every_small_preset_of_a_suite_with_one_goal_for_all_has_it():
-    (goal,) = (goal for goal in learning.GOALS if goal.environment == "catch")
-    shipped = {path.name.split("_")[1] for path in configs_directory().glob("catch_*_small.flags")}
-    assert shipped <= set(goal.agents)
-
-
 def test_complete_runs_are_read_and_not_repeated(tmp_path, capsys):
     total = make_case("catch/ppo").total_frames
     for seed, final in ((1, 0.99), (2, 0.5)):
@@ -90,20 +58,6 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
     write_run(tmp_path, "catch/ppo", 1, [period(1000, 0.97), period(1200, 0.9)])
     assert learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}", *flags]) == 0
     assert result(capsys)["figures"]["catch/ppo"]["1"]["frames"] == 1200
-
-
-def test_by_default_all_presets_with_a_goal_run(monkeypatch, capsys):
-    trained = []
-    monkeypatch.setattr(
-        learning, "train", lambda case, *_, **__: trained.append(case.name) or Progress(1.0, 1.0, 5, 60.0)
-    )
-    assert learning.main(["learning", "--seeds=7"]) == 0
-    for name in ("catch/a2c", "gym/ppo/CartPole-v1", "recall/r2d2", "minatar/rainbow/breakout"):
-        assert name in trained
-    assert len(trained) == len(set(trained))
-    left_out = capsys.readouterr().err.count("it is left out")
-    assert left_out + len(trained) == sum(len(goal.agents) for goal in learning.GOALS)
-    assert find_preset(configs_directory(), "atari", "dqn", "Pong") or "atari/dqn/Pong" not in trained
 
 
 @pytest.mark.parametrize(

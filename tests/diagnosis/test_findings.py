@@ -226,12 +226,6 @@ def test_actors_on_a_full_machine_go_to_others():
     assert "other machines (--task=auto)" in said[0].sentence
 
 
-def test_actors_elsewhere_are_only_counted_on():
-    elsewhere = {**STEPPING, "actor_cpu_cores": None, "actor_processes": None}
-    assert "; add actors (--num_actors)" in bound(**elsewhere).sentence
-    assert "--task=auto" in bound(**elsewhere, **FULL).sentence
-
-
 def test_the_machine_is_full_by_the_runs_own_use_where_that_of_all_is_unknown():
     """In a container that may use a part of the machine."""
     part = {"machine_cpu_cores": None, "machine_cores": 6.0}
@@ -272,9 +266,3 @@ def test_passes_and_batches_that_are_as_large_as_can_be_are_named_only_where_the
     assert "--passes" not in bound(**behind).sentence
     few = bound(**ACTING, learner={"num_envs": 64}).sentence
     assert "raise --inference_batch_size" not in few and "--env_batch_size" in few
-
-
-def test_a_run_without_cpu_figures_is_judged_by_what_waits():
-    without = {name: None for name in FIGURES if "cores" in name or "processes" in name}
-    assert names(**without) == ["balanced"]
-    assert names(**STEPPING | without) == ["actors"]

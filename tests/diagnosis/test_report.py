@@ -88,10 +88,6 @@ def test_a_report_is_a_few_lines(run):
     assert len(findings) <= 4
 
 
-def test_a_run_that_has_just_started_has_too_few_figures(run):
-    assert "too few figures yet (0 of 3 periods)" in "".join(report(run))
-
-
 def test_live_reports_on_each_period_and_ends_with_the_run(run):
     said = []
     with contextlib.ExitStack() as training:

@@ -9,7 +9,6 @@ from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.words import hash_words
 
@@ -87,14 +86,6 @@ def test_truncation_shows_the_last_observation_and_then_resets():
     assert env.actions == [GO, TRUNCATE, GO]  # what answered the truncated step was never executed
 
 
-def test_termination_wins_over_truncation():
-    assert _play(ScriptedEnv(), [BOTH, GO]) == [
-        ([1, 0], 0, True, False, None),
-        ([2, 0], 1, True, False, {"steps": 1}),
-        ([2, 1], 1, False, False, {"steps": 1}),
-    ]
-
-
 def test_a_reset_forgets_a_truncation():
     batch = _batch(ScriptedEnv())
     batch.reset()
@@ -102,27 +93,6 @@ def test_a_reset_forgets_a_truncation():
     assert batch.reset().observation.tolist() == [[2, 0]]
     output, _ = batch.step(np.array([GO]))
     assert (output.observation.tolist(), output.done.tolist()) == ([[2, 1]], [False])
-
-
-def test_environments_end_independently():
-    batch = _batch(ScriptedEnv(), ScriptedEnv(), ScriptedEnv())
-    batch.reset()
-    output, infos = batch.step(np.array([GO, TERMINATE, TRUNCATE]))
-    assert output.observation.tolist() == [[1, 1], [2, 0], [1, 1]]
-    assert output.reward.tolist() == [1, 1, 1]
-    assert output.done.tolist() == [False, True, False]
-    assert output.truncated.tolist() == [False, False, True]
-    assert infos == [{"steps": 1}] * 3
-    output, infos = batch.step(np.array([GO, GO, GO]))
-    assert output.observation.tolist() == [[1, 2], [2, 1], [2, 0]]
-    assert output.reward.tolist() == [2, 1, 0]
-    assert output.done.tolist() == [False, False, True]
-    assert not output.truncated.any()
-    assert (output.reward.dtype, output.done.dtype, output.observation.dtype) == (
-        np.float32,
-        bool,
-        np.float32,
-    )
 
 
 def test_many_environments_step_as_each_would_alone():
@@ -160,13 +130,6 @@ def test_wrong_actions_are_refused(actions):
         batch.step(actions)
 
 
-def test_actions_out_of_range_are_refused():
-    batch = _batch(ScriptedEnv())
-    batch.reset()
-    with pytest.raises(ValueError, match="action 4 is out of range"):
-        batch.step(np.array([4]))
-
-
 class NestedEnv(gymnasium.Env):
     """Returns what it is told to; its space is a Dict of an int that starts at 3, a uint8 image and text."""
 
@@ -199,28 +162,6 @@ def test_nested_observations():
     assert output.observation["inner"]["0"].dtype == np.uint8
     assert (output.observation["inner"]["0"] == 9).all()
     assert output.observation["said"].tolist() == [[*hash_words("go left")]] * 2
-
-
-@pytest.mark.parametrize(
-    ("replaced", "leaf"),
-    [
-        ({"inner": (np.zeros((2, 3), np.uint8),)}, "inner/0"),
-        ({"inner": (np.zeros((2, 2), np.float32),)}, "inner/0"),
-        ({"inner": (np.zeros((2, 2), np.int64),)}, "inner/0"),
-        ({"inner": ()}, "inner/0"),
-        ({"inner": ([[1, 2], [3]],)}, "inner/0"),
-        ({"kind": np.zeros(1, np.int64)}, "kind"),
-        ({"kind": "five"}, "kind"),
-        ({"said": 5}, "said"),
-    ],
-)
-def test_wrong_observations_name_environment_and_leaf(replaced, leaf):
-    batch = _batch(NestedEnv(), NestedEnv(**replaced))
-    batch.reset()
-    with pytest.raises(
-        EnvironmentFailedError, match=rf"Environment 1 failed .*: step\(\) returned .*'{leaf}'"
-    ):
-        batch.step(np.array([0, 0]))
 
 
 def test_environments_of_different_spaces_are_refused():

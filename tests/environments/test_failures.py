@@ -127,12 +127,6 @@ def test_a_failed_reset_keeps_the_reward_of_the_episode_before(make):
     assert (env.reward[0], env.done[0], env.observation[0].tolist()) == (1.0, True, [0.0, 2.0])
 
 
-def test_the_engine_may_fail_again_while_it_is_made(make):
-    batch = make({(0, 1): "raise", (2, "make"): "raise"})
-    trace, _ = play(batch, 2)
-    assert trace[2] == (0, 2, 0, True, False)
-
-
 def test_too_many_failures_name_environment_episode_and_step(make):
     batch = make({(number, 2): "raise" for number in range(10)}, max_failures=2)
     sentence = (

@@ -7,7 +7,7 @@ from gymnasium import spaces
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.random_start import random_actions
 from seed_rl.environments.suites import atari, catch, classic, dmlab
 
@@ -84,23 +84,6 @@ def test_the_seed_alone_determines_them(make):
     assert played(made) != played(made_other)
 
 
-def test_the_action_space_of_the_environment_is_left_as_it_is():
-    space, same = (
-        spaces.Box(-2.0, 3.0, (2,), np.float32, seed=1),
-        spaces.Box(-2.0, 3.0, (2,), np.float32, seed=1),
-    )
-    actions = random_actions(space, 7, 1000)
-    assert len(actions) > 0 and all(space.contains(action) for action in actions)
-    np.testing.assert_array_equal(space.sample(), same.sample())
-
-
-def test_none_changes_nothing(make):
-    (batch, made), (plain, _) = make(), make()
-    for one, other in zip(batch.reset(SEEDS, 0), plain.reset(SEEDS), strict=True):
-        np.testing.assert_array_equal(one, other)
-    assert played(made) == [0] * len(SEEDS)
-
-
 @pytest.mark.parametrize("truncates", [False, True])
 def test_only_the_episode_with_random_actions_is_void(make, truncates):
     length = 8
@@ -132,26 +115,6 @@ def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(mak
     for _ in range(8):
         episodes += statistics.update(*batch.step(np.zeros(len(SEEDS), np.int32)))
     assert (BUSIEST, 8.0, 8) in episodes  # It was begun by no random action.
-
-
-def test_random_actions_count_as_agent_steps_of_their_episode(make):
-    batch, made = make(fails=lambda number: number == BUSIEST, max_failures=0)
-    made[BUSIEST].fails = False
-    batch.reset(SEEDS, MOST)
-    steps = made[BUSIEST].played + 1
-    made[BUSIEST].fails, made[BUSIEST].played = True, 2
-    with pytest.raises(
-        EnvironmentFailedError, match=f"^Environment {BUSIEST} failed in episode 1 at agent step {steps}: "
-    ):
-        batch.step(np.zeros(len(SEEDS), np.int32))
-
-
-def test_too_many_failures_end_it(make):
-    batch, _ = make(fails=lambda number: True, max_failures=0)
-    with pytest.raises(
-        EnvironmentFailedError, match=r"failed in episode 1 at agent step 3: step\(\) raised Runtime"
-    ):
-        batch.reset(SEEDS, MOST)
 
 
 def test_they_need_seeds(make):

@@ -11,18 +11,6 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from tests.installed import install
 
 
-@pytest.mark.parametrize("name", registry.names())
-def test_every_suite_has_defaults(name):
-    suite = registry.suite(name)
-    assert isinstance(suite, Suite)
-    assert isinstance(suite.config_class(), EnvironmentConfig)
-
-
-def test_names():
-    assert {"atari", "catch", "gym"} <= set(registry.names())
-    assert registry.names() == sorted(registry.names())
-
-
 def test_unknown_name_lists_the_valid_ones_and_the_nearest():
     with pytest.raises(
         ValueError, match=r"^--environment=Attari .*atari, catch, .*gym, .*recall.*\(nearest: atari\)\.$"

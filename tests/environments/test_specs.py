@@ -1,19 +1,16 @@
 """Gymnasium spaces, wire specs and wire actions."""
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.specs import (
     action_decoder,
     action_spec,
-    environment_spec,
     observation_leaves,
     observation_spec,
 )
-from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
+from seed_rl.types import ArraySpec, flatten_spec
 
 
 @pytest.mark.parametrize(
@@ -45,31 +42,6 @@ def test_observation_nests():
     assert [(leaf.name, leaf.spec) for leaf in leaves] == flatten_spec(observation_spec(space))
 
 
-def test_long_tuples_keep_the_order_of_flatten_spec():
-    space = spaces.Tuple([spaces.Discrete(n + 1) for n in range(12)])
-    leaves = observation_leaves(space)
-    assert [(leaf.name, leaf.spec) for leaf in leaves] == flatten_spec(observation_spec(space))
-    for leaf in leaves:
-        assert leaf.spec.num_values == (leaf.path[0] + 1,)
-
-
-@pytest.mark.parametrize(
-    "space",
-    [
-        spaces.Graph(spaces.Discrete(2), None),
-        spaces.Sequence(spaces.Discrete(2)),
-        spaces.Dict(),
-        spaces.Dict({"a/b": spaces.Discrete(2)}),
-        spaces.Dict(inner=spaces.Dict(many=spaces.Sequence(spaces.Discrete(2)))),
-    ],
-)
-def test_other_observation_spaces_are_refused(space):
-    with pytest.raises(ValueError, match=r"not supported; .*Dict"):
-        observation_spec(space)
-    with pytest.raises(ValueError, match=r"not supported; .*Dict"):
-        observation_leaves(space)
-
-
 @pytest.mark.parametrize(
     ("space", "spec"),
     [
@@ -84,16 +56,6 @@ def test_other_observation_spaces_are_refused(space):
 )
 def test_actions(space, spec):
     assert action_spec(space) == spec
-
-
-@pytest.mark.parametrize(
-    "space", [spaces.Box(0, 5, (2,), np.int32), spaces.Dict(a=spaces.Discrete(2)), spaces.Text(3)]
-)
-def test_other_action_spaces_are_refused(space):
-    with pytest.raises(ValueError, match=r"action space .* not supported"):
-        action_spec(space)
-    with pytest.raises(ValueError, match=r"action space .* not supported"):
-        action_decoder(space)
 
 
 @pytest.mark.parametrize(
@@ -131,10 +93,3 @@ def test_integer_actions_out_of_range_are_refused(space, wire):
 def test_box_actions_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="not finite"):
         action_decoder(spaces.Box(-1, 1, (2,)))(np.array([[0, np.nan]], np.float32))
-
-
-def test_environment_spec():
-    env = gymnasium.make("CartPole-v1")
-    assert environment_spec(env, EnvironmentConfig(num_action_repeats=3)) == EnvironmentSpec(
-        ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), (1,)), 3
-    )

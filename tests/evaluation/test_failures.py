@@ -125,13 +125,6 @@ def test_an_environment_that_fails_by_chance_is_rendered_again(fails, fault):
     assert picture(failures=1).shape == (16, 32, 3)
 
 
-def test_an_environment_that_fails_in_the_same_way_twice_is_not_tried_again(fails):
-    fails("make raise")
-    with pytest.raises(RerunError):
-        picture(failures=1000)
-    assert fragile.Fragile.calls["make"] == 2
-
-
 @pytest.mark.parametrize("fault", ["close raise", "close exit", "close hang"])
 def test_an_environment_that_cannot_be_closed_is_rendered(fails, fault):
     fails(fault)

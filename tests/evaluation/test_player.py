@@ -11,10 +11,8 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.suites.atari import SUITE as ATARI
 from seed_rl.environments.suites.atari import AtariConfig
-from seed_rl.environments.suites.catch import SUITE as CATCH
-from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.evaluation.player import play
-from seed_rl.evaluation.rerun import Rerun, RerunError
+from seed_rl.evaluation.rerun import Rerun
 from seed_rl.seeds import derived_seed
 from seed_rl.types import AgentOutput
 from tests.selection import mostly_slow
@@ -102,14 +100,6 @@ def test_greedy_is_the_policys_greedy():
     assert all(set(e.actions) == {1} for e in played(greedy=True))
 
 
-def test_the_same_seed_plays_the_same_and_another_does_not():
-    def catch(seed, num_envs):
-        return played(CATCH, CatchConfig(), seed=seed, episodes=12, num_envs=num_envs)
-
-    assert catch(1, 4) == catch(1, 4)
-    assert [e.episode_return for e in catch(1, 4)] != [e.episode_return for e in catch(100, 4)]
-
-
 @pytest.mark.parametrize("lives", mostly_slow([False, True], [False]))
 def test_a_rerun_of_a_real_game_repeats_it(lives):
     pytest.importorskip("ale_py")
@@ -130,19 +120,3 @@ def test_a_rerun_of_a_real_game_repeats_it(lives):
     other = Rerun(ATARI, config, episode._replace(episode_return=episode.episode_return + 1), FailureConfig())
     list(other)
     assert not other.is_faithful
-
-
-def test_what_cannot_be_rendered_is_refused_in_words():
-    with pytest.raises(RerunError, match="cannot be rendered as pictures"):
-        Rerun(LADDER, EnvironmentConfig(), played()[0], FailureConfig())
-
-
-def test_evaluation_plays_whole_games_by_the_papers_protocol():
-    config = AtariConfig(terminal_on_life_loss=True, max_random_noops=0, max_episode_frames=100)
-    found = config.for_evaluation()
-    assert (found.terminal_on_life_loss, found.max_random_noops, found.max_episode_frames) == (
-        False,
-        30,
-        108_000,
-    )
-    assert CatchConfig(rows=4).for_evaluation() == CatchConfig(rows=4)

@@ -31,12 +31,6 @@ def test_statistics_by_hand():
     }
 
 
-def test_one_episode_has_no_standard_error():
-    summary = summarize(run(), episodes(3.0))
-    assert summary["standard_error"] is None
-    assert "±" not in table(summary, repeats=1, asked=1)
-
-
 def test_atari_is_human_normalized():
     summary = summarize(run("atari", game="Pong"), episodes(21.0, 21.0))
     assert summary["human_normalized"] == pytest.approx(100 * 41.7 / 35.3)

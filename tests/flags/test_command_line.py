@@ -61,10 +61,6 @@ def test_environment_and_agent_may_be_named_in_a_nested_flagfile(tmp_path):
     assert line.environment_config().walls == 6
 
 
-def test_later_choices_win():
-    assert parsed(*BOTH, "--environment", "plain").environment == "plain"
-
-
 def test_flags_of_what_is_not_chosen_are_unknown():
     sentence = refusal("--environment=plain", "--agent=greedy", "--walls=1")
     assert (
@@ -99,22 +95,9 @@ def test_bad_input_is_one_sentence(arg, sentence):
     assert refusal(*BOTH, arg) == sentence
 
 
-def test_values_out_of_range_are_found_when_read():
-    line = parsed(*BOTH, "--greed=2", "--walls=-1", "--batch_size=0")
-    for read in (line.agent_config, line.environment_config, lambda: line.read(MainConfig)):
-        with pytest.raises(UsageError, match=r"is too (low|high); it must be at (least|most)"):
-            read()
-
-
 def test_nothing_chosen_names_what_can_be():
     assert refusal("--agent=greedy") == "No environment is chosen; add --environment=NAME (maze, plain)."
     assert refusal("--environment=maze") == "No agent is chosen; add --agent=NAME (greedy)."
-
-
-def test_a_main_without_agent():
-    line = parsed("--environment=maze", with_agent=False)
-    assert line.agent is None
-    assert refusal(*BOTH, with_agent=False).startswith("Unknown flag --agent for environment maze;")
 
 
 def test_a_flagfile_is_shared_with_other_mains(tmp_path):
@@ -127,10 +110,6 @@ def test_a_flagfile_is_shared_with_other_mains(tmp_path):
     )
     path.write_text("--environment=maze\n--tusk=3")
     assert "--tusk" in refusal(f"--flagfile={path}", with_agent=False, elsewhere=(OtherMainConfig,))
-
-
-def test_left_out_fields_are_no_flags():
-    assert "--num_envs" in refusal(*BOTH, "--num_envs=3", leave_out={MainConfig: {"num_envs"}})
 
 
 def test_given_flags_are_passed_on_once():
@@ -165,8 +144,3 @@ def test_help_into_a_closed_pipe_ends_quietly(module):
     with open(writer, "w") as closed:
         ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")
-
-
-def test_two_command_lines_in_one_process_know_nothing_of_each_other():
-    first, second = parsed(*BOTH, "--batch_size=1"), parsed(*BOTH, "--batch_size=2")
-    assert (first.read(MainConfig).batch_size, second.read(MainConfig).batch_size) == (1, 2)

@@ -30,12 +30,6 @@ def test_included_files_are_found_beside_the_including_one(tmp_path, monkeypatch
     assert expand_flagfiles([f"--flagfile={top}"]) == ["--b=1", "--a=base", "--a=top"]
 
 
-def test_the_same_file_twice_is_no_circle(tmp_path):
-    base = write(tmp_path / "base.flags", "--a=1")
-    top = write(tmp_path / "top.flags", "--flagfile=base.flags\n--flagfile=base.flags")
-    assert expand_flagfiles([f"--flagfile={top}", f"--flagfile={base}"]) == ["--a=1"] * 3
-
-
 def test_lines_for_others_are_passed_over_in_files_only(tmp_path):
     path = write(tmp_path / "a.flags", "--a=1\n--noquiet\n--quiet\n--b=2\n--nothing=3")
     expanded = expand_flagfiles(["--a=0", f"--flagfile={path}"], passed_over={"a", "quiet"})

@@ -1,7 +1,6 @@
 """The script that builds and pushes images, with stand-ins for docker and gcloud."""
 
 import os
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -51,18 +50,6 @@ def test_both_images_are_built_from_their_targets_and_pushed(run):
         f"--build-arg ACCELERATOR=gpu --build-arg SUITES=atari -t {repository}/{target}:v1 --push ."
         for target in ("learner", "actor")
     ]
-
-
-def test_an_image_is_one_build_that_begins_with_nothing_local(run, tmp_path):
-    """A builder in a container (docker-container) does not see the engine's images."""
-    assert run("my-project")[0] == 0
-    shipped = (SCRIPT.parent.parent / "docker" / "Dockerfile").read_text()
-    for number, target in enumerate(("learner", "actor"), start=1):
-        built = (tmp_path / f"calls.dockerfile.{number}").read_text()
-        assert built == f"{shipped}\nFROM {target} AS vertex\nUSER root\n"
-        stages = re.findall(r"^FROM \S+ AS (\S+)$", built, re.MULTILINE)
-        bases = re.findall(r"^FROM (\S+) AS", built, re.MULTILINE)
-        assert set(bases) <= {*stages, "${BASE}"} and target in stages
 
 
 def test_without_a_push_gcloud_is_not_needed_and_the_engine_gets_the_images(run):

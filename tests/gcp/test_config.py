@@ -1,12 +1,7 @@
 """Jobs' files: what is refused, the estimate, and the scenarios of configs/gcp."""
 
-from pathlib import Path
-
 import pytest
-import yaml
-from google.cloud.aiplatform_v1.types import HyperparameterTuningJob
 
-import seed_rl
 from gcp import estimate, jobs
 from gcp.config import read_config
 from seed_rl.launch.presets import configs_directory
@@ -20,13 +15,6 @@ CATCH = {"environment": "catch", "agent": "vtrace"}
 def make(path, **overrides):
     config = read_config(path, overrides)
     return config, jobs.make_jobs(config)
-
-
-def actor_arguments(job):
-    """What the containers of a job's actors are started with."""
-    is_search = isinstance(job.request, HyperparameterTuningJob)
-    spec = job.request.trial_job_spec if is_search else job.request.job_spec
-    return list(spec.worker_pool_specs[1].container_spec.args)
 
 
 @pytest.mark.parametrize(
@@ -122,19 +110,6 @@ def test_odd_files_are_refused(tmp_path, odd):
     assert len(str(caught.value)) < 500
 
 
-def test_the_command_line_wins(job_file):
-    config = read_config(job_file(), {"project": "other-project", "region": "asia-east1"})
-    assert config.parent == "projects/other-project/locations/asia-east1"
-    assert config.directory == "gs://other-project-seed-rl"
-
-
-def test_images_are_in_the_projects_repository_unless_named(job_file):
-    config = read_config(job_file(repository=None), {})
-    assert config.images[1] == "us-central1-docker.pkg.dev/my-project/seed-rl/actor:latest"
-    config = read_config(job_file(actors={**ACTORS, "image": "x.io/a:2"}), {})
-    assert config.images[1] == "x.io/a:2"
-
-
 def test_the_estimate_multiplies_machines_hours_jobs_and_trials(job_file):
     learner = {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_T4", "accelerators": 2}
     prices = {"n1-standard-8": 1.0, "n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 2.0}
@@ -148,55 +123,8 @@ def test_the_estimate_multiplies_machines_hours_jobs_and_trials(job_file):
     assert "1 job of 8 trials: $11.00 an hour in all, at most $440" in estimate.describe(config, 1)
 
 
-def test_the_table_has_a_price_by_vcpu_and_says_what_it_lacks(job_file):
-    table = yaml.safe_load((Path(estimate.__file__).parent / "prices.yaml").read_text())
-    assert table["date"] and "pricing" in table["source"]
-    text = estimate.describe(read_config(job_file(learner={"machine": "n1-standard-16"}), {}), 1)
-    assert f"${16 * table['machines']['n1-standard-']:.2f} an hour" in text
-    assert not set(table["accelerators"]) & set(jobs._ENDED)
-    text = estimate.describe(read_config(job_file(learner={"machine": "z9-huge-1"}), {}), 1)
-    assert "an unknown price" in text and "add prices: {TYPE: DOLLARS_AN_HOUR}" in text
-
-
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_every_scenario_makes_its_jobs(path):
     config, made = make(path, project="my-project")
     assert config.display_name == path.stem
     assert "unknown" not in estimate.describe(config, len(made))
-
-
-def test_the_papers_scenarios_have_its_numbers():
-    table = Path(seed_rl.__file__).parent / "runs" / "data" / "atari57_scores.csv"
-    games = [line.partition(",")[0] for line in table.read_text().splitlines()[1:]]
-    atari, made = make(configs_directory() / "gcp" / "atari57.yaml", project="my-project")
-    assert atari.each == {"game": games} and len(made) == 57
-    assert atari.actors.num_envs == 62 * 5 * 2 == 610 + 10
-    assert {"--num_envs=620", "--num_eval_envs=10"} <= set(actor_arguments(made[0]))
-    dmlab, made = make(configs_directory() / "gcp" / "dmlab.yaml", project="my-project")
-    assert len(made) == 4 and dmlab.sweep.trials == 24
-    assert (dmlab.actors.replicas, dmlab.actors.num_envs) == (26, 312)
-    football, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
-    assert len(made) == 2 and football.sweep.trials == 40
-    assert (football.actors.replicas, football.actors.num_envs) == (52, 52 * 12)
-    assert football.each == {"rewards": ["scoring", "scoring,checkpoints"]}
-
-
-def test_footballs_machines_fill_their_cores_with_the_papers_environments():
-    """12 environments on 8 cores are too few for two groups a core, so each has a process of its own."""
-    config, made = make(configs_directory() / "gcp" / "football.yaml", project="my-project")
-    actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
-    assert (actors.processes, actors.environments) == (12, 1)
-    assert "--num_env_groups=1" in actor_arguments(made[0])
-    step_ms, inference_ms = 1000 * 52 * cores / 17_500, 6.5  # Tables 5 and 13 of the paper.
-    assert actors.processes * step_ms / (step_ms + inference_ms) > cores
-
-
-@pytest.mark.parametrize("name", ["atari57", "dmlab"])
-def test_the_papers_scenarios_fill_their_cores_and_hide_latency(name):
-    config, made = make(configs_directory() / "gcp" / f"{name}.yaml", project="my-project")
-    actors, cores = config.actors, int(config.actors.machine.rpartition("-")[2])
-    # A process has one thread, so each core needs one, and a second environment to step while one waits.
-    assert actors.processes >= cores
-    assert actors.processes * actors.environments >= 2 * cores
-    assert "--num_env_groups=2" in actor_arguments(made[0])
-    assert actors.environments % 2 == 0

@@ -84,12 +84,6 @@ def test_only_machines_of_the_families_n1_and_e2_count(job_file, changes, vcpus)
         quota.check_quota(config, 1, vcpus - 1, None)
 
 
-def test_the_accelerators_of_all_learners_count(job_file):
-    config = read_config(job_file(learner={**A100, "replicas": 9}), {})
-    with pytest.raises(UsageError, match="a run needs 9 NVIDIA_TESLA_A100, and the quota is 8"):
-        quota.check_quota(config, 1, None, None)
-
-
 @pytest.mark.parametrize("changes", [{"region": "europe-west4"}, {"spot": True}])
 def test_where_no_default_is_known_nothing_is_said_without_a_flag(job_file, changes):
     learner = {"machine": "a2-highgpu-16g", "accelerator": "NVIDIA_TESLA_A100", "accelerators": 16}

@@ -263,13 +263,6 @@ def test_a_job_lives_until_it_has_ended(send, cloud, state):
     assert cloud.created == []
 
 
-@pytest.mark.parametrize("state", ["SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"])
-def test_a_job_that_has_ended_is_submitted_again(send, cloud, state):
-    cloud.jobs = [("catch", f"JOB_STATE_{state}")]
-    send()
-    assert len(cloud.created) == 1
-
-
 @pytest.mark.parametrize(
     ("code", "answer", "sentence"),
     [

@@ -9,14 +9,14 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.inference.compiled_table import CompiledTable, make_table
+from seed_rl.inference.compiled_table import CompiledTable
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
 from seed_rl.ops.distributions import distribution_for
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec
 from seed_rl.wire.codec import StepCodec
-from tests.devices.networks import CASES, IMAGES, make
+from tests.devices.networks import CASES, make
 from tests.devices.recorded import random_step
 from tests.inference import test_core
 
@@ -148,12 +148,6 @@ def test_an_overflow_is_found_and_the_policy_is_not_blamed():
     rows["record"]["observation:"][1] = 1e30
     assert table.act(rows)[3].tolist() == [True, False, True]
     assert table.policy_is_finite()
-
-
-def test_only_a_run_that_compiles_gets_a_compiled_table():
-    policy = make("vtrace-frames", 2).policy
-    assert type(make_table(policy, IMAGES, 2)) is EnvTable
-    assert type(make_table(policy, IMAGES, 2, "", 2)) is CompiledTable
 
 
 def test_threads_that_act_at_the_same_time_lose_nothing():

@@ -33,10 +33,6 @@ def test_sizes_are_powers_of_two_and_the_largest(largest, sizes):
     assert all(size >= number for number, size in enumerate(found, 1))
 
 
-def test_what_is_larger_than_the_largest_keeps_its_size():
-    assert padding(4).size(7) == 7
-
-
 @pytest.mark.parametrize("num_rows", range(1, 10))
 def test_real_rows_stay_and_the_others_belong_to_nobody(num_rows):
     rows, filler = batch(num_rows).rows, padding(9)
@@ -48,11 +44,6 @@ def test_real_rows_stay_and_the_others_belong_to_nobody(num_rows):
     assert (others["env_id"] == NOBODY).all()
     assert others["record"]["done"].all() and not others["starts"].any()
     assert not others["record"]["observation"].any() and not others["record"]["reward"].any()
-
-
-def test_a_batch_that_has_the_size_is_not_copied():
-    rows = batch(4).rows
-    assert padding(8).fill(rows) is rows
 
 
 def test_tensorflow_can_read_the_memory_in_place_and_threads_do_not_share_it():

@@ -3,25 +3,13 @@
 import numpy as np
 import pytest
 
-from seed_rl.plotting.alignment import MAX_POINTS, common_grid, interpolate
+from seed_rl.plotting.alignment import common_grid, interpolate
 
 
 def test_grid_spans_what_every_curve_covers_as_densely_as_the_densest():
     grid = common_grid([np.array([0.0, 50.0, 100.0]), np.array([10.0, 20.0, 30.0, 40.0, 80.0, 120.0])])
     np.testing.assert_allclose(grid, [10, 32.5, 55, 77.5, 100][: len(grid)])
     assert (grid[0], grid[-1], len(grid)) == (10, 100, 5)
-
-
-def test_long_runs_have_a_grid_of_limited_size():
-    assert len(common_grid([np.arange(10_000.0)] * 2)) == MAX_POINTS
-
-
-def test_a_range_of_one_point():
-    np.testing.assert_array_equal(common_grid([np.array([3.0]), np.array([1.0, 5.0])]), [3.0])
-
-
-def test_two_points_at_least():
-    np.testing.assert_array_equal(common_grid([np.array([0.0, 9.0]), np.array([2.0, 12.0])]), [2.0, 9.0])
 
 
 def test_no_range_in_common_is_one_sentence():

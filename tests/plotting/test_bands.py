@@ -3,7 +3,6 @@
 import itertools
 
 import numpy as np
-import pytest
 
 from seed_rl.plotting.bands import mean_band, median_band
 
@@ -49,29 +48,3 @@ def test_single_seeds_have_no_band():
     band = median_band([seeds, 3 * seeds, 10 * seeds])
     np.testing.assert_array_equal(band.centre, [3, 6])
     assert band[1:] == (None, None)
-
-
-def test_equal_seeds_have_a_band_of_no_width():
-    band = mean_band(np.tile([3.0, -1.0, 0.0], (5, 1)))
-    for edge in band:
-        np.testing.assert_array_equal(edge, [3, -1, 0])
-
-
-def test_a_draw_takes_whole_curves():
-    """Two seeds that mirror each other: a draw of one of them twice is at the edge everywhere."""
-    curve = np.sin(np.arange(20.0))
-    band = mean_band(np.stack([curve, -curve]))
-    np.testing.assert_allclose(band.high, np.abs(curve), atol=1e-12)
-    np.testing.assert_allclose(band.low, -np.abs(curve), atol=1e-12)
-
-
-def test_the_same_runs_give_the_same_picture():
-    seeds = np.random.default_rng(2).normal(size=(3, 4))
-    np.testing.assert_array_equal(mean_band(seeds), mean_band(seeds))
-
-
-@pytest.mark.parametrize("count", [2, 5, 20])
-def test_more_seeds_make_the_band_narrower(count):
-    rng = np.random.default_rng(3)
-    few, many = (mean_band(rng.normal(size=(n, 30))) for n in (count, 8 * count))
-    assert np.mean(many.high - many.low) < np.mean(few.high - few.low)

@@ -39,12 +39,6 @@ def test_a_directory_of_runs_means_all_runs_in_it(sweep):
     assert names(find_runs([str(sweep / "trial_001"), sweep]), sweep) == ["trial_001", *expected[:3]]
 
 
-def test_nothing_is_looked_for_within_a_run(tmp_path):
-    run = write_run(tmp_path / "run")
-    write_run(run / "checkpoints" / "inner")
-    assert find_runs([tmp_path]) == [run]
-
-
 def test_runs_are_grouped_and_each_group_has_its_return(sweep):
     groups, left_out = gather([sweep])
     assert left_out == []

@@ -1,10 +1,7 @@
 """Which runs belong together, and what tells the groups apart."""
 
-import numpy as np
-import pytest
-
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing, variants
+from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing
 from seed_rl.plotting.labels import group_labels, task_labels, variant_labels
 from tests.plotting.synthetic import make_curve, make_record
 
@@ -100,19 +97,6 @@ def test_a_setting_that_is_new_since_a_run_counts_as_its_default():
     assert len(grouped(make_record("old"), make_record("new", passes=default + 1))) == 2
 
 
-def test_an_algorithm_of_another_version_is_grouped_all_the_same():
-    assert len(grouped(make_record(agent="unheard"), make_record(agent="unheard", environment="of"))) == 2
-
-
-def test_variants_are_in_the_order_of_their_numbers():
-    rates = (1e-4, 1e-3, 5e-5)
-    groups = grouped(
-        *(make_record(learner={"learning_rate": rate}) for rate in rates), make_record(agent="r2d2")
-    )
-    found = [dict(variant.settings).get("learning_rate") for variant in variants(groups)]
-    assert found == [None, "5e-05", "0.0001", "0.001"]
-
-
 def test_games_of_one_name_are_told_apart_by_their_environment():
     tasks = [Task("atari", "Pong"), Task("gym", "Pong"), Task("catch", None)]
     assert list(task_labels(tasks).values()) == ["atari Pong", "gym Pong", "catch"]
@@ -124,10 +108,3 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
     assert group_labels(grouped(*records, metrics=evaluated)) == ["vtrace", "r2d2, in evaluation"]
     both = {**evaluated, "vtrace": "mean_evaluation_return"}
     assert group_labels(grouped(*records, metrics=both)) == ["vtrace", "r2d2"]
-
-
-@pytest.mark.parametrize(("periods", "last"), [(1, 1), (9, 1), (20, 2), (100, 10)])
-def test_final_value_is_the_mean_over_the_last_tenth(periods, last):
-    values = np.random.default_rng(0).normal(size=periods)
-    run = Run(make_record(), "mean_return", make_curve(np.arange(periods), values))
-    assert run.final == pytest.approx(sum(values[-last:]) / last)

@@ -80,15 +80,3 @@ def test_a_run_resumes_compiled_and_in_another_precision(house):
         assert np.isfinite(house.metrics()[-1]["loss"])
         evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=2")
         assert evaluation.end() == 0, evaluation.output
-
-
-@pytest.mark.slow
-def test_a_memory_is_trained_on_several_devices(house):
-    """Recall with R2D2 and an LSTM on two training devices and one inference device, with its preset."""
-    frames = "--total_environment_frames=120000"
-    run = house.start(
-        "local_main", "recall", "r2d2", "--num_logical_devices=3", frames, f"--logdir={house.logdir}"
-    )
-    assert run.end() == 0, run.output
-    assert "Training on CPU:1, CPU:2; inference on CPU:0." in run.output
-    assert house.metrics()[-1]["mean_evaluation_return"] >= 0.95  # Chance is 0.5.

@@ -70,19 +70,3 @@ def test_observations_that_agents_train_on(house, game, agent):
     run, exit_code = play(house, game, agent, "--batch_size=4", *(replay if agent == "dqn" else ()))
     assert exit_code == 0, run.output
     assert "replacing it" not in (house.logdir / "actor_0.log").read_text()
-
-
-@pytest.mark.parametrize(
-    ("game", "text"),
-    [
-        ("Millions", "5,000,000 numbers"),
-        ("Choices", "5,000,000 values"),
-        ("Fixed", "nothing to choose"),
-        ("Graph", "not supported"),
-    ],
-)
-def test_a_space_is_refused_in_one_sentence(house, game, text):
-    run, exit_code = play(house, game)
-    assert exit_code == 2
-    assert run.last_line.startswith("seed_rl: error: ") and text in run.last_line
-    assert "Traceback" not in run.output

@@ -1,7 +1,6 @@
 """The CPU use of real processes: what is busy is told from what waits."""
 
 import contextlib
-import os
 import subprocess
 import sys
 
@@ -56,16 +55,6 @@ def test_cores_are_measured_by_name_and_since_the_last_call(start):
     assert set(use.take()) == {"idle"}
 
 
-def test_a_process_counts_from_when_it_is_watched(start):
-    busy = start(BUSY)
-    use = CpuUse({"old": busy.pid})
-    wait_until(lambda: sum(psutil.Process(busy.pid).cpu_times()[:2]) > 0.3, "some CPU time")
-    use.take()
-    use.watch({"new": busy.pid})
-    assert set(taken := use.take()) == {"new"}
-    assert taken["new"] < 5.0  # Not its whole past in this short time.
-
-
 @pytest.mark.parametrize("learners", [1, 2])
 def test_actors_are_the_learners_siblings_under_a_launcher(start, learners):
     launcher = start(LAUNCHER, "seed_rl.local_main", str(learners), "2")
@@ -98,20 +87,6 @@ def test_gateways_are_the_learners_children(start):
 
     wait_until(is_busy, "busy gateways")
     assert figures["learner_cpu_cores"] < 0.1 and "actor_cpu_cores" not in figures
-
-
-def test_a_learner_alone_has_no_actors():
-    """Whatever else its parent has started."""
-    use = RunCpu(os.getpid())
-    assert use.take().keys() <= {"learner_cpu_cores", "machine_cores", "machine_cpu_cores"}
-
-
-def test_a_learner_that_has_ended_uses_nothing(start):
-    process = start(IDLE)
-    use = RunCpu(process.pid)
-    process.kill()
-    process.wait()
-    assert use.take()["learner_cpu_cores"] == 0.0
 
 
 def test_the_cores_of_a_container_are_those_it_may_use(tmp_path, monkeypatch):

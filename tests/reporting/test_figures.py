@@ -23,13 +23,6 @@ def lease(is_restart):
     return Lease(0, 1, 0, 1, is_restart=is_restart)
 
 
-def test_no_returns_before_the_first_episode():
-    taken = figures().take(0, 0)
-    assert "mean_return" not in taken
-    assert (taken["episodes"], taken["actor_restarts"], taken["env_frames"]) == (0, 0, 0)
-    assert taken["learner_memory_mib"] > 1
-
-
 def test_means_are_over_the_last_hundred_episodes():
     found = figures()
     found.on_episodes(episode(1000, 1000) for _ in range(50))
@@ -53,13 +46,6 @@ def test_evaluation_is_reported_separately_and_over_its_window(window):
     assert (taken["mean_return"], taken["episodes"]) == (2, 2)
 
 
-def test_frames_are_agent_steps_times_repeats():
-    found = figures(repeats=4)
-    assert found.env_frames(25) == 100
-    taken = found.take(25, updates=3)
-    assert (taken["env_frames"], taken["agent_steps"], taken["updates"]) == (100, 25, 3)
-
-
 def test_a_resumed_run_goes_on_counting():
     found = figures(repeats=4, env_frames=1000, seconds=3600.0, episodes=20)
     found.on_episodes([episode(1)])
@@ -78,13 +64,6 @@ def test_speed_is_of_the_period_and_of_this_process(monkeypatch):
     assert found.take(750, 0)["frames_per_second"] == pytest.approx(400.0)
 
 
-def test_restarts_are_counted():
-    found = figures()
-    for is_restart in (False, True, False, True):
-        found.on_lease(lease(is_restart))
-    assert found.take(0, 0)["actor_restarts"] == 2
-
-
 def test_a_resumed_run_keeps_the_recent_episodes():
     before = figures(num_training_envs=2)
     before.on_episodes([episode(i, env=i % 3) for i in range(9)])
@@ -93,15 +72,6 @@ def test_a_resumed_run_keeps_the_recent_episodes():
     got, want = after.take(0, 0), before.take(0, 0)
     for name in ("mean_return", "mean_evaluation_return", "mean_episode_agent_steps"):
         assert got[name] == want[name]
-
-
-@pytest.mark.parametrize(("evaluation_window", "kept"), [(200, 20), (5, 5)])
-def test_a_resumed_run_may_have_another_window(evaluation_window, kept):
-    before = figures()
-    before.on_episodes(episode(n, env=2) for n in range(20))
-    after = figures(evaluation_window=evaluation_window, recent=before.recent)
-    assert after.recent["evaluation"] == list(range(20))[-kept:]
-    assert (after.settled_return(1) is None) == (evaluation_window > 20)
 
 
 @pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20), (1, 200)])

@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.runs.curves import Curve, curve, final_return, final_value, read_periods, return_name
+from seed_rl.runs.curves import curve, final_return, read_periods
 
 
 def write(logdir, *lines):
@@ -36,12 +36,6 @@ def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys):
     assert "line 2 is incomplete and skipped" in capsys.readouterr().err
 
 
-def test_complete_lines_are_read_without_a_word(tmp_path, capsys):
-    write(tmp_path, period(10), period(20))
-    read_periods(tmp_path)
-    assert capsys.readouterr().err == ""
-
-
 def test_figures_that_are_not_text_are_left_out(tmp_path):
     write(tmp_path, period(10))
     with open(tmp_path / "metrics.jsonl", "ab") as file:
@@ -58,18 +52,6 @@ def test_a_curve_has_the_periods_that_have_the_figure(tmp_path):
     np.testing.assert_array_equal(found.value, [1.5, 2])
     assert found.value.dtype == np.float64
     assert curve(read_periods(tmp_path), "nothing").value.size == 0
-
-
-@pytest.mark.parametrize(("count", "last"), [(1, 1), (9, 1), (10, 1), (29, 2), (200, 20)])
-def test_a_curve_ends_with_the_mean_of_its_last_tenth(count, last):
-    values = np.arange(count, dtype=np.float64) ** 2
-    assert final_value(Curve(values, values, values)) == pytest.approx(np.mean(values[-last:]))
-
-
-def test_evaluation_counts_where_there_is_some():
-    assert return_name([period(1, mean_return=1)]) == "mean_return"
-    both = [period(1, mean_return=1), period(2, mean_evaluation_return=1)]
-    assert return_name(both) == "mean_evaluation_return"
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,13 @@
 """The names in a run directory: what they are, and that nothing else in the package spells them out."""
 
-import ast
 import inspect
 import re
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
-LAYOUT = ROOT / "seed_rl" / "runs" / "layout.py"
 RUN = RunDirectory(Path("run"))
-PATH_CALLS = ("Path", "join", "joinpath", "with_name")
 
 
 def named_paths() -> set[Path]:
@@ -24,116 +18,6 @@ def named_paths() -> set[Path]:
             value = getattr(directory, name)
             found.add((value if isinstance(value, Path) else value.path).relative_to(RUN.path))
     return found
-
-
-NAMES = {part for path in named_paths() for part in path.parts}
-NUMBERED = (RUN.actor_log(7), RUN.learner_log(7), RUN.checkpoints.prefix(7))
-WORDS = {name for name in NAMES if name.isalpha()}  # "best" means other things elsewhere.
-
-
-def _numbered(name: str) -> str:
-    before, after = map(re.escape, name.split("7"))
-    return rf"{before}(?:\{{\}}|\d+|\*){after}|^{before}$"
-
-
-SPELLED = re.compile(
-    "|".join(
-        [
-            *(rf"(?<![\w.-]){re.escape(name)}(?!\w)" for name in sorted(NAMES - WORDS)),
-            *(rf"(?<=/){word}(?=/|$)" for word in sorted(WORDS)),
-            *(_numbered(path.name) for path in NUMBERED),
-        ]
-    )
-)
-
-
-def spelled_out(tree: ast.AST, is_config: bool = False) -> list[str]:
-    """The strings of a module, docstrings aside, that name something in a run directory.
-
-    The sentences of a config.py are left out as well: it may import nothing that could tell it the names.
-    """
-    return [
-        text
-        for text, builds_path in _strings(tree)
-        if (SPELLED.search(text) and not (is_config and " " in text)) or (builds_path and text in WORDS)
-    ]
-
-
-def _strings(tree: ast.AST) -> Iterator[tuple[str, bool]]:
-    """Each string, with {} for the values in an f-string, and whether it is part of a path or assigned."""
-    parts, in_paths = set(), set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Expr):
-            parts.add(node.value)
-        elif isinstance(node, ast.JoinedStr):
-            parts.update(node.values)
-        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            in_paths.update((node.left, node.right))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in PATH_CALLS:
-            in_paths.update(node.args)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            in_paths.add(node.value)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr):
-            pieces = (v.value if isinstance(v, ast.Constant) else "{}" for v in node.values)
-            yield "".join(pieces), node in in_paths
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in parts:
-            yield node.value, node in in_paths
-
-
-def test_only_the_layout_spells_the_names_out():
-    sources = [path for path in sorted((ROOT / "seed_rl").rglob("*.py")) if path != LAYOUT]
-    assert len(sources) > 100
-    found = [
-        f"{path.relative_to(ROOT)} spells out {text!r}; take it from runs/layout.py."
-        for path in sources
-        for text in spelled_out(ast.parse(path.read_text(encoding="utf-8")), path.stem == "config")
-    ]
-    assert not found, "\n" + "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        '_RECORD = "run.json"',
-        '_BEST: str = "best"',
-        'path / "checkpoints"',
-        '"runs" / path / "best"',
-        'os.path.join(logdir, "tensorboard")',
-        'Path(logdir, "evaluations")',
-        'name = f"{logdir}/saved_model"',
-        'name = f"{logdir}/tensorboard/{name}"',
-        'name = f"{logdir}/metrics.jsonl is missing."',
-        'name = f"actor_{number}.log"',
-        '"actor_" + str(number) + ".log"',
-        'directory.glob("ckpt-*.index")',
-        'name.removeprefix("ckpt-")',
-        'raise ValueError("There is no learner.lock.")',
-    ],
-)
-def test_a_name_that_is_spelled_out_is_found(code):
-    assert spelled_out(ast.parse(code))
-
-
-@pytest.mark.parametrize(
-    "code",
-    [
-        '"""Writes run.json."""',
-        'checkpoint in ("last", "best")',
-        '{"checkpoint": 1, "evaluation": 2}',
-        'tf.summary.scalar(f"evaluation/{name}", value)',
-        'text = "Seconds between checkpoints."',
-        '("actor_main", "actor_restarts", "saved_models", "rerun.json")',
-    ],
-)
-def test_other_uses_of_the_words_are_free(code):
-    assert spelled_out(ast.parse(code)) == []
-
-
-def test_a_config_may_name_them_in_sentences_only():
-    sentence, name = ast.parse('x = option("See run.json.")'), ast.parse('x = option("run.json")')
-    assert spelled_out(sentence) and not spelled_out(sentence, is_config=True)
-    assert spelled_out(name, is_config=True)
 
 
 def test_the_page_names_everything():

@@ -131,12 +131,6 @@ def test_a_signal_ends_the_wait(tmp_path, monkeypatch):
         assert time.monotonic() - start < DEADLINE_SECS
 
 
-def test_a_file_without_words_still_locks(tmp_path, impatient):
-    with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_bytes(b"")
-        assert "in use by another process; stop it" in refused(tmp_path)
-
-
 def test_without_locks_it_goes_on_with_a_warning(tmp_path, monkeypatch, capsys):
     def flock(handle, kind):
         raise OSError(errno.ENOTSUP, "Operation not supported")

@@ -127,16 +127,6 @@ def test_every_setting_of_the_learner_that_a_record_lacks_is_at_its_default(tmp_
         record.check(str(tmp_path), content["identity"])
 
 
-def test_what_an_unknown_environment_or_agent_lacks_stays_open(tmp_path):
-    content = made_of_defaults(tmp_path)
-    content["identity"]["environment"] = {"name": "gone", "settings": {"level": 3}}
-    content["identity"]["agent"] = {"name": "gone", "network": {}}
-    (tmp_path / "run.json").write_text(json.dumps(content))
-    run = record.read(str(tmp_path))
-    assert (run.environment, run.environment_settings, run.agent) == ("gone", {"level": 3}, "gone")
-    assert "environment name: gone there, catch now" in refused(tmp_path, identity())
-
-
 @pytest.mark.parametrize(
     "recorded", [{}, [], {"environment": {"name": "catch"}, "agent": {"name": "vtrace"}}]
 )

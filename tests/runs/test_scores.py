@@ -12,11 +12,6 @@ def test_pong_by_hand():
     assert human_normalized("atari", "Pong", 21.0) == pytest.approx(100 * 41.7 / 35.3)
 
 
-@pytest.mark.parametrize("game", ["MsPacman", "ms_pacman", "MSPACMAN"])
-def test_the_name_may_be_written_as_the_environment_takes_it(game):
-    assert published_scores("atari", game) == published_scores("atari", "MsPacman") is not None
-
-
 def test_all_57_games_have_scores_and_are_games():
     pytest.importorskip("ale_py")
     from seed_rl.runs import scores

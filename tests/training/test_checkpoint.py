@@ -132,14 +132,6 @@ def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
         np.testing.assert_allclose(resumed.values()[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
 
 
-def test_nothing_to_restore_changes_nothing(tmp_path):
-    run = small_run(tmp_path)
-    before = run.values()
-    assert run.checkpointer.restore() is None
-    assert_same_values(run.values(), before)
-    assert os.listdir(tmp_path) == []
-
-
 @pytest.mark.parametrize("settings", [{"lstm_size": 8}, {"lstm_size": 0}, {"mlp_sizes": "6"}])
 def test_other_network_is_refused_and_no_file_touched(trained, settings):
     directory = os.path.join(trained.logdir, "checkpoints")
@@ -176,11 +168,6 @@ def test_initialize_takes_the_network_only(trained, tmp_path, what):
 def test_initialize_from_nothing_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"--init_checkpoint=.* holds no checkpoint; name one"):
         small_run(tmp_path).checkpointer.initialize_from(str(tmp_path / name))
-
-
-def test_initialize_from_another_network_is_refused(trained, tmp_path):
-    with pytest.raises(ValueError, match="belongs to another network"):
-        Run(tmp_path, lstm_size=8).checkpointer.initialize_from(trained.path)
 
 
 def test_only_the_last_checkpoints_are_kept(tmp_path):

@@ -4,9 +4,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Losses, Objective
-from seed_rl.training import trainer as trainer_module
 from seed_rl.training.config import TrainerConfig
-from seed_rl.training.layer_norms import Layers
 from seed_rl.training.trainer import Trainer
 from tests.training.slopes import Pair, Slope, sample
 
@@ -82,13 +80,6 @@ def test_all_objectives_are_in_them():
     assert {name.partition("/")[2] for name in metrics if "/" in name} == {"actor", "critic"}
 
 
-def test_by_default_none_are_computed(monkeypatch):
-    monkeypatch.delattr(trainer_module, "values")
-    monkeypatch.delattr(Layers, "__init__")
-    output = Trainer(Nested(), TrainerConfig()).update(sample(2.0), 0.0)
-    assert set(output.metrics) == {"loss", "gradient_norm", "learning_rate"}
-
-
 def test_they_change_nothing_else():
     def trained(**settings):
         algorithm = Slope()
@@ -99,26 +90,3 @@ def test_they_change_nothing_else():
         return algorithm.weights.numpy().tolist(), metrics
 
     assert trained(log_layer_norms=True) == trained()
-
-
-@pytest.mark.parametrize("algorithm", ["vtrace", "r2d2"])
-def test_layers_are_named_by_what_they_are(algorithm):
-    from seed_rl.algorithms import registry
-    from seed_rl.types import ArraySpec, EnvironmentSpec
-
-    spec = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
-    made = registry.make(algorithm, registry.config_class(algorithm).of(lstm_size=8), spec, 4)
-    layers = Layers(made)
-    (objective,) = made.objectives.values()
-    names = {layers.name(variable) for variable in objective.variables}
-    root, heads = {
-        "vtrace": ("network", {"policy_head", "baseline_head"}),
-        "r2d2": ("online", {"value_hidden", "value", "advantage_hidden", "advantage"}),
-    }[algorithm]
-    trunk = {
-        "encoder/torso_0/dense/layer_0",
-        "encoder/torso_0/dense/layer_1",
-        "core/inputs",
-        "core/recurrent",
-    }
-    assert names == {f"{root}/trunk/{name}" for name in trunk} | {f"{root}/{name}" for name in heads}

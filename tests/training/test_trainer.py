@@ -7,8 +7,6 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Objective
 from seed_rl.algorithms.check import AlgorithmError
-from seed_rl.launch.plan import parse_local
-from seed_rl.launch.presets import configs_directory
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from tests.training.slopes import B, Pair, Slope, sample
@@ -21,11 +19,6 @@ def trainer(algorithm=None, **settings):
 @pytest.mark.parametrize(("progress", "rate"), [(0, 0.1), (0.25, 0.075), (1, 0), (1.5, 0), (-1, 0.1)])
 def test_linear_schedule(progress, rate):
     assert trainer().learning_rate(progress) == pytest.approx(rate)
-
-
-@pytest.mark.parametrize("progress", [0, 0.5, 1])
-def test_constant_schedule(progress):
-    assert trainer(learning_rate_schedule="constant").learning_rate(progress) == 0.1
 
 
 def test_tensorflow_keeps_none_of_the_numbers_of_an_update(monkeypatch):
@@ -47,13 +40,6 @@ def test_the_learning_rate_grows_with_the_batch_by_a_rule(rule, rate):
     np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - rate / 2, rtol=1e-5)  # Adam's first step.
 
 
-def test_the_preset_with_256_environments_has_the_papers_learning_rate():
-    """Section 5.3: a base of 7e-4 for 16 environments, scaled up to 3e-3 for the largest batches."""
-    path = configs_directory() / "atari_a2c_256.flags"
-    config = parse_local(["local_main", f"--flagfile={path}"], "").read(TrainerConfig)
-    assert config.scaled_learning_rate == pytest.approx(0.0028)
-
-
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
@@ -68,17 +54,6 @@ def test_the_preset_with_256_environments_has_the_papers_learning_rate():
 def test_half_a_rule_is_refused(settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         TrainerConfig(**settings)
-
-
-def test_schedule_reaches_the_optimizer():
-    algorithm = Slope()
-    found = trainer(algorithm)
-    output = found.update(sample(2.0), progress=0.5)
-    assert output.metrics["learning_rate"].numpy() == pytest.approx(0.05)
-    np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.05, rtol=1e-5)  # Adam's first step.
-    before = algorithm.weights.numpy()
-    found.update(sample(2.0), progress=1.0)
-    np.testing.assert_array_equal(algorithm.weights.numpy(), before)
 
 
 def test_updates_are_counted_and_told():
@@ -110,22 +85,6 @@ def test_gradients_are_clipped_by_their_global_norm(clip_norm, scale):
 def test_loss_is_the_weighted_mean():
     output = trainer().update(sample(1.0, weight=[0, 0, 2, 4]), 0.0)
     assert output.metrics["loss"].numpy() == pytest.approx(2.0 * (2 + 4) / 4)
-
-
-@pytest.mark.parametrize("optimizer", ["adam", "rmsprop"])
-def test_descends(optimizer):
-    algorithm = Slope()
-    found = trainer(algorithm, optimizer=optimizer)
-    for _ in range(5):
-        found.update(sample(1.0), 0.0)
-    assert (algorithm.weights.numpy() < 0.9).all()
-
-
-def test_optimizers_have_their_settings():
-    adam = trainer(adam_beta_1=0.5, adam_epsilon=0.125).optimizers[LOSS]
-    assert (adam.beta_1, adam.epsilon) == (0.5, 0.125)
-    rmsprop = trainer(optimizer="rmsprop", rmsprop_decay=0.75, rmsprop_epsilon=0.125).optimizers[LOSS]
-    assert (rmsprop.rho, rmsprop.epsilon) == (0.75, 0.125)
 
 
 def clipped(gradient, norm):

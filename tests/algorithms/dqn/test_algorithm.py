@@ -313,11 +313,6 @@ def equal(xs, ys):
     return all(np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
 
 
-def test_the_target_starts_equal():
-    algorithm = DQN(DQNConfig.of(mlp_sizes="8"), EnvironmentSpec(VECTOR, ACTION), B)
-    assert equal(algorithm._online.variables, algorithm._target.variables)
-
-
 def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then():
     algorithm = make(update_target_every_n_step=3)
     trainer = Trainer(algorithm, TrainerConfig(batch_size=B))
@@ -352,20 +347,6 @@ def test_both_networks_see_observations_by_the_same_statistics():
     online, target = algorithm._online.non_trainable_variables, algorithm._target.non_trainable_variables
     assert len(online) == 3 and equal(online, target)
     assert float(target[0]) == algorithm.unroll.stored_steps * B
-
-
-@pytest.mark.parametrize("distribution", ["scalar", "quantile"])
-def test_a_checkpoint_holds_both_networks_and_epsilon(tmp_path, distribution):
-    options = {"distribution": distribution, "dueling": True}
-    algorithm, other = make(**options), make(**options)
-    variables = [*algorithm._online.variables, *algorithm._target.variables, algorithm._exploration._annealed]
-    for variable in variables:
-        variable.assign(tf.random.normal(variable.shape))
-    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
-    restored = [*other._online.variables, *other._target.variables, other._exploration._annealed]
-    assert not equal(variables, restored)
-    tf.train.Checkpoint(agent=other).restore(path).assert_consumed()
-    assert equal(variables, restored)
 
 
 def test_some_environment_must_train():

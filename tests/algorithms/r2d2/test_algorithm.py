@@ -320,18 +320,6 @@ def test_environments_that_evaluate_do_not_explore_by_default():
         np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
 
 
-def test_a_checkpoint_holds_both_networks(tmp_path):
-    algorithm, other = make(normalize_observations=True), make(normalize_observations=True)
-    variables = [*algorithm._online.variables, *algorithm._target.variables]
-    for variable in variables:
-        variable.assign(tf.cast(tf.random.normal(variable.shape), variable.dtype))
-    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
-    restored = [*other._online.variables, *other._target.variables]
-    assert not equal(variables, restored)
-    tf.train.Checkpoint(agent=other).restore(path).assert_consumed()
-    assert equal(variables, restored)
-
-
 def test_where_experience_goes():
     options = {"replay_buffer_size": 50, "replay_buffer_min_size": 5, "replay_ratio": 2.0}
     algorithm = make(**options)

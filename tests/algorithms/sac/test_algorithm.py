@@ -8,9 +8,7 @@ import scipy.stats
 import tensorflow as tf
 
 from seed_rl.algorithms.sac.algorithm import ACTOR, CRITIC, TEMPERATURE
-from seed_rl.devices.publisher import variables_of
 from seed_rl.ops.distributions import MIN_STDDEV
-from seed_rl.training.checkpoint import Checkpointer
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec
@@ -235,32 +233,6 @@ def test_priorities_are_errors_if_they_are_used():
     np.testing.assert_array_equal(found.priority.numpy() == 0, TRUNCATED[0])
     mean = found.priority.numpy()[~TRUNCATED[0]].mean()
     np.testing.assert_allclose(mean, found.metrics["td_error"], rtol=1e-5)
-
-
-@pytest.mark.slow
-def test_a_checkpoint_has_everything_that_updates_need(tmp_path):
-    """After resuming, the next update is the same to the bit: optimizers, targets, temperature, noise."""
-
-    def started():
-        algorithm = make(normalize_observations=True)
-        trainer = Trainer(algorithm, TrainerConfig(batch_size=B))
-        return algorithm, trainer, Checkpointer(str(tmp_path), algorithm, trainer, 1, 1.0)
-
-    algorithm, trainer, checkpointer = started()
-    for seed in range(3):
-        trainer.update(random_sample(seed=seed), 0.0)
-    checkpointer.save()
-    trainer.update(random_sample(seed=3), 0.0)
-    expected = values_of(checkpointer.variables)
-
-    algorithm, trainer, checkpointer = started()
-    found = {id(variable) for variable in variables_of(algorithm)}
-    assert not any(id(optimizer.iterations) in found for optimizer in trainer.optimizers.values())
-    assert checkpointer.restore()
-    trainer.update(random_sample(seed=3), 0.0)
-    assert trainer.updates == 4
-    for one, other in zip(expected, values_of(checkpointer.variables), strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize(

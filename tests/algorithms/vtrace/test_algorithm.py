@@ -217,28 +217,6 @@ def test_with_normalized_rewards_the_size_of_rewards_does_not_matter(lstm_size, 
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
 
 
-@pytest.mark.parametrize("lstm_size,target_entropy", [(8, None), (0, 1.0)])
-def test_a_checkpoint_holds_every_learned_variable(tmp_path, lstm_size, target_entropy):
-    options = {"lstm_size": lstm_size, "target_entropy": target_entropy}
-    algorithm, other = make(**options), make(**options)
-    for variable in variables_of(algorithm):
-        variable.assign(tf.random.normal(variable.shape))
-    path = tf.train.Checkpoint(agent=algorithm).save(str(tmp_path / "checkpoint"))
-    status = tf.train.Checkpoint(agent=other).restore(path)
-    status.assert_consumed()
-    # Kernel and bias of the hidden layer and of two heads; two kernels and a bias; one parameter.
-    expected = 6 + (3 if lstm_size else 0) + (1 if target_entropy else 0)
-    assert len(variables_of(algorithm)) == expected
-    for variable, restored in zip(variables_of(algorithm), variables_of(other), strict=True):
-        np.testing.assert_array_equal(variable, restored)
-
-
-def test_how_experience_is_cut():
-    algorithm = make(queue_capacity=5)
-    assert algorithm.unroll.stored_steps == T + 1
-    assert algorithm.experience.queue_capacity == 5
-
-
 def test_the_step_that_a_truncation_cuts_off_is_not_experience():
     algorithm = make(lstm_size=0, frame_stack=1)
     env = random_env(np.random.default_rng(0))

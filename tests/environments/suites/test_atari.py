@@ -74,12 +74,6 @@ def test_observations_are_the_maximum_of_the_last_two_frames(num_action_repeats)
     assert any((observation != observations[0]).any() for observation in observations)
 
 
-def test_action_sets():
-    assert make(AtariConfig(game="Pong"), 0).action_space.n == 18
-    env = make(AtariConfig(game="Pong", full_action_space=False), 0)
-    assert env.action_space.n == 6
-
-
 def test_minimal_actions_are_the_games_own():
     """Action 2 of Breakout's four moves right; of all 18 it would move up."""
     options = {"game": "Breakout", "max_random_noops": 0}

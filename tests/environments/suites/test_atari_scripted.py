@@ -113,12 +113,6 @@ def test_noops_are_single_frames_uniform_from_1(scripted):
     assert np.bincount(counts)[1:].min() > 70
 
 
-def test_no_noops(scripted):
-    env, emulator = scripted(max_random_noops=0)
-    env.reset()
-    assert (emulator.actions, emulator.games) == ([], 1)
-
-
 def test_a_game_over_among_the_noops_starts_another_game(scripted):
     env, emulator = scripted(ale_game_over_at=5, max_random_noops=30, max_episode_frames=31)
     for _ in range(20):
@@ -159,15 +153,6 @@ def test_the_time_limit_counts_noops(scripted):
         assert emulator.frame == 50
 
 
-def test_the_default_time_limit_is_half_an_hour(scripted):
-    env, emulator = scripted(num_action_repeats=8)
-    env.reset()
-    agent_steps = 1
-    while not env.step(0)[3]:
-        agent_steps += 1
-    assert (agent_steps, emulator.frame) == (13_500, 108_000)
-
-
 def test_a_lost_life_stops_the_repeat_and_the_reset_goes_on(scripted):
     env, emulator = scripted(ale_lives_lost_at=(6, 9), terminal_on_life_loss=True)
     env.reset()
@@ -183,28 +168,6 @@ def test_a_lost_life_stops_the_repeat_and_the_reset_goes_on(scripted):
     assert env.step(2)[1:3] == (10 + 11 + 12 + 13, False)
     env.reset()  # in mid-game: a new one
     assert (emulator.games, emulator.frame) == (2, 0)
-
-
-def test_a_seed_starts_a_new_game_after_a_lost_life(scripted):
-    env, emulator = scripted(ale_lives_lost_at=(2,), terminal_on_life_loss=True)
-    env.reset()
-    assert env.step(0)[2]
-    env.reset(seed=1)
-    assert (emulator.games, emulator.frame) == (2, 0)
-
-
-def test_lives_do_not_matter_by_default(scripted):
-    env, _ = scripted(ale_lives_lost_at=(2,))
-    env.reset()
-    assert env.step(0)[1:] == (1 + 2 + 3 + 4, False, False, {})
-
-
-def test_losing_the_last_life_is_the_games_end(scripted):
-    env, emulator = scripted(ale_game_over_at=3, ale_lives_lost_at=(3,), terminal_on_life_loss=True)
-    env.reset()
-    assert env.step(0)[2:] == (True, False, {})
-    env.reset()
-    assert emulator.games == 2
 
 
 def test_a_life_lost_at_the_time_limit_ends_the_game(scripted):

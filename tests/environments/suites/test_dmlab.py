@@ -152,18 +152,6 @@ def test_an_episodes_end_terminates_and_repeats_the_last_observation(engine):
     assert (observation != before).any()
 
 
-def test_render_is_the_last_frame(engine):
-    env = make(DmlabConfig(instruction=True), 0, render_mode="rgb_array")
-    assert env.metadata == {"render_modes": ["rgb_array"], "render_fps": 60}
-    assert env.render_mode == "rgb_array"
-    assert not env.render().any()
-    observation, _ = env.reset()
-    np.testing.assert_array_equal(env.render(), observation["frame"])
-    observation, *_ = env.step(FORWARD)
-    np.testing.assert_array_equal(env.render(), observation["frame"])
-    assert env.render().shape == (72, 96, 3)
-
-
 def test_every_episode_has_a_seed_of_its_own_and_a_seeded_reset_starts_again(engine):
     env = make(DmlabConfig(), 11)
     (lab,) = engine.labs

@@ -4,7 +4,6 @@ import errno
 import logging
 import os
 import shutil
-import stat
 import sys
 import threading
 import types
@@ -110,22 +109,6 @@ def test_keys_do_not_get_mixed_up(cache, tmp_path):
     for number, key in enumerate(keys):
         assert cache.fetch(key, str(tmp_path / "target"))
         assert (tmp_path / "target").read_bytes() == bytes([number])
-
-
-def test_all_files_lie_in_the_directory_itself(tmp_path, level):
-    LocalLevelCache(str(tmp_path / "cache")).write("../" + KEY, str(level))
-    (file,) = files(tmp_path / "cache")
-    assert file.parent == tmp_path / "cache"
-    assert file.suffix == ".pk3"
-    assert stat.S_IMODE(file.stat().st_mode) == stat.S_IMODE(level.stat().st_mode)
-
-
-def test_a_level_is_written_again(cache, level, tmp_path):
-    cache.write(KEY, str(level))
-    level.write_bytes(b"another")
-    cache.write(KEY, str(level))
-    assert cache.fetch(KEY, str(tmp_path / "target"))
-    assert (tmp_path / "target").read_bytes() == b"another"
 
 
 def test_what_was_at_the_engines_path_is_kept_on_a_miss(cache, level):

@@ -72,27 +72,11 @@ def test_the_registered_limit_truncates_and_kwargs_arrive():
     assert [step[2:4] for step in steps] == [(False, False)] * 7 + [(False, True)]
 
 
-def test_a_limit_of_ones_own():
-    env = make(GymConfig(game="SeedRlOldLimited-v0", max_episode_frames=3), 0)
-    env.reset()
-    assert [env.step(1)[3] for _ in range(3)] == [False, False, True]
-
-
 def test_rendered_as_it_can():
     env = make(GymConfig(game="SeedRlOld-v0"), 0, "rgb_array")
     env.reset()
     env.step(1)
     assert env.render().tolist() == np.full((4, 4, 3), 8).tolist()
-
-
-def test_an_environment_of_gym_itself_is_played():
-    env = old_gym.make("MountainCar-v0")
-    env.reset(seed=0)
-    assert env.step(2)[2:4] == (False, False)
-
-
-def test_gymnasium_comes_first():
-    assert "shimmy" not in type(make(GymConfig(game="CartPole-v1"), 0).unwrapped).__module__
 
 
 def test_spaces_that_gymnasium_has_not_are_refused():
