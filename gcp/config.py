@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import nearest
 from seed_rl.files import read_yaml
 
 Value = bool | int | float | str

@@ -21,7 +21,7 @@ from google.cloud.aiplatform_v1.types import (
 )
 
 from gcp.config import JobConfig, Value
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import nearest
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import vertex_job

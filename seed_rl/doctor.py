@@ -8,11 +8,24 @@ It reads the metrics of the run's last periods. With --live it reports on each n
 trains, and looks at the CPU use of its processes if they are on this machine.
 """
 
-from seed_rl.diagnosis.config import DoctorConfig
+import dataclasses
+
 from seed_rl.diagnosis.report import report, watch
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.options import Options, option
 from seed_rl.runs import record
+
+
+@dataclasses.dataclass(frozen=True)
+class DoctorConfig(Options):
+    """How a run is looked at."""
+
+    live: bool = option(
+        False,
+        "Look again whenever the run has written metrics, every --log_period_secs of the run, and at the CPU "
+        "use of its processes if they are on this machine; until the run or Ctrl-C ends it.",
+    )
 
 
 def main(argv: list[str]) -> int:

@@ -171,7 +171,7 @@ def _show(
     config: EvaluateConfig, subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode"
 ) -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
-    from seed_rl.evaluation.board import write_board
+    from seed_rl.evaluation.report import write_board
     from seed_rl.evaluation.rerun import Rerun, RerunError, retried
     from seed_rl.evaluation.video import montage
 

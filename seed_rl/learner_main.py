@@ -43,7 +43,7 @@ from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
-from seed_rl.runs.versions import versions
+from seed_rl.runs.record import versions
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.signals import StopSignals, exit_code, stop_requests
 from seed_rl.wire.board import is_supported

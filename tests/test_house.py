@@ -81,7 +81,7 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.reporting.cpu",
 )
 
-MAX_FILE_LINES = 300
+MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
 
 

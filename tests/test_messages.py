@@ -115,12 +115,6 @@ def test_a_library_s_messages_are_counted_by_kind(library, capsys):
     assert max(map(len, lines)) < 400
 
 
-def test_kinds_without_end_are_one_kind(library, capsys):
-    for number in range(10_000):
-        library.error(f"kind {number}")
-    assert len(capsys.readouterr().err.splitlines()) < 100
-
-
 def test_only_a_bug_of_ours_keeps_its_traceback(library, capsys):
     for _ in range(2):
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from seed_rl.environments.base import Info
+from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.types import EnvOutput
 
 
@@ -51,11 +51,10 @@ class EpisodeStatistics:
             if self._was_truncated[index]:  # this step is the reset: no action was executed
                 self._was_truncated[index] = False
                 continue
-            self._returns[index] += float(info.get(Info.RAW_REWARD, rewards[index]))
+            self._returns[index] += raw_reward(rewards[index], info)
             self._agent_steps[index] += 1
             self._was_truncated[index] = truncateds[index]
-            ended = dones[index] or truncateds[index]
-            if ended and not info.get(Info.EPISODE_CONTINUES, False):
+            if ends_episode(dones[index] or truncateds[index], info):
                 if not info.get(Info.EPISODE_IS_VOID, False):
                     episodes.append(Episode(index, self._returns[index], self._agent_steps[index]))
                 self._returns[index], self._agent_steps[index] = 0.0, 0

@@ -1,15 +1,21 @@
-"""The interface of a suite of environments: one file that defines one `Suite`.
+"""The interface of a suite of environments, one file that defines one `Suite`, and what several suites use.
 
 Single environments follow the Gymnasium API (`gymnasium.Env`), so that any of its wrappers can be used.
 """
 
 import dataclasses
+import difflib
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import gymnasium
+import numpy as np
+from gymnasium.wrappers import RepeatAction
 
 from seed_rl.options import Options, option
+
+_SIDE = 24  # Pixels of a square.
 
 
 class Info(enum.Enum):
@@ -64,3 +70,38 @@ class Suite:
 
     config_class: type[EnvironmentConfig]
     make: Callable[..., gymnasium.Env]
+
+
+def repeat_actions(env: gymnasium.Env, config: EnvironmentConfig) -> gymnasium.Env:
+    """Applies each action for `config.num_action_repeats` environment frames and sums the rewards.
+
+    The repeat stops if the episode ends. The observation and the info are those of the last frame.
+    """
+    if config.num_action_repeats == 1:
+        return env
+    return RepeatAction(env, config.num_action_repeats)
+
+
+def draw_board(board: np.ndarray) -> np.ndarray:
+    """Draws a board `[rows, columns]`, from 0 (dark) to 1 (light), as squares: uint8 `[height, width, 3]`."""
+    shades = (255 * np.clip(board, 0.0, 1.0)).astype(np.uint8)
+    squares = np.kron(shades, np.ones((_SIDE, _SIDE), np.uint8))
+    squares[::_SIDE] = np.maximum(squares[::_SIDE], 40)  # a grid
+    squares[:, ::_SIDE] = np.maximum(squares[:, ::_SIDE], 40)
+    return np.repeat(squares[..., np.newaxis], 3, axis=-1)
+
+
+def raw_reward(reward: Any, info: Mapping[Any, Any]) -> float:
+    """What a step adds to the reported episode return."""
+    return float(info.get(Info.RAW_REWARD, reward))
+
+
+def ends_episode(ended: bool, info: Mapping[Any, Any]) -> bool:
+    """Whether the reported episode ends with a step that `terminated` or `truncated` the environment's."""
+    return ended and not info.get(Info.EPISODE_CONTINUES, False)
+
+
+def nearest(name: str, valid: Iterable[str], count: int = 3) -> list[str]:
+    """Up to `count` of the valid names that resemble `name`, best first; letter case is ignored."""
+    by_lower = {candidate.lower(): candidate for candidate in sorted(valid)}
+    return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=count)]

@@ -1,5 +1,6 @@
 """Steps environments as a batch; the only place that turns episode ends into `done` and `truncated`."""
 
+import copy
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -7,9 +8,9 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from seed_rl.environments.actions import box_bounds
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Spares, Watched
-from seed_rl.environments.random_start import random_actions
 from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
 from seed_rl.environments.specs import (
     action_decoder,
@@ -19,6 +20,36 @@ from seed_rl.environments.specs import (
 )
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
+
+# Keeps these draws apart from those of an environment that has the same seed.
+_STREAM = 1_803_028
+
+
+def random_actions(space: gymnasium.Space, seed: int, most: int) -> list[Any]:
+    """Draws 0 to `most` actions, each number with the same probability.
+
+    They decorrelate the first episodes of environments: with many simulators, learning failed early where
+    their starting states were correlated (Stooke & Abbeel, 2018, section 5.3, "Start State Decorrelation").
+
+    Args:
+      space: the environment's own action space, whose random state stays as it is. A huge bound, as an agent
+        does not see it either, is left out: such numbers have no meaning, and may overflow.
+      seed: the environment's; it alone determines the actions.
+      most: the largest number of actions.
+
+    Returns:
+      Actions as `gymnasium.Env.step` takes them.
+    """
+    rng = np.random.default_rng((seed, _STREAM))
+    count = int(rng.integers(most + 1))
+    drawn_from = copy.deepcopy(space)
+    if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = box_bounds(space)
+        if (low != space.low).any() or (high != space.high).any():
+            drawn_from = gymnasium.spaces.Box(low, high, dtype=space.dtype)
+    drawn_from.seed(int(rng.integers(2**31)))
+    return [drawn_from.sample() for _ in range(count)]
+
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +125,7 @@ class BatchedEnvironment:
         Args:
           seeds: one per environment; None leaves the environments' random state as it is.
           random_start_steps: the most random agent steps that each environment then takes, which needs seeds
-            (`environments.random_start`). What is returned comes after them, as the start of an episode; that
+            (`random_actions`). What is returned comes after them, as the start of an episode; that
             episode is void when it ends, and one that ends before is not returned.
 
         Returns:

@@ -9,8 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.failures import Fault, described
-from seed_rl.environments.specs import ObservationLeaf
-from seed_rl.environments.words import hash_words
+from seed_rl.environments.specs import ObservationLeaf, hash_words
 from seed_rl.messages import one_line
 from seed_rl.types import LARGEST_INPUT
 

@@ -4,8 +4,7 @@ A third-party package adds one with an entry point in the group `seed_rl.environ
 name and refers to a `Suite`: `pong2000 = "their_package.module:SUITE"`.
 """
 
-from seed_rl.environments.base import Suite
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import Suite, nearest
 from seed_rl.loading import entry_points, load, load_entry
 
 # Their modules can be imported even if the engine is not installed.

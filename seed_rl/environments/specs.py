@@ -8,6 +8,8 @@ dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1
 
 import functools
 import math
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,9 +27,23 @@ from seed_rl.environments.actions import (
 )
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched, described
-from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
+
+NUM_WORDS = 16
+VOCABULARY_SIZE = 1000
+
+
+def hash_words(text: str) -> np.ndarray:
+    """The first 16 words as numbers 1 to 999, then zeros: int32 `[16]`.
+
+    Letter case and punctuation are ignored. A word's number is the same in every process and version; two
+    words may share a number.
+    """
+    numbers = np.zeros(NUM_WORDS, np.int32)
+    words = re.findall(r"\w+", text.lower())[:NUM_WORDS]
+    numbers[: len(words)] = [zlib.crc32(word.encode()) % (VOCABULARY_SIZE - 1) + 1 for word in words]
+    return numbers
 
 
 class ObservationLeaf(NamedTuple):

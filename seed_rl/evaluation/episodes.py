@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.seeds import derived_seed
@@ -161,9 +161,9 @@ class _Recorded(gymnasium.Wrapper):
         self._actions.append(action)
         try:
             _, reward, terminated, truncated, info = outcome
-            self._return += float(info.get(Info.RAW_REWARD, reward))
+            self._return += raw_reward(reward, info)
             ended = bool(terminated or truncated)
-            self._continues = ended and bool(info.get(Info.EPISODE_CONTINUES, False))
+            self._continues = ended and not ends_episode(ended, info)
         except Exception:
             return outcome
         if ended and not self._continues:

@@ -1,16 +1,45 @@
-"""The report of an evaluation: statistics over episodes, as a table and as JSON."""
+"""The report of an evaluation: statistics over episodes, as a table, as JSON and in TensorBoard."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from seed_rl.evaluation.episodes import PlayedEpisode
 from seed_rl.files import write_atomically
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
+
+
+def write_board(
+    logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
+) -> None:
+    """Adds an evaluation to the TensorBoard events of a run.
+
+    Args:
+      logdir: the run directory.
+      env_frames: environment frames of training; TensorBoard's x axis.
+      summary: the figures by name.
+      picture: a picture of gameplay, uint8 `[height, width, 3]`; None if there is none.
+
+    Raises:
+      OSError: they cannot be written.
+    """
+    try:
+        writer = tf.summary.create_file_writer(str(RunDirectory(logdir).evaluation_events))
+        with writer.as_default(step=env_frames):
+            for name, value in summary.items():
+                if value is not None:
+                    tf.summary.scalar(f"evaluation/{name}", value)
+            if picture is not None:
+                tf.summary.image("evaluation/gameplay", picture[np.newaxis])
+        writer.close()
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from error
 
 
 def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, Any]:

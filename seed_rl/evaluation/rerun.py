@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.deadline import Deadline
-from seed_rl.environments.failures import FailureConfig, Fault, blame, close
+from seed_rl.environments.base import EnvironmentConfig, Suite, ends_episode, raw_reward
+from seed_rl.environments.failures import Deadline, FailureConfig, Fault, blame, close
 from seed_rl.evaluation.episodes import PlayedEpisode
 
 ResultT = TypeVar("ResultT")
@@ -108,8 +107,8 @@ class Rerun:
     def _step(self, action: Any) -> tuple[float, bool]:
         """The raw reward of an agent step, and whether the episode goes on although it has ended."""
         _, reward, terminated, truncated, info = self._env.step(action)
-        continues = bool(terminated or truncated) and bool(info.get(Info.EPISODE_CONTINUES, False))
-        return float(info.get(Info.RAW_REWARD, reward)), continues
+        ended = bool(terminated or truncated)
+        return raw_reward(reward, info), ended and not ends_episode(ended, info)
 
     def _picture(self) -> np.ndarray:
         return self._call("render", self._render)

@@ -34,8 +34,7 @@ from seed_rl.messages import warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
-from seed_rl.training.initial_priorities import InitialPriorities
-from seed_rl.training.trainer import Trainer, UpdateOutput
+from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
 from seed_rl.waits import TRAINING_FOR_BATCH
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security

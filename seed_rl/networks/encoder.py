@@ -6,11 +6,11 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks import images, stacking, torsos
-from seed_rl.networks.bits import unpack
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.custom import load_network
+from seed_rl.networks.layers import track_each
 from seed_rl.networks.scaling import RunningScale
-from seed_rl.networks.tracking import track_each
+from seed_rl.networks.stacking import unpack
 from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like
 
 # A batch of 1,000 such vectors is 260 MB.

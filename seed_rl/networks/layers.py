@@ -1,12 +1,21 @@
 """What networks are built of: chains of layers, and linear layers with a normalization and an activation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.tracking import track_each
+
+def track_each(owner: Any, layers: Iterable[Any], name: str) -> list[Any]:
+    """Makes each layer an attribute of a Keras layer, `name_0`, `name_1`, …, and returns them as a list.
+
+    `tf.train.Checkpoint` silently leaves out the layers of a list (Keras 3).
+    """
+    layers = list(layers)
+    for i, layer in enumerate(layers):
+        setattr(owner, f"{name}_{i}", layer)
+    return layers
 
 
 class Composite(keras.layers.Layer):

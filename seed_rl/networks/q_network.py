@@ -1,4 +1,4 @@
-"""Q-networks of feed-forward agents: dueling or not, noisy or not, with several outputs for each action."""
+"""Q-networks: dueling or not, noisy or not, with one or several outputs for each action."""
 
 import math
 from typing import Any, NamedTuple
@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks.config import NetworkConfig
-from seed_rl.networks.noisy import apply
-from seed_rl.networks.streams import duel, make_stream
+from seed_rl.networks.layers import dense
+from seed_rl.networks.noisy import NoisyDense, apply
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
@@ -37,9 +37,10 @@ class Head(NamedTuple):
 
 
 class QNetwork(keras.layers.Layer):
-    """The trunk and, on its features, one stream or the two of a dueling network (Wang et al., 2016).
+    """The trunk and, on its features, one stream or the two of a dueling network.
 
-    The two are joined for each output separately (Hessel et al., 2018, "The integrated agent").
+    `Q(x, a) = V(x) + A(x, a) - mean over b of A(x, b)` (Wang et al., 2016, equation 9), for each output
+    separately (Hessel et al., 2018, "The integrated agent").
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_actions: int, head: Head):
@@ -61,15 +62,25 @@ class QNetwork(keras.layers.Layer):
         self.built = True
 
     def _stream(self, config: NetworkConfig, num_actions: int) -> tuple[Any, Any]:
-        head = self._head
-        return make_stream(
-            head.units,
-            num_actions * head.num_outputs,
-            config.initializer,
-            "zeros" if head.start_at_zero else None,
-            config.layer_norm,
-            head.noisy_sigma,
-        )
+        """A hidden layer with a ReLU, or None, and a linear one.
+
+        The last layers always compute in float32: bfloat16 has three digits, too few for a Q-value.
+        """
+        head, outputs = self._head, num_actions * self._head.num_outputs
+        last = "zeros" if head.start_at_zero else None
+        if head.noisy_sigma is not None:
+            sigma, norm = head.noisy_sigma, config.layer_norm
+            hidden = NoisyDense(head.units, sigma, "relu", layer_norm=norm) if head.units else None
+            return hidden, NoisyDense(outputs, sigma, initializer=last, dtype="float32")
+        hidden = dense(head.units, config.initializer, layer_norm=config.layer_norm) if head.units else None
+        last = last or "glorot_uniform"
+        return hidden, keras.layers.Dense(outputs, kernel_initializer=last, dtype="float32")
+
+    def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
+        """Values float32 `[T, B, A]` of a head with one output, and the last state; see `Trunk.unroll`."""
+        features, state = self.trunk.unroll(prev_action, env, state)
+        values = self._outputs(tf.reshape(features, [-1, features.shape[-1]]), noisy=False)
+        return tf.reshape(values, [features.shape[0], -1, self._num_actions]), state
 
     def features(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
         """The trunk's features at one step, float32 `[N, F]`, and the next state.
@@ -117,7 +128,7 @@ class QNetwork(keras.layers.Layer):
         if not self._head.dueling:
             return advantage
         value = _run(self._value_hidden, self._value, features, noisy)
-        return duel(value[:, tf.newaxis], advantage, axis=1)
+        return value[:, tf.newaxis] + advantage - tf.reduce_mean(advantage, 1, keepdims=True)
 
 
 def _run(hidden: Any, last: Any, features: tf.Tensor, noisy: bool) -> tf.Tensor:

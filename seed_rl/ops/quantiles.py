@@ -1,9 +1,17 @@
-"""Quantiles of returns: IQN (Dabney et al., "Implicit Quantile Networks", 2018)."""
+"""The Huber loss, and quantiles of returns: IQN (Dabney et al., "Implicit Quantile Networks", 2018)."""
 
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.ops.huber import huber
+
+def huber(x: tf.Tensor, kappa: float = 1.0) -> tf.Tensor:
+    """`x^2 / 2` up to `|x| = kappa`, and beyond it the line `kappa (|x| - kappa / 2)`; any shape, float32.
+
+    Its derivative is x clipped to `[-kappa, kappa]`: with kappa = 1, the clipped error of Mnih et al.
+    """
+    size = tf.abs(x)
+    inside = tf.minimum(size, kappa)
+    return inside * (size - 0.5 * inside)
 
 
 def quantile_huber_loss(

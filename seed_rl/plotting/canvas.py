@@ -12,8 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from seed_rl.plotting.labels import Unit, short_number
 from seed_rl.plotting.lines import Line
-from seed_rl.plotting.words import Unit, short_number
 
 WIDTH = 9.0  # Inches: 900 pixels in the README, at twice the resolution.
 _DPI = 200

@@ -1,11 +1,15 @@
-"""The run directory's record, run.json: a run's settings, and the check that it resumes with those."""
+"""A run's record, run.json: its settings and versions, and the check that it resumes with those."""
 
 import dataclasses
+import importlib.metadata
 import json
+import platform
+import subprocess
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
@@ -13,7 +17,42 @@ from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.versions import versions
+
+_PACKAGES = (
+    "tensorflow",
+    "tensorflow-cpu",
+    "tensorflow-tpu",
+    "keras",
+    "numpy",
+    "grpcio",
+    "protobuf",
+    "gymnasium",
+    "ale-py",
+    "zstandard",
+)
+
+
+def versions() -> dict[str, str]:
+    """The versions of the packages and, in a clone, the git revision."""
+    found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    here = Path(seed_rl.__file__).parent
+    try:
+        revision = subprocess.run(
+            ["git", "-C", str(here), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        found["git"] = revision.stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        pass  # Not in a clone.
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,8 +6,18 @@ import shutil
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.ops.specs import env_output_signature
-from seed_rl.types import EnvironmentSpec, EnvOutput
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_spec, pack_like
+
+
+def env_output_signature(spec: EnvironmentSpec, *leading: int | None) -> EnvOutput:
+    """TensorSpecs of an EnvOutput with these leading dimensions."""
+
+    def signature(leaf: ArraySpec) -> tf.TensorSpec:
+        return tf.TensorSpec([*leading, *leaf.shape], leaf.dtype)
+
+    scalars = (tf.TensorSpec(leading, dtype) for dtype in (tf.float32, tf.bool, tf.bool))
+    leaves = [signature(leaf) for _, leaf in flatten_spec(spec.observation)]
+    return EnvOutput(*scalars, pack_like(spec.observation, leaves))
 
 
 class ExportedPolicy(tf.Module):

@@ -1,10 +1,11 @@
-"""The trainer: one update of any algorithm. Gradients, clipping, schedule, optimizers."""
+"""The trainer: gradients, clipping, schedule and optimizers of any algorithm; and initial priorities."""
 
 import math
 from typing import Any, NamedTuple
 
 import keras
 import numpy as np
+import optree
 import tensorflow as tf
 
 from seed_rl.algorithms.base import Algorithm, Epochs
@@ -13,7 +14,21 @@ from seed_rl.devices.replicas import Replicas, along_batch
 from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.layer_norms import Change, Layers, layer_norms, values
-from seed_rl.types import Sample
+from seed_rl.types import Sample, Unroll
+
+
+class InitialPriorities:
+    """Calls `Algorithm.initial_priority` on unrolls on the host, without their observations."""
+
+    def __init__(self, algorithm: Algorithm):
+        """Prepares; the algorithm is traced when it is first called."""
+        self._compute = tf.function(algorithm.initial_priority, autograph=False, reduce_retracing=True)
+
+    def __call__(self, unrolls: list[Unroll]) -> np.ndarray:
+        """Computes the priorities float32 `[K]` of unrolls."""
+        steps = [(unroll.env._replace(observation=()), unroll.agent) for unroll in unrolls]
+        env, agent = optree.tree_map(lambda *x: tf.constant(np.stack(x, axis=1)), *steps)
+        return self._compute(env, agent).numpy()
 
 
 class UpdateOutput(NamedTuple):

@@ -1,25 +1,19 @@
 """bfloat16 inside the network, float32 everywhere else."""
 
-import itertools
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.devices.precision import computing_in
 from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
-from seed_rl.environments.suites.catch import Catch
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from tests.algorithms.games import CATCH, Games, unrolls
 from tests.devices.networks import ACTION, CASES, make
 from tests.devices.recorded import random_step, samples
 
@@ -106,14 +100,6 @@ def test_normalization_is_in_float32(spec):
     assert np.abs(low - high).max() > 0.3
 
 
-def test_the_setting_ends_with_the_block():
-    before = keras.config.dtype_policy().name
-    with pytest.raises(RuntimeError), computing_in("bfloat16"):
-        assert keras.layers.Dense(1).compute_dtype == "bfloat16"
-        raise RuntimeError
-    assert keras.config.dtype_policy().name == before == "float32"
-
-
 @pytest.mark.slow
 def test_a_checkpoint_fits_any_precision_and_the_exported_policy_answers(tmp_path):
     case, spec = "r2d2-lstm", CASES["r2d2-lstm"][1]
@@ -130,17 +116,3 @@ def test_a_checkpoint_fits_any_precision_and_the_exported_policy_answers(tmp_pat
     found, _ = loaded.act(tf.zeros([B], tf.int32), env, loaded.initial_state(B), tf.range(B))
     # A graph rounds in other places than single operations do.
     np.testing.assert_allclose(found.info["q_values"], expected.info["q_values"], rtol=0.05, atol=0.05)
-
-
-@pytest.mark.slow
-def test_it_learns_catch():
-    keras.utils.set_random_seed(0)
-    config = VTraceConfig.of(unroll_length=20, lstm_size=32, mlp_sizes="64", entropy_cost=0.01)
-    with computing_in("bfloat16"):
-        algorithm = VTrace(config, CATCH)
-    played = Games(lambda seed: Catch(10, 5, seed))
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=16, learning_rate=1e-2))
-    for batch in itertools.islice(unrolls(algorithm, played), 200):
-        trainer.update(batch, 0.0)
-    # A random policy gets about -0.6.
-    assert np.mean(played.returns[-200:]) > 0.8

@@ -13,8 +13,13 @@ import pytest
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.specs import ObservationLeaf, action_decoder, environment_spec, observation_leaves
-from seed_rl.environments.words import hash_words
+from seed_rl.environments.specs import (
+    ObservationLeaf,
+    action_decoder,
+    environment_spec,
+    hash_words,
+    observation_leaves,
+)
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 

@@ -9,8 +9,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.specs import environment_spec
-from seed_rl.environments.words import hash_words
+from seed_rl.environments.specs import environment_spec, hash_words
 
 GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
 
@@ -110,16 +109,6 @@ def test_many_environments_step_as_each_would_alone():
         assert infos == [one for _, (one,) in expected]
 
 
-def test_seeds_go_to_their_environments():
-    envs = [ScriptedEnv(), ScriptedEnv()]
-    batch = _batch(*envs)
-    batch.reset([7, 8])
-    batch.reset()
-    assert [env.seeds for env in envs] == [[7, None], [8, None]]
-    with pytest.raises(ValueError, match="2 environments, but 1 seeds"):
-        batch.reset([1])
-
-
 @pytest.mark.parametrize(
     "actions", [np.zeros(1, np.int32), np.zeros((2, 1), np.int32), np.zeros(2, np.float32), np.zeros(2, bool)]
 )
@@ -167,14 +156,6 @@ def test_nested_observations():
 def test_environments_of_different_spaces_are_refused():
     with pytest.raises(ValueError, match=r"Environment 1 has .*equal spaces"):
         _batch(ScriptedEnv(), NestedEnv())
-
-
-def test_close_closes_each_once():
-    envs = [ScriptedEnv(), ScriptedEnv()]
-    batch = _batch(*envs)
-    batch.close()
-    batch.close()
-    assert [env.closed for env in envs] == [1, 1]
 
 
 def test_make_batched_makes_one_per_seed():

@@ -28,10 +28,6 @@ from tests.environments.odd import (
 FIRST_ENV = 10
 
 
-class RustPanicError(BaseException):
-    """Some bindings raise errors that are no Exception."""
-
-
 class NamelessError(Exception):
     def __str__(self):
         raise ValueError("no text")
@@ -42,11 +38,6 @@ class NamelessKeysDict(dict):
         raise NamelessError
 
 
-class WrongKeysDict(dict):
-    def __getitem__(self, key):
-        raise RuntimeError("no keys today")
-
-
 DICT = spaces.Dict(position=spaces.Box(-1, 1, (2,), np.float32), goal=spaces.Discrete(3))
 DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
 
@@ -54,50 +45,29 @@ DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
 FAILURES = {
     # Whatever it raises.
     "raises": ({"step": raises(OSError("no device"))}, "step() raised OSError: no device"),
-    "raises an assertion": ({"step": raises(AssertionError())}, "step() raised AssertionError"),
     "exits": ({"step": raises(SystemExit(3))}, "step() raised SystemExit: 3"),
-    "panics": ({"step": raises(RustPanicError("unwrap"))}, "step() raised RustPanicError: unwrap"),
     "raises lines": ({"step": raises(OSError("a\nb\x1b[2J"))}, r"step() raised OSError: a\nb\x1b[2J"),
     "raises without text": ({"step": raises(NamelessError())}, "step() raised NamelessError"),
     "hangs": ({"step": sleeps}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
     "hangs on": ({"step": keeps_trying}, "step() did not return within 0.2 s (--env_step_timeout_secs)"),
     # Whatever it returns.
     "nothing": ({"step": returns(None)}, "step() returned None of type NoneType, not (observation, reward,"),
-    "four parts": ({"step": lambda honest: honest[:4]}, "step() returned (array(["),
     "a reward of shape (1,)": ({"step": with_part(1, np.ones(1))}, "step() returned the reward array([1.])"),
     "no reward": ({"step": with_part(1, None)}, "step() returned the reward None of type NoneType"),
-    "text as reward": ({"step": with_part(1, "1.0")}, "step() returned the reward '1.0' of type str"),
     "a NaN reward": ({"step": with_part(1, np.nan)}, "step() returned the reward nan, but it must be finite"),
-    "an infinite reward": ({"step": with_part(1, -np.inf)}, "step() returned the reward -inf"),
     "a reward beyond float32": ({"step": with_part(1, 1e39)}, "step() returned the reward 1e+39"),
     "a reward that no network takes": ({"step": with_part(1, 1e15)}, "step() returned the reward 1e+15"),
-    "a huge integer as reward": ({"step": with_part(1, 10**400)}, "step() returned the reward 1000"),
     "no end": ({"step": with_part(2, None)}, "step() returned None of type NoneType for terminated"),
-    "text as end": ({"step": with_part(3, "no")}, "step() returned 'no' of type str for truncated"),
     "ends": ({"step": with_part(2, np.array([True, False]))}, "step() returned array([ True, False])"),
     "no info": ({"step": with_part(4, None)}, "step() returned the info None of type NoneType"),
-    "a list of infos": ({"step": with_part(4, [{}])}, "step() returned the info [{}] of type list"),
     # Observations: shapes, types and values.
     "no observation": ({"observation": returns(None)}, "step() returned object[] for the observation"),
     "another shape": (
         {"observation": returns(np.zeros(4))},
         "step() returned float64[4] for the observation",
     ),
-    "text": ({"observation": returns("abc")}, "step() returned <U3[] for the observation"),
     "NaN": ({"observation": returns([0.0, np.nan, 0.0])}, "step() returned nan for the observation at [1]"),
     "inf": ({"observation": returns([0.0, 0.0, np.inf])}, "step() returned inf for the observation at [2]"),
-    "-inf": (
-        {"observation": returns([-np.inf, 0.0, 0.0])},
-        "step() returned -inf for the observation at [0]",
-    ),
-    "float64 beyond float32": (
-        {"observation": returns(np.full(3, 1e39))},
-        "step() returned 1e+39 for the obs",
-    ),
-    "more than networks take": (
-        {"observation": returns(np.full(3, 2e15))},
-        "step() returned 2000000000000000.0",
-    ),
     "beyond float16": (
         {"observation_space": spaces.Box(-10, 10, (1,), np.float16), "observation": returns(np.array([1e5]))},
         "step() returned 100000.0 for the observation at [0], but it must be finite",
@@ -106,17 +76,9 @@ FAILURES = {
         {"observation_space": spaces.Discrete(6), "observation": returns(7)},
         "step() returned 7 for the observation, but its observation space says 0 to 5",
     ),
-    "a number below Discrete": (
-        {"observation_space": spaces.Discrete(6), "observation": returns(-1)},
-        "step() returned -1 for the observation, but its observation space says 0 to 5",
-    ),
     "a number below Discrete's start": (
         {"observation_space": spaces.Discrete(6, start=-2), "observation": returns(-3)},
         "step() returned -3 for the observation, but its observation space says -2 to 3",
-    ),
-    "a digit above MultiDiscrete": (
-        {"observation_space": DIGITS, "observation": returns(np.array([1, 4]))},
-        "step() returned 4 for the observation at [1], but its observation space says 0 to 3",
     ),
     "a digit below MultiDiscrete's start": (
         {"observation_space": DIGITS, "observation": returns(np.array([0, 3]))},
@@ -140,13 +102,6 @@ FAILURES = {
         },
         "step() returned 10 for the observation at [0, 0], but its observation space says 0 to 9",
     ),
-    "a component above its own bound": (
-        {
-            "observation_space": spaces.Box(np.array([0, 0]), np.array([9, 99]), dtype=np.int16),
-            "observation": returns(np.array([10, 10], np.int16)),
-        },
-        "step() returned 10 for the observation at [0], but its observation space says 0 to 9",
-    ),
     "an integer that no network takes": (
         {
             "observation_space": spaces.Box(-(2**62), 2**62, (1,), np.int64),
@@ -165,10 +120,6 @@ FAILURES = {
     "a dict that raises without text": (
         {"observation_space": DICT, "observation": returns(NamelessKeysDict())},
         "step() returned no array for the observation 'goal' (NamelessError)",
-    ),
-    "a dict that raises": (
-        {"observation_space": DICT, "observation": returns(WrongKeysDict())},
-        "step() returned no array for the observation 'goal' (RuntimeError: no keys today)",
     ),
 }
 
@@ -273,14 +224,10 @@ def test_an_interrupt_is_not_a_failure(play):
 ALLOWED = {
     "a reward of NumPy": {"step": with_part(1, np.float32(1))},
     "a reward without dimensions": {"step": with_part(1, np.array(1.0))},
-    "an integer as reward": {"step": with_part(1, 1)},
     "a bool as reward": {"step": with_part(1, True)},
     "ends of NumPy": {"step": with_part(2, np.bool_(False))},
-    "ends without dimensions": {"step": with_part(2, np.array(False))},
-    "0 as end": {"step": with_part(3, 0)},
     "a list": {"step": list},
     "float64": {"observation": lambda honest: honest.astype(np.float64)},
-    "a list of numbers": {"observation": list},
     "floats outside of their Box": {"observation": returns(np.full(3, 11, np.float32))},
     "wider integers that fit": {
         "observation_space": spaces.Box(-9, 9, (1,), np.int32),

@@ -6,9 +6,8 @@ from gymnasium import spaces
 
 from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import make_batched, random_actions
 from seed_rl.environments.failures import FailureConfig
-from seed_rl.environments.random_start import random_actions
 from seed_rl.environments.suites import atari, catch, classic, dmlab
 
 MOST = 30

@@ -255,14 +255,6 @@ def test_a_job_that_has_not_ended_is_not_submitted_again(send, cloud, capsys):
     assert len(cloud.created) == 1
 
 
-@pytest.mark.parametrize("state", ["QUEUED", "PENDING", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"])
-def test_a_job_lives_until_it_has_ended(send, cloud, state):
-    """One that is being cancelled still writes its last checkpoint."""
-    cloud.jobs = [("catch", f"JOB_STATE_{state}")]
-    assert "nothing to submit" in refusal(send)
-    assert cloud.created == []
-
-
 @pytest.mark.parametrize(
     ("code", "answer", "sentence"),
     [
@@ -352,8 +344,3 @@ def test_without_googles_client_the_command_says_what_to_install(job_file):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert "install Google's client with pip install -e '.[gcp]'" in done.stderr.splitlines()[-1]
-
-
-def test_an_unreachable_service_is_one_sentence(cloud, send):
-    cloud.close_web()
-    assert "cannot be reached" in refusal(send)

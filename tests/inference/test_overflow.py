@@ -21,6 +21,8 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.request import BadStep, Request
 from seed_rl.serving.slots import Lease
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
 from tests.selection import mostly_slow
@@ -161,6 +163,32 @@ def test_a_policy_that_has_diverged_ends_inference_with_its_own_error(algorithm,
         variable.assign(np.full(variable.shape, value))
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
         groups.core.process([groups.request(0), groups.request(1)])
+
+
+@pytest.mark.parametrize(
+    "settings", mostly_slow([{}, {"normalize_observations": True}, {"lstm_size": 8}], [{}])
+)
+def test_what_is_answered_can_be_trained_on(settings):
+    algorithm = vtrace(**{"lstm_size": 0, **settings})
+    groups, trainer = Groups(algorithm), Trainer(algorithm, TrainerConfig(batch_size=2))
+    refused = []
+    for scale in (1.0, 1e7, 1e9, 1e14, 1e16, 1e19, 1e30, 1e36, 1e38):
+        unrolls = []
+        groups.rejoin(1)
+        for _ in range(LENGTH + 1):
+            answers, new = groups.core.process([groups.request(0), groups.request(1, scale)])
+            unrolls += new
+            if isinstance(answers[1], BadStep):
+                refused.append(scale)
+                groups.rejoin(1)
+        sample = optree.tree_map(tf.constant, stack(unrolls))
+        output = trainer.update(sample, 0.0)
+        assert np.isfinite(output.metrics["gradient_norm"].numpy())
+        assert all(np.isfinite(variable.numpy()).all() for variable in algorithm.objectives[LOSS].variables)
+        answer, _ = algorithm.policy.act(*example(algorithm.policy))
+        assert np.isfinite(answer.info["baseline"].numpy()).all()
+    assert {1e16, 1e38} <= set(refused)
+    assert 1.0 not in refused
 
 
 def stack(unrolls):

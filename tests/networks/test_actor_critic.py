@@ -47,22 +47,6 @@ VARIANTS = [
 
 
 @pytest.mark.parametrize("spec,options", VARIANTS)
-def test_an_unroll_equals_single_steps(spec, options):
-    net = network(spec, **options)
-    prev_action, env = random_unroll(spec)
-    state = net.trunk.initial_state(B)
-    whole, last = net.unroll(prev_action, env, state)
-    assert whole.policy_parameters.shape == (T, B, P)
-    assert whole.baseline.shape == (T, B)
-    for t in range(T):
-        step = tf.nest.map_structure(lambda x, t=t: x[t : t + 1], (prev_action, env))
-        output, state = net.unroll(*step, state)
-        np.testing.assert_allclose(whole.policy_parameters[t], output.policy_parameters[0], **CLOSE)
-        np.testing.assert_allclose(whole.baseline[t], output.baseline[0], **CLOSE)
-    tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, **CLOSE), last, state)
-
-
-@pytest.mark.parametrize("spec,options", VARIANTS)
 def test_nothing_passes_an_episode_end(spec, options):
     net = network(spec, **options)
     prev_action, env = random_unroll(spec)
@@ -108,10 +92,3 @@ def test_steps_may_be_run_separately_from_the_states_before_them(spec, options):
         state = tf.nest.map_structure(lambda x, t=t: x[t], states)
         single, _ = found.unroll(*step, state)
         np.testing.assert_allclose(single.baseline[0], whole.baseline[t], **CLOSE)
-
-
-def test_the_states_of_an_lstm_are_not_known_beforehand():
-    found = network(lstm_size=4)
-    _, env = random_unroll(VECTOR)
-    with pytest.raises(ValueError, match="LSTM"):
-        found.trunk.states(env, found.trunk.initial_state(B))

@@ -44,16 +44,6 @@ def test_the_last_reward_is_clipped_as_the_settings_say(options, reward):
     np.testing.assert_array_equal(features[0, 0, -5:], [0, 0, 1, 0, reward])
 
 
-def test_last_action_of_multi_discrete_and_box():
-    env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
-    multi = last_action_and_reward(
-        ArraySpec((2,), "int32", (0, 0), (1, 2)), tf.constant([[[1, 2]]]), env, 1.0
-    )
-    np.testing.assert_array_equal(multi, [[[0, 1, 0, 0, 1, 0]]])
-    box = last_action_and_reward(ArraySpec((1, 2), "float32"), tf.constant([[[[0.5, -3.0]]]]), env, 1.0)
-    np.testing.assert_array_equal(box, [[[0.5, -3.0, 0]]])
-
-
 def test_the_last_action_is_scaled_by_bounds_that_are_far_out():
     env = EnvOutput(tf.zeros([1, 1]), tf.constant([[False]]), None, None)
     spec = ArraySpec((5,), "float32", (-2, 100, -np.inf, 1000, 77), (2, 500, np.inf, np.inf, 77))

@@ -3,7 +3,7 @@ import pytest
 import scipy.stats
 import tensorflow as tf
 
-from seed_rl.ops.distributions import MIN_STDDEV, distribution_for
+from seed_rl.ops.distributions import MIN_STDDEV, distribution_for, log_normal_cdf
 from seed_rl.types import ArraySpec
 
 DISCRETE = ArraySpec((), "int32", (0,), (4,))
@@ -216,3 +216,15 @@ def test_the_density_of_a_sample_and_its_gradient_are_exact_up_to_the_bounds(mea
         (slow(mean, raw + step) - slow(mean, raw - step)) / (2 * step),
     ]
     np.testing.assert_allclose(tape.gradient(log_prob, parameters)[0], expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("x", [-300.0, -30.0, -6.01, -5.99, -1.0, 0.0, 3.0, 20.0])
+def test_log_normal_cdf_and_its_slope(x):
+    point = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(point)
+        value = log_normal_cdf(point)
+    expected = scipy.stats.norm.logcdf(x)
+    np.testing.assert_allclose(value, expected, rtol=1e-4, atol=1e-6)
+    slope = np.exp(scipy.stats.norm.logpdf(x) - expected)
+    np.testing.assert_allclose(tape.gradient(value, point), slope, rtol=2e-3, atol=1e-6)

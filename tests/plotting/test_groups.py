@@ -1,8 +1,16 @@
 """Which runs belong together, and what tells the groups apart."""
 
+import pytest
+
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing
-from seed_rl.plotting.labels import group_labels, task_labels, variant_labels
+from seed_rl.plotting.labels import (
+    group_labels,
+    metric_label,
+    short_number,
+    task_labels,
+    variant_labels,
+)
 from tests.plotting.synthetic import make_curve, make_record
 
 
@@ -108,3 +116,27 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
     assert group_labels(grouped(*records, metrics=evaluated)) == ["vtrace", "r2d2, in evaluation"]
     both = {**evaluated, "vtrace": "mean_evaluation_return"}
     assert group_labels(grouped(*records, metrics=both)) == ["vtrace", "r2d2"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "label"),
+    [
+        (["mean_return"], "mean return"),
+        (["mean_evaluation_return"], "mean return in evaluation"),
+        (["mean_return", "mean_evaluation_return"], "mean return"),
+        (["inference_latency_p50_ms"], "inference latency p50 (ms)"),
+        (["learner_memory_mib"], "learner memory (MiB)"),
+        (["updates"], "updates"),
+        (["frames_per_second"], "frames per second"),
+    ],
+)
+def test_metrics(metrics, label):
+    assert metric_label(metrics) == label
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (25_000, "25k"), (-1_500_000, "\N{MINUS SIGN}1.5M"), (2e9, "2B"), (0.25, "0.25")],
+)
+def test_short_numbers(value, text):
+    assert short_number(value) == text

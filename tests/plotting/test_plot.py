@@ -101,20 +101,6 @@ def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, monkeypatch):
     assert "pip install -e '.[plot]'" in refused(runs / "seed_1", f"--output={tmp_path / 'new.png'}")
 
 
-def test_exit_code_and_standard_error_of_the_process(tmp_path):
-    done = process("-m", "seed_rl.plot", str(tmp_path), f"--output={tmp_path / 'new.png'}")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("seed_rl: error: ") and done.stderr.count("\n") == 1
-
-
-def test_help_starts_with_examples(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main("--help")
-    assert caught.value.code == 0
-    text = capsys.readouterr().out
-    assert text.index("Examples:") < text.index("python -m seed_rl.plot") < text.index("--style")
-
-
 def test_drawing_leaves_tensorflow_out(runs, tmp_path):
     code = (
         "import sys; from seed_rl.plot import main; main(sys.argv)\n"

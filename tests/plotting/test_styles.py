@@ -85,21 +85,6 @@ def test_seeds_are_one_line_with_a_band_up_to_what_all_have_reached(runs):
     assert figure.get_suptitle() == "Pong"
 
 
-def test_title_metric_and_range_of_choice(runs):
-    options = {"title": "Mine", "metric": "inference_latency_p50_ms", "lowest": 0.0, "highest": 9.0}
-    figure = drawn(runs / "Pong" / "r", **options)
-    assert figure.get_suptitle() == "Mine"
-    assert panels(figure)[0].get_ylabel() == "inference latency p50 (ms)"
-    assert panels(figure)[0].get_ylim() == (0, 9)
-    assert drawn(runs / "Pong" / "r", title="").get_suptitle() == ""
-
-
-def test_a_single_period_is_a_dot(tmp_path):
-    panel, _ = panels(drawn(write_run(tmp_path / "run", periods=2)))
-    (line,) = panel.get_lines()
-    assert (len(line.get_xdata()), line.get_marker()) == (1, "o")
-
-
 def test_of_many_groups_the_highest_are_named(sweep):
     figure = drawn(*(sweep / f"trial_{i:03}" for i in range(12)))
     entries, _ = legend(figure)
@@ -168,15 +153,6 @@ def test_sorted_is_from_the_best_to_the_worst(sweep):
     (body,) = figure.subfigs
     assert body.get_supxlabel() == "rank of the hyperparameter combination, best first"
     assert body.get_supylabel() == "final mean return"
-
-
-def test_sorted_has_a_line_for_each_agent_and_game(runs):
-    figure = drawn(runs, style="sorted")
-    assert [panel.get_title() for panel in panels(figure)] == ["Breakout", "Pong"]
-    for panel in panels(figure):
-        lengths = {name: len(line.get_xdata()) for name, line in lines(panel).items()}
-        assert lengths == {"vtrace": 1, "r2d2": 1}
-    assert figure.subfigs[0].get_supylabel() == "final mean return, mean over seeds"
 
 
 def test_strokes_can_be_told_apart():

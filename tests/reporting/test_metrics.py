@@ -60,17 +60,6 @@ def test_tensorflow_keeps_none_of_the_figures(tmp_path):
     writer.close()
 
 
-def test_lines_can_be_read_while_the_run_goes_on_and_a_resumed_run_appends(tmp_path):
-    first = MetricsWriter(str(tmp_path))
-    first.write({"env_frames": 1})
-    assert lines(tmp_path) == [{"env_frames": 1}]
-    first.close()
-    second = MetricsWriter(str(tmp_path))
-    second.write({"env_frames": 2})
-    second.close()
-    assert lines(tmp_path) == [{"env_frames": 1}, {"env_frames": 2}]
-
-
 def test_an_incomplete_last_line_does_not_swallow_the_next(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"env_frames": 1}\n{"env_frames": 2, "lo')
     writer = MetricsWriter(str(tmp_path))
@@ -97,19 +86,6 @@ def test_no_file_stays_open_for_long(tmp_path, monkeypatch):
         for file in files
     ]
     assert sorted(found) == [[1], [2]]
-
-
-def test_tensorboard_has_the_curves_over_environment_frames(tmp_path):
-    writer = MetricsWriter(str(tmp_path))
-    writer.write({"env_frames": 40, "loss": 0.25, "entropy": float("nan")})
-    writer.close()
-    (path,) = (tmp_path / "tensorboard").iterdir()
-    found = {
-        value.tag: (event.step, tf.make_ndarray(value.tensor))
-        for event in tf.compat.v1.train.summary_iterator(str(path))
-        for value in event.summary.value
-    }
-    assert found == {"loss": (40, pytest.approx(0.25))}
 
 
 def test_tensorboard_has_the_settings_as_text_and_as_hyperparameters(tmp_path):

@@ -19,18 +19,6 @@ def test_a_period_is_a_line_in_a_file(capsys):
     ]
 
 
-def test_before_the_first_episode_and_without_speed(capsys):
-    ProgressDisplay(100_000, 0).show(FIGURES | {"frames_per_second": 0.0})
-    assert shown(capsys) == [
-        "25,000 of 100,000 frames (25.0%), 0 frames/s, 1,234 updates, no episode finished yet, unknown left"
-    ]
-
-
-def test_evaluation_has_a_return_of_its_own(capsys):
-    ProgressDisplay(100_000, 0).show(FIGURES | {"mean_return": -0.5, "mean_evaluation_return": 2.25})
-    assert ", mean return -0.50, in evaluation 2.25, " in shown(capsys)[0]
-
-
 def test_last_line_says_what_ended(capsys):
     display = ProgressDisplay(100_000, 0)
     display.say("Resuming from ckpt-3.")

@@ -13,8 +13,7 @@ from seed_rl.algorithms.dqn.config import DQNConfig
 from seed_rl.networks.q_network import QNetwork
 from seed_rl.ops import draws
 from seed_rl.ops.categorical_returns import cross_entropy, entropy, project, support
-from seed_rl.ops.huber import huber
-from seed_rl.ops.quantiles import midpoints, quantile_huber_loss
+from seed_rl.ops.quantiles import huber, midpoints, quantile_huber_loss
 from seed_rl.ops.rescaling import rescale, undo_rescale
 
 

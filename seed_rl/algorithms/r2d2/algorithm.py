@@ -11,7 +11,7 @@ from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.r2d2.policy import R2D2Policy
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.networks.dueling import DuelingNetwork
+from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.exploration import training_epsilons
 from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.n_step import n_step_targets
@@ -48,11 +48,8 @@ class R2D2(Algorithm):
         self._action_dtype = env_spec.action.dtype
         # One for each training environment, by id, then one shared by all others.
         self._epsilons = np.append(training_epsilons(num_training), np.float32(config.eval_epsilon))
-        network = config.net
-        self._online, self._target = (
-            DuelingNetwork(network, env_spec, actions, network.head_size, network.start_at_zero)
-            for _ in range(2)
-        )
+        head = Head(config.net.head_size, dueling=True, start_at_zero=config.net.start_at_zero)
+        self._online, self._target = (QNetwork(config.net, env_spec, actions, head) for _ in range(2))
         copy_weights(self._online, self._target)
 
     @property
@@ -94,7 +91,7 @@ class R2D2(Algorithm):
         }
         return Losses({LOSS: loss}, priority, metrics)
 
-    def _q_values(self, network: DuelingNetwork, sample: Sample) -> tf.Tensor:
+    def _q_values(self, network: QNetwork, sample: Sample) -> tf.Tensor:
         """A network's Q-values at the steps after the burn-in: `[T + 1, B, A]`."""
         steps, state = (sample.prev_action, sample.env), sample.initial_state
         if burn_in := self._config.burn_in:

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
-from seed_rl.networks.dueling import DuelingNetwork
+from seed_rl.networks.q_network import QNetwork
 from seed_rl.types import EnvOutput, Nest
 
 
@@ -15,7 +15,7 @@ class R2D2Policy(EpsilonGreedyPolicy):
     rescaled scale; replay does not keep them.
     """
 
-    def __init__(self, network: DuelingNetwork, epsilons: np.ndarray, action_dtype: str):
+    def __init__(self, network: QNetwork, epsilons: np.ndarray, action_dtype: str):
         """Acts with a network whose variables belong to the algorithm.
 
         Args:
@@ -35,9 +35,8 @@ class R2D2Policy(EpsilonGreedyPolicy):
     ) -> tuple[tf.Tensor, Nest]:
         """The network's Q-values and the next state."""
         del env_ids
-        prev_action, env = tf.nest.map_structure(lambda x: x[tf.newaxis], (prev_action, env))
-        q_values, state = self._network.unroll(prev_action, env, state)
-        return q_values[0], state
+        features, state = self._network.features(prev_action, env, state)
+        return self._network.outputs(features)[..., 0], state
 
     def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:
         """Each environment's own epsilon."""

@@ -15,8 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, nearest
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 

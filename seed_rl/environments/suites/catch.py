@@ -12,9 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.suites.drawing import draw_board
-from seed_rl.environments.suites.repeats import repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Suite, draw_board, repeat_actions
 from seed_rl.options import option
 
 

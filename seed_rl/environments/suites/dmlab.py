@@ -13,9 +13,9 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.specs import NUM_WORDS, VOCABULARY_SIZE, hash_words
 from seed_rl.environments.suites import dmlab_levels
 from seed_rl.environments.suites.level_cache import open_level_cache
-from seed_rl.environments.words import NUM_WORDS, VOCABULARY_SIZE, hash_words
 from seed_rl.options import option
 
 # DMLab-30's evaluation mixes this into every seed, so that it does not play levels seen in training.

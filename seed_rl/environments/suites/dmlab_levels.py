@@ -4,7 +4,7 @@
 variant, which shows what the first one holds out. The set counts 30 tasks, so a pair is one task.
 """
 
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import nearest
 
 _PREFIX = "contributed/dmlab30/"
 

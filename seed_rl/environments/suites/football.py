@@ -13,10 +13,8 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.nearest import nearest
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, nearest, repeat_actions
 from seed_rl.environments.suites.old_gym import import_gym
-from seed_rl.environments.suites.repeats import repeat_actions
 from seed_rl.options import option
 
 # The planes of an observation, and the color of each in pictures: red, green, blue.

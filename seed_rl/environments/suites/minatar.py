@@ -7,10 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.nearest import nearest
-from seed_rl.environments.suites.drawing import draw_board
-from seed_rl.environments.suites.repeats import repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Suite, draw_board, nearest, repeat_actions
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 

@@ -9,9 +9,8 @@ from seed_rl.plotting import canvas
 from seed_rl.plotting.canvas import Stroke
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Group, by_task, variants
-from seed_rl.plotting.labels import group_labels, task_labels
+from seed_rl.plotting.labels import frames_unit, group_labels, metric_label, task_labels, time_unit
 from seed_rl.plotting.lines import Axis, Line, group_line
-from seed_rl.plotting.words import frames_unit, metric_label, time_unit
 
 _HEIGHT = 3.4
 _HIGHLIGHTED = 5

@@ -7,10 +7,9 @@ from matplotlib.figure import Figure
 from seed_rl.plotting import canvas
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Group, by_task, variants
-from seed_rl.plotting.labels import variant_labels
+from seed_rl.plotting.labels import frames_unit, metric_label, variant_labels
 from seed_rl.plotting.lines import group_line
 from seed_rl.plotting.styles.panels import make_panels
-from seed_rl.plotting.words import frames_unit, metric_label
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:

@@ -7,9 +7,8 @@ from matplotlib.figure import Figure
 from seed_rl.plotting import canvas
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Group, Task, by_task, variants
-from seed_rl.plotting.labels import task_labels, variant_labels
+from seed_rl.plotting.labels import frames_unit, task_labels, variant_labels
 from seed_rl.plotting.lines import median_line
-from seed_rl.plotting.words import frames_unit
 
 _HEIGHT = 4.0
 _NOTE = "Bands: 95% confidence intervals, runs of each game drawn separately (stratified bootstrap)"

@@ -9,10 +9,9 @@ from matplotlib.ticker import MaxNLocator
 from seed_rl.plotting import canvas
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Group, by_task
-from seed_rl.plotting.labels import where_measured
+from seed_rl.plotting.labels import Unit, metric_label, where_measured
 from seed_rl.plotting.lines import Line
 from seed_rl.plotting.styles.panels import make_panels
-from seed_rl.plotting.words import Unit, metric_label
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:

@@ -13,7 +13,7 @@ from seed_rl.experience.config import ReplayConfig
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
-from tests.algorithms.objectives import loss_of, variables_of
+from tests.algorithms.objectives import loss_of
 from tests.selection import mostly_slow
 
 T, BURN_IN, B, A = 7, 3, 4, 4
@@ -188,20 +188,6 @@ def test_the_stored_state_is_that_of_the_first_step_and_not_that_after_the_burn_
     assert np.abs(algorithm.losses(later).priority / first - 1).max() > 0.01
 
 
-def test_every_online_variable_learns_and_the_target_does_not():
-    algorithm = make()
-    sample = random_sample(algorithm)
-    target = algorithm._target.trainable_variables
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum(loss_of(algorithm, sample))
-    gradients, target_gradients = tape.gradient(loss, (variables_of(algorithm), target))
-    for variable, gradient in zip(variables_of(algorithm), gradients, strict=True):
-        assert np.isfinite(gradient).all()
-        assert np.abs(gradient).max() > 0, variable.path
-    assert target_gradients == [None] * len(target)
-    assert not {id(v) for v in target} & {id(v) for v in variables_of(algorithm)}
-
-
 def test_no_gradient_goes_through_the_burn_in():
     algorithm = make(VECTOR)
     sample = random_sample(algorithm, observation=VECTOR)
@@ -227,18 +213,6 @@ def test_gradients_are_those_of_targets_that_stand_still():
     with tf.GradientTape() as tape:
         loss = tf.reduce_sum(loss_of(algorithm, sample))
     np.testing.assert_allclose(tape.gradient(loss, [bias])[0], [-errors.sum()], rtol=1e-3)
-
-
-def test_an_unroll_without_experience_has_no_loss_no_priority_and_no_gradient():
-    algorithm = make()
-    sample = random_sample(algorithm)
-    sample = sample._replace(env=sample.env._replace(truncated=tf.ones_like(sample.env.truncated)))
-    with tf.GradientTape() as tape:
-        output = algorithm.losses(sample)
-        total = tf.reduce_sum(output.by_objective[LOSS])
-    np.testing.assert_array_equal(output.by_objective[LOSS], np.zeros(B))
-    np.testing.assert_array_equal(output.priority, np.zeros(B))
-    assert all((g.numpy() == 0).all() for g in tape.gradient(total, variables_of(algorithm)))
 
 
 def test_the_loss_needs_nothing_that_replay_does_not_keep():
@@ -309,15 +283,6 @@ def test_each_environment_explores_by_its_own_epsilon():
     # Four standard deviations of what is counted here.
     np.testing.assert_allclose(strayed, epsilons * (A - 1) / A, atol=0.013)
     assert strayed[2] < 0.002
-
-
-def test_environments_that_evaluate_do_not_explore_by_default():
-    algorithm = make(num_envs=2, num_eval_envs=1, eval_epsilon=0.0)
-    arguments = (*rows_like_the_first(2_000), algorithm.policy.initial_state(2_000))
-    # An id above all others is one that an exported policy may be asked with.
-    for env_id in (1, 7):
-        output, _ = algorithm.policy.act(*arguments, tf.fill([2_000], env_id))
-        np.testing.assert_array_equal(output.action, output.info["q_values"].numpy().argmax(-1))
 
 
 def test_where_experience_goes():

@@ -12,7 +12,7 @@ from seed_rl.ops.distributions import MIN_STDDEV
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec
-from tests.algorithms.sac.transitions import ACTIONS, BOX, DISCRETE, FRAME, UNBOUNDED, B, make, random_sample
+from tests.algorithms.sac.transitions import BOX, DISCRETE, FRAME, UNBOUNDED, B, make, random_sample
 from tests.selection import mostly_slow
 
 GAMMA, ALPHA = 0.9, 0.3
@@ -96,16 +96,6 @@ def test_losses_are_those_of_the_papers(action, target_entropy):
     np.testing.assert_allclose(found.metrics["temperature"], ALPHA, rtol=1e-5)
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=str)
-def test_both_critics_are_sometimes_the_smaller_one(action):
-    """Otherwise the test above could not tell the minimum from one of them."""
-    algorithm, sample = make(action), random_sample(action, steps=20)
-    for network in (algorithm._critics, algorithm._targets):
-        features = network.features(sample.prev_action, sample.env, ())
-        one, other = network.values(features, sample.agent.action).numpy()
-        assert (one < other).any() and (one > other).any()
-
-
 def test_what_follows_a_truncated_step_is_no_experience():
     algorithm = make()
     sample = random_sample(truncated=np.stack([np.ones(B, bool), np.zeros(B, bool)]))
@@ -151,15 +141,6 @@ def test_a_loss_moves_its_own_variables_only(action, moving):
             assert (name == moving) == bool(np.abs(new - old).max() > 0), name
 
 
-def test_each_learning_rate_is_that_of_its_optimizer():
-    rates = {ACTOR: 0.1, CRITIC: 0.2, TEMPERATURE: 0.0}
-    algorithm = make(**{f"{name}_learning_rate": rate for name, rate in rates.items()})
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.7))
-    trainer.update(random_sample(), 0.5)
-    assert {name: round(float(o.learning_rate), 6) for name, o in trainer.optimizers.items()} == rates
-    np.testing.assert_allclose(algorithm._temperature.value(), ALPHA, rtol=1e-6)
-
-
 def test_targets_follow_the_critics_slowly():
     algorithm = make(target_update_rate=0.25)
     online, before = (values_of(n.trainable_variables) for n in (algorithm._critics, algorithm._targets))
@@ -167,38 +148,6 @@ def test_targets_follow_the_critics_slowly():
         algorithm.after_update(tf.constant(update, tf.int64), tf.constant(0.0))
     for o, t, found in zip(online, before, values_of(algorithm._targets.trainable_variables), strict=True):
         np.testing.assert_allclose(found, o + 0.75**2 * (t - o), rtol=1e-5, atol=1e-6)
-
-
-def test_targets_start_as_the_critics():
-    keras.utils.set_random_seed(0)
-    from seed_rl.algorithms import registry
-    from tests.devices.networks import VECTORS
-
-    algorithm = registry.make("sac", registry.config_class("sac")(), VECTORS, 1)
-    for one, other in zip(algorithm._critics.variables, algorithm._targets.variables, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-def test_every_update_draws_other_noise():
-    algorithm = make()
-    first = algorithm._noise(B)
-    np.testing.assert_array_equal(first, algorithm._noise(B))
-    algorithm.after_update(tf.constant(1, tf.int64), tf.constant(0.0))
-    assert (first.numpy() != algorithm._noise(B).numpy()).all()
-
-
-def test_all_networks_have_the_same_statistics():
-    algorithm = make(normalize_observations=True)
-    sample = random_sample()
-    before = algorithm.losses(sample).metrics["q_value"]
-    algorithm.observe(sample)
-    observations = sample.env.observation.numpy().reshape(-1, 5)
-    for network in (algorithm._actor, algorithm._critics, algorithm._targets):
-        count, mean, variance = values_of(network.non_trainable_variables)
-        assert count == 2 * B
-        np.testing.assert_allclose(mean, observations.mean(0), rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(variance, observations.var(0), rtol=1e-4)
-    assert abs(before - algorithm.losses(sample).metrics["q_value"]) > 1e-3
 
 
 def test_frames_are_stacked_from_the_steps_before_a_transition():

@@ -188,35 +188,6 @@ def test_soft_asymmetric_rewards_reach_the_targets():
     assert np.abs(loss_of(algorithms[0], sample) - loss_of(algorithms[1], sample)).max() > 1e-3
 
 
-def test_observed_statistics_scale_what_the_policy_sees():
-    algorithm, rng = make(normalize_observations=True), np.random.default_rng(0)
-    shake(algorithm)
-    state = algorithm.policy.initial_state(B)
-    sample, _ = play(algorithm, DISCRETE, random_env(rng), state)
-    algorithm.observe(sample)
-    moved = algorithm.losses(sample).metrics["kl_old_new"]
-    assert moved > 0.01
-    sample, _ = play(algorithm, DISCRETE, random_env(rng), state)
-    np.testing.assert_allclose(algorithm.losses(sample).metrics["kl_old_new"], 0, atol=1e-5)
-
-
-@pytest.mark.parametrize("lstm_size,frame_stack", [(8, 4), (0, 1)])
-def test_with_normalized_rewards_the_size_of_rewards_does_not_matter(lstm_size, frame_stack):
-    losses = []
-    for size in (1.0, 1000.0):
-        options = {"use_last_action_and_reward": False, "lstm_size": lstm_size, "frame_stack": frame_stack}
-        algorithm, rng = make(normalize_rewards=True, **options), np.random.default_rng(0)
-        shake(algorithm)
-        env = random_env(rng)
-        tf.random.set_seed(1)
-        sample, _ = play(
-            algorithm, DISCRETE, env._replace(reward=size * env.reward), algorithm.policy.initial_state(B)
-        )
-        algorithm.observe(sample)
-        losses.append(loss_of(algorithm, sample).numpy())
-    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-3)
-
-
 def test_the_step_that_a_truncation_cuts_off_is_not_experience():
     algorithm = make(lstm_size=0, frame_stack=1)
     env = random_env(np.random.default_rng(0))

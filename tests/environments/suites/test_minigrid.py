@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.batched import make_batched
+from seed_rl.environments.specs import hash_words
 from seed_rl.environments.suites.classic import SUITE, GymConfig
-from seed_rl.environments.words import hash_words
 from tests.environments.contract import SettingsContract
 
 pytest.importorskip("minigrid")
