@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from seed_rl.networks.trunk import Trunk
-from seed_rl.types import Nest, Sample
+from seed_rl.types import Sample
 
 
 def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:
@@ -20,6 +20,6 @@ def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:
         return unrolls
     states = trunk.states(unrolls.env, unrolls.initial_state)
     steps = (unrolls.prev_action, unrolls.env, unrolls.agent)
-    joined: Nest = tf.nest.map_structure(lambda x: tf.reshape(x, [1, -1, *x.shape[2:]]), steps)
+    prev_action, env, agent = tf.nest.map_structure(lambda x: tf.reshape(x, [1, -1, *x.shape[2:]]), steps)
     states = tf.nest.map_structure(lambda x: tf.reshape(x, [-1, *x.shape[2:]]), states)
-    return Sample(*joined, states, tf.tile(unrolls.weight, [unrolls.env.reward.shape[0]]))
+    return Sample(prev_action, env, agent, states, tf.tile(unrolls.weight, [unrolls.env.reward.shape[0]]))

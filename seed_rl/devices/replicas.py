@@ -11,8 +11,8 @@ import tensorflow as tf
 from seed_rl.devices.tpu import is_tpu
 from seed_rl.types import Sample
 
-# The dimension of a sample's arrays that the batch is split along.
-_BATCH_AXES = Sample(prev_action=1, env=1, agent=1, initial_state=0, weight=0)
+# The dimension that the batch is split along, of each field of a sample.
+_BATCH_AXES = (1, 1, 1, 0, 0)
 
 
 class Replicas:
@@ -45,7 +45,8 @@ class Replicas:
         self._num_local = max(1, len(devices))
         self.count = self._num_local * num_hosts
         self.devices = tuple(devices)
-        self._jit, self._strategy = jit, strategy
+        self._jit = jit
+        self._strategy: Any = strategy
         if jit and self.count > 1 and not is_tpu(self.devices[0]):
             raise ValueError(
                 f"--jit trains on one device, not on {', '.join(devices)}{self._each}; choose one with "

@@ -40,14 +40,14 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
       ValueError: there is no such checkpoint; the message is one sentence.
     """
     if checkpoint not in ("last", "best"):
-        path = checkpoint.removesuffix(CHECKPOINT_INDEX)
-        if not os.path.exists(f"{path}{CHECKPOINT_INDEX}"):
+        prefix = checkpoint.removesuffix(CHECKPOINT_INDEX)
+        if not os.path.exists(f"{prefix}{CHECKPOINT_INDEX}"):
             example = RunDirectory(Path("RUN")).checkpoints.prefix(1200)
             raise ValueError(
                 f"--checkpoint={checkpoint} is not a checkpoint; use last, best, or the path of one "
                 f"without its ending, such as {example}."
             )
-        return path
+        return prefix
     find = newest_checkpoint if checkpoint == "last" else best_checkpoint
     path = find(run.logdir)
     if path is None:

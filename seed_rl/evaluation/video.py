@@ -37,6 +37,7 @@ def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
     temporary = path.with_name(f"{path.stem}.tmp{path.suffix}")
     writing = _format(path, episodes[0][1].scenes_per_second)
     try:
+        writer: Any
         with imageio.get_writer(temporary, **writing) as writer:
             for title, episode in episodes:
                 for picture in _pictures(title, episode):

@@ -15,9 +15,9 @@ def env_output_signature(spec: EnvironmentSpec, *leading: int | None) -> EnvOutp
     def signature(leaf: ArraySpec) -> tf.TensorSpec:
         return tf.TensorSpec([*leading, *leaf.shape], leaf.dtype)
 
-    scalars = (tf.TensorSpec(leading, dtype) for dtype in (tf.float32, tf.bool, tf.bool))
+    reward, done, truncated = (tf.TensorSpec(leading, dtype) for dtype in (tf.float32, tf.bool, tf.bool))
     leaves = [signature(leaf) for _, leaf in flatten_spec(spec.observation)]
-    return EnvOutput(*scalars, pack_like(spec.observation, leaves))
+    return EnvOutput(reward, done, truncated, pack_like(spec.observation, leaves))
 
 
 class ExportedPolicy(tf.Module):

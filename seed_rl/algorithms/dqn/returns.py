@@ -5,6 +5,7 @@ which loss.
 """
 
 import abc
+from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -162,4 +163,8 @@ class QuantileReturns(Returns):
         return Loss(loss, loss)
 
 
-KINDS = {"scalar": ScalarReturns, "categorical": CategoricalReturns, "quantile": QuantileReturns}
+KINDS: dict[str, Callable[[DQNConfig], Returns]] = {
+    "scalar": ScalarReturns,
+    "categorical": CategoricalReturns,
+    "quantile": QuantileReturns,
+}

@@ -169,8 +169,9 @@ class SAC(Algorithm):
         states = self._actor.trunk.states(sample.env, self._actor.trunk.initial_state(sample.weight.shape[0]))
 
         def steps(start: int, stop: int) -> _Step:
-            both = tf.nest.map_structure(lambda x: x[start:stop], (sample.prev_action, sample.env))
-            return _Step(*both, tf.nest.map_structure(lambda x: x[start], states))
+            both = sample.prev_action, sample.env
+            prev_action, env = tf.nest.map_structure(lambda x: x[start:stop], both)
+            return _Step(prev_action, env, tf.nest.map_structure(lambda x: x[start], states))
 
         first = self._first
         parameters, _ = self._actor.unroll(*steps(first, first + 2))
