@@ -1,7 +1,7 @@
 """The look that all plots share: sizes, colours, axes, and a legend below that never covers a curve."""
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter
 
-from seed_rl.plotting.labels import Unit, short_number
+from seed_rl.plotting.groups import Task
+from seed_rl.plotting.labels import Unit, short_number, task_labels
 from seed_rl.plotting.lines import Line
 
 WIDTH = 9.0  # Inches: 900 pixels in the README, at twice the resolution.
@@ -147,3 +148,59 @@ def _columns(labels: Sequence[str]) -> int:
 def _rows(labels: Sequence[str]) -> int:
     """Rows of the legend, including the note's."""
     return 0 if not labels else -(-len(labels) // _columns(labels)) + 1
+
+
+_MOST_COLUMNS = 6
+_ASPECT = 0.72
+_HIGHEST_ROW = 3.2  # Inches.
+_SMALL = 4  # From this many columns on, panels have small type.
+
+
+class Panels(NamedTuple):
+    """A figure, its part above the legend, and the panel of each game in that part."""
+
+    figure: Figure
+    body: SubFigure
+    by_task: dict[Task, Axes]
+
+    @property
+    def axes(self) -> list[Axes]:
+        """All panels."""
+        return list(self.by_task.values())
+
+    def name_axes(self, x: str, y: str) -> None:
+        """Sets the axis labels that all panels share."""
+        self.body.supxlabel(x, fontsize=10)
+        self.body.supylabel(y, fontsize=10)
+
+
+def make_panels(tasks: Iterable[Task], labels: Sequence[str]) -> Panels:
+    """Empty panels with the games' names above them.
+
+    Args:
+      tasks: the games, in order.
+      labels: the legend's labels, for which space is kept.
+    """
+    names = task_labels(tasks)
+    columns = _panel_columns(len(names))
+    rows = -(-len(names) // columns)
+    row_height = min(_HIGHEST_ROW, _ASPECT * WIDTH / columns + 0.25)
+    figure = new_figure(rows * row_height + 0.3, labels)
+    body = figure.add_subfigure(figure.add_gridspec(1, 1)[0])
+    grid = list(body.subplots(rows, columns, squeeze=False).flat)
+    small = columns >= _SMALL
+    found = {}
+    for panel, (task, name) in zip(grid, names.items(), strict=False):
+        panel.set_title(name, fontsize=8 if small else 10)
+        panel.tick_params(labelsize=7 if small else 9)
+        found[task] = panel
+    for panel in grid[len(names) :]:
+        panel.remove()
+    return Panels(figure, body, found)
+
+
+def _panel_columns(count: int) -> int:
+    """The number of columns: nearly as many as rows, and a single row for up to three panels."""
+    if count <= 3:
+        return count
+    return next((n for n in range(2, _MOST_COLUMNS) if n * n >= count), _MOST_COLUMNS)

@@ -12,13 +12,13 @@ from seed_rl.plotting.canvas import save
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.gather import gather
 from seed_rl.plotting.groups import Group
-from seed_rl.plotting.styles import curves, grid, median, ranking
+from seed_rl.plotting.styles import draw_curves, draw_grid, draw_median, draw_sorted
 
 _STYLES = {
-    "curves": curves.draw,
-    "grid": grid.draw,
-    "median_human_normalized": median.draw,
-    "sorted": ranking.draw,
+    "curves": draw_curves,
+    "grid": draw_grid,
+    "median_human_normalized": draw_median,
+    "sorted": draw_sorted,
 }
 
 

@@ -5,6 +5,7 @@ line of metrics opens and closes its file, and TensorBoard's events go to a new 
 """
 
 import contextlib
+import hashlib
 import json
 import math
 import time
@@ -13,13 +14,71 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import tensorflow as tf
 from tensorboard.plugins.hparams import api as hparams
 
 from seed_rl.files import append_line
 from seed_rl.reporting.guard import Guard
-from seed_rl.reporting.wandb_log import WandbLog
 from seed_rl.runs.layout import RunDirectory
+
+
+class WandbLog:
+    """One Weights & Biases run per run directory; a resumed run continues the same one."""
+
+    def __init__(self, project: str, logdir: str, settings: Mapping[str, Any]):
+        """Starts or resumes. Without a network, set WANDB_MODE=offline; `wandb sync` uploads the run later.
+
+        Args:
+          project: name of the Weights & Biases project.
+          logdir: the run directory, which the run is named after; wandb keeps its files there, too.
+          settings: settings of the run, nested dicts.
+        """
+        import wandb
+
+        path = Path(logdir).resolve()
+        before = set(_children())
+        self._run = wandb.init(
+            project=project,
+            name=path.name,
+            id=hashlib.sha256(str(path).encode()).hexdigest()[:16],
+            resume="allow",
+            dir=str(path),
+            config=dict(settings),
+        )
+        self._has_finished = False
+        self._service = [process for process in _children() if process not in before]
+
+    def write(self, figures: Mapping[str, Any]) -> None:
+        """Logs the figures of a period; environment frames are the curves' x-axis."""
+        self._run.log({k: v for k, v in figures.items() if v is not None}, step=figures["env_frames"])
+
+    def close(self) -> None:
+        """Sends the remaining figures."""
+        self._run.finish()
+        self._has_finished = True
+
+    def end_service(self) -> None:
+        """Ends the processes that send the figures, if they have not exited on their own.
+
+        Otherwise, when Python exits, the package waits indefinitely for a service that does not respond.
+        What has not been sent is in the run directory, where `wandb sync` finds it.
+        """
+        import wandb
+
+        if self._has_finished:
+            wandb.teardown()
+            return
+        for process in self._service:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        with contextlib.suppress(Exception, SystemExit):
+            wandb.teardown()
+
+
+def _children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
 
 _EVENTS_FILE_SECS = 600.0
 

@@ -1,7 +1,6 @@
 """A run directory belongs to one run: what does not fit is refused and changes nothing."""
 
 import hashlib
-import json
 import shutil
 import signal
 import socket
@@ -67,27 +66,6 @@ def test_the_directory_of_another_run_is_refused_and_left_alone(house, finished_
     assert words in learner.last_line
     assert learner.last_line.endswith("use another --logdir, or the flags of that run.")
     assert contents(logdir) == before
-
-
-def test_the_directory_of_another_agent_is_refused(house, finished_run):
-    house.logdir.mkdir()
-    record = json.loads((finished_run.house.logdir / "run.json").read_text())
-    record["identity"]["agent"]["name"] = "another"
-    (house.logdir / "run.json").write_text(json.dumps(record))
-    before = contents(house.logdir)
-    learner = house.learner()
-    assert learner.end() == 2
-    assert "agent name: another there, vtrace now" in learner.last_line
-    assert contents(house.logdir) == before
-
-
-def test_checkpoints_without_a_record_are_refused(house, finished_run):
-    shutil.copytree(finished_run.house.logdir / "checkpoints", house.logdir / "checkpoints")
-    before = contents(house.logdir)
-    learner = house.learner()
-    assert learner.end() == 2
-    assert "holds a run without run.json" in learner.last_line
-    assert contents(house.logdir) == before
 
 
 def test_a_first_checkpoint_of_another_network_is_refused(house, finished_run):

@@ -11,12 +11,8 @@ LOCAL = ("local_main", "catch", "vtrace")
 
 CASES = [
     (("learner_main", "--environment=catsh", "--agent=vtrace"), ["--environment=catsh", "atari, catch, "]),
-    (("actor_main", "--environment=catsh"), ["--environment=catsh", "atari, catch, "]),
-    (("local_main", "catsh", "vtrace"), ["--environment=catsh", "atari, catch, "]),
     (("learner_main", "--environment=catch", "--agent=vtrase"), ["--agent=vtrase", "vtrace"]),
-    (("local_main", "catch", "vtrase"), ["--agent=vtrase", "vtrace"]),
     ((*LEARNER, "--torso=deep"), ["--torso=deep", "auto, mlp, minatar, shallow, nature, resnet"]),
-    ((*LEARNER, "--batch_size=many"), ["--batch_size=many", "a whole number"]),
     ((*ACTOR, "--env_batch_size=0"), ["--env_batch_size=0", "at least 1"]),
     ((*ACTOR, "--env_batch_size=3", "--num_env_groups=2"), ["--num_env_groups=2", "multiple"]),
     ((*LOCAL, "--num_actors=0"), ["--num_actors=0", "at least 1"]),
@@ -24,8 +20,6 @@ CASES = [
     ((*ACTOR, "--tusk=4"), ["--tusk", "--task"]),
     ((*LOCAL, "--num_actor=4"), ["--num_actor", "--num_actors"]),
     ((*R2D2, "--replay_buffer_min_size=99999"), ["--replay_buffer_min_size=99999", "--replay_buffer_size"]),
-    ((*R2D2, "--burn_in=10", "--unroll_length=10"), ["--burn_in=10", "less than --unroll_length=10"]),
-    ((*R2D2, "--n_steps=9", "--unroll_length=8", "--burn_in=0"), ["--n_steps=9", "--unroll_length=8"]),
     ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16"]),
     ((*LEARNER, "--accelerator=gpu"), ["--accelerator=gpu", "auto, tpu"]),
     # Flags of environments and agents that were not chosen are not defined.

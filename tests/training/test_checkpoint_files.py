@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from seed_rl.runs.layout import CheckpointDirectory, RunDirectory
+from seed_rl.runs.layout import CheckpointDirectory
 from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
 from seed_rl.training.checkpoint_files import Rotation
 from tests.selection import mostly_slow
@@ -92,30 +92,6 @@ LISTS = {
     "files elsewhere": b'model_checkpoint_path: "%(outside)s"\nall_model_checkpoint_paths: "%(outside)s"\n',
     "files above": b'model_checkpoint_path: "../x"\nall_model_checkpoint_paths: "../../outside/ckpt-7"\n',
 }
-
-
-@pytest.mark.parametrize("content", mostly_slow(LISTS, ["not UTF-8", "files elsewhere"]))
-def test_a_list_of_checkpoints_means_nothing(tmp_path, content):
-    outside = CheckpointDirectory(tmp_path / "outside")
-    touch(outside, 7)
-    logdir = tmp_path / "run"
-    run = small_run(logdir, keep=1)
-    save(run, 1)
-    assert run.checkpointer.save_if_best(1.0)
-    for directory in (RunDirectory(logdir).checkpoints, RunDirectory(logdir).best_checkpoints):
-        path = directory.path / "checkpoint"
-        if LISTS[content] is None:
-            path.mkdir()
-        else:
-            path.write_bytes(LISTS[content].replace(b"%(outside)s", str(outside.prefix(7)).encode()))
-    resumed = small_run(logdir, keep=1)
-    assert resumed.checkpointer.restore().endswith("ckpt-1")
-    for updates in (2, 3):
-        save(resumed, updates)
-        assert resumed.checkpointer.save_if_best(updates)
-    assert present(outside) == [7]
-    assert newest_checkpoint(logdir).endswith("checkpoints/ckpt-3")
-    assert best_checkpoint(logdir).endswith("best/ckpt-3")
 
 
 # Directories that TensorFlow, a shell or Python may take for something else.

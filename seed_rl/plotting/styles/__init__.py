@@ -1,1 +1,0 @@
-"""One file per style: each draws groups of runs into a figure."""
