@@ -82,18 +82,6 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
     assert (precious / "file").exists()
 
 
-# TensorFlow's list of checkpoints, as it may be after a crash, or in a run that somebody sent.
-LISTS = {
-    "not UTF-8": b'model_checkpoint_path: "\xff\xfe"\n',
-    "half of it": b'model_checkpoint_path: "ckpt-1"\nall_model_check',
-    "zeros": bytes(100),
-    "empty": b"",
-    "a directory": None,
-    "files elsewhere": b'model_checkpoint_path: "%(outside)s"\nall_model_checkpoint_paths: "%(outside)s"\n',
-    "files above": b'model_checkpoint_path: "../x"\nall_model_checkpoint_paths: "../../outside/ckpt-7"\n',
-}
-
-
 # Directories that TensorFlow, a shell or Python may take for something else.
 NAMES = [
     "lr[1]",

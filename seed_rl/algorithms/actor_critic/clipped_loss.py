@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from seed_rl.algorithms.actor_critic.algorithm import EntropyCost
 from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
-from seed_rl.algorithms.actor_critic.entropy_cost import EntropyCost
 from seed_rl.algorithms.base import LOSS, Losses
 from seed_rl.networks.actor_critic import ActorCriticOutput
 from seed_rl.ops.distributions import ActionDistribution

@@ -1,7 +1,9 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.reward_scale import RewardScale
+from seed_rl.algorithms.actor_critic.algorithm import EntropyCost
+from seed_rl.algorithms.actor_critic.policy import RewardScale
 from seed_rl.types import EnvOutput
 
 T, B, DISCOUNTING = 6, 3, 0.9
@@ -52,3 +54,31 @@ def test_rewards_stay_as_they_are_before_the_first_statistics_and_where_all_are_
     _, (part,) = unrolls(1)
     scale.observe(part._replace(reward=tf.zeros([T + 1, B])), scale.initial_state(B))
     assert scale.scale(tf.constant([5.0])) == 5.0
+
+
+def test_a_fixed_cost_has_nothing_to_learn():
+    entropy_cost = EntropyCost(0.01, None, 10.0)
+    assert entropy_cost.trainable_variables == []
+    assert float(entropy_cost.cost()) == pytest.approx(0.01)
+    assert float(entropy_cost.loss(tf.constant(2.0))) == pytest.approx(-0.02)
+
+
+@pytest.mark.parametrize("entropy,direction", [(0.5, 1), (1.5, -1)])
+def test_the_cost_rises_below_the_target_and_falls_above(entropy, direction):
+    entropy_cost = EntropyCost(0.01, target_entropy=1.0, adjustment_speed=10.0)
+    (variable,) = entropy_cost.trainable_variables
+    before = float(entropy_cost.cost())
+    assert before == pytest.approx(0.01)
+    with tf.GradientTape() as tape:
+        loss = entropy_cost.loss(tf.constant(entropy))
+    variable.assign_sub(0.1 * tape.gradient(loss, [variable])[0])
+    assert (float(entropy_cost.cost()) - before) * direction > 0
+
+
+def test_the_policy_only_feels_the_bonus():
+    entropy_cost = EntropyCost(0.01, target_entropy=1.0, adjustment_speed=10.0)
+    entropy = tf.constant(0.3)
+    with tf.GradientTape() as tape:
+        tape.watch(entropy)
+        loss = entropy_cost.loss(entropy)
+    assert float(tape.gradient(loss, entropy)) == pytest.approx(-0.01)
