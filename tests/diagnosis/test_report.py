@@ -165,3 +165,7 @@ def test_what_is_no_run_is_refused(tmp_path):
     assert refused() == "0 run directories are given; name one."
     assert refused(tmp_path, tmp_path).startswith("2 run directories")
     assert "--life" in refused(tmp_path, "--life")
+
+
+def test_a_run_that_has_just_started_has_too_few_figures(run):
+    assert "too few figures yet (0 of 3 periods)" in "".join(report(run))

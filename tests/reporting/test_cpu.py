@@ -1,6 +1,7 @@
 """The CPU use of real processes: what is busy is told from what waits."""
 
 import contextlib
+import os
 import subprocess
 import sys
 
@@ -106,3 +107,17 @@ def test_the_machines_use_is_at_most_all_of_it(monkeypatch):
     use = RunCpu()
     taken = wait_until(lambda: (t := use.take()).get("machine_cpu_cores", 0.0) > 0.0 and t, "some use")
     assert taken["machine_cpu_cores"] <= taken["machine_cores"]
+
+
+def test_a_learner_alone_has_no_actors():
+    """Whatever else its parent has started."""
+    use = RunCpu(os.getpid())
+    assert use.take().keys() <= {"learner_cpu_cores", "machine_cores", "machine_cpu_cores"}
+
+
+def test_a_learner_that_has_ended_uses_nothing(start):
+    process = start(IDLE)
+    use = RunCpu(process.pid)
+    process.kill()
+    process.wait()
+    assert use.take()["learner_cpu_cores"] == 0.0
