@@ -23,7 +23,7 @@ from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import complain, log_lines
-from seed_rl.signals import LastResort
+from seed_rl.signals import last_resort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
 
@@ -38,7 +38,7 @@ _SECOND = "the actor was ended at once; its environments were not closed."
 
 def main(argv: list[str]) -> int:
     """Runs an actor until training has ended; returns the exit code."""
-    with LastResort(_SECOND, _LATE, _STOP_SECS):
+    with last_resort(_SECOND, _LATE, _STOP_SECS):
         return _play(argv)
 
 

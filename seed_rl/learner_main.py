@@ -45,7 +45,7 @@ from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.runs.record import versions
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
-from seed_rl.signals import StopSignals, exit_code, stop_requests
+from seed_rl.signals import StopSignals, exit_code, last_resort
 from seed_rl.wire.board import is_supported
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.gateways import gateway_addresses, private_address
@@ -64,7 +64,8 @@ def main(argv: list[str]) -> int:
     It is that of the signal (`signals.exit_code`) that stopped the run with a checkpoint, and 1 if the last
     checkpoint cannot be written.
     """
-    with stop_requests(_SECOND) as stop, contextlib.ExitStack() as until_the_end:
+    stop = StopSignals()
+    with last_resort(_SECOND), stop.caught(), contextlib.ExitStack() as until_the_end:
         return _learn(argv, stop, until_the_end)
 
 

@@ -1,10 +1,14 @@
-"""The signals that ask a process to stop, which are the same in every main."""
+"""The signals that ask a process to stop, which are the same in every main.
+
+`run_main` interrupts the main thread at the first one. Launchers and the learner count them instead
+(`StopSignals.caught`), and the learner and actors also have a `last_resort`.
+"""
 
 import atexit
 import contextlib
 import math
 import os
-import selectors
+import select
 import signal
 import threading
 import time
@@ -30,140 +34,27 @@ def exit_code(signum: int) -> int:
 STOP_CODES = tuple(exit_code(signum) for signum in STOP_SIGNALS)
 
 
-def handled() -> tuple[signal.Signals, ...]:
+def _handled() -> tuple[signal.Signals, ...]:
     """The signals that stop this process; one under nohup ignores SIGHUP, and so outlives its terminal."""
     return tuple(s for s in STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN)
 
 
-class Interrupts:
-    """Makes `handled` signals raise KeyboardInterrupt in the main thread, however the process was started.
-
-    A shell without a terminal starts background commands (`&`) with SIGINT ignored, and a parent may have
-    blocked it. Children inherit both, and by default Python would never see the signal.
-
-    Attributes:
-      signum: the signal behind the KeyboardInterrupt: SIGINT unless another one has arrived.
-    """
-
-    def __init__(self) -> None:
-        """Installs the handlers for the rest of the process's lifetime; needs the main thread."""
-        self.signum: int = signal.SIGINT
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        for signum in handled():
-            if signum != signal.SIGINT:
-                signal.signal(signum, self._terminate)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        os.register_at_fork(after_in_child=_restore_in_child)
-        # Python's handlers are gone while libraries such as TensorFlow end, after the exit functions.
-        atexit.register(_ignore_signals)
-
-    def main_has_ended(self, code: int) -> None:
-        """From now on a signal ends the process at once, with this exit code."""
-        for signum in handled():
-            signal.signal(signum, lambda *_: os._exit(code))
-
-    def _terminate(self, signum: int, frame: FrameType | None) -> None:
-        """Does whatever SIGINT currently does, because asyncio temporarily replaces its handler."""
-        self.signum = signum
-        handler = signal.getsignal(signal.SIGINT)
-        if callable(handler):
-            handler(signum, frame)
-
-
-def _ignore_signals() -> None:
-    for signum in STOP_SIGNALS:
-        signal.signal(signum, signal.SIG_IGN)
-
-
-def _restore_in_child() -> None:
-    """Makes signals end a forked child, without reaching the parent's `LastResort`."""
-    signal.set_wakeup_fd(-1)
-    for signum in handled():
-        signal.signal(signum, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-class LastResort:
-    """Ends the process at a second signal, or if it has not ended in time after the first.
-
-    A thread reads the signals from a pipe that the C handler writes to, so it also works while the main
-    thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL.
-
-    This is a context manager. After a first signal it stays armed until the process ends.
-    """
-
-    def __init__(self, second: str, late: str = "", grace_secs: float | None = None):
-        """Prepares the watch; needs the main thread.
-
-        Args:
-          second: the message at a second signal.
-          late: the message if the process has not ended in time.
-          grace_secs: how long it may take to end after the first signal; None: no limit.
-        """
-        self._second, self._late, self._grace_secs = second, late, grace_secs
-        self._first: tuple[int, float] | None = None  # The first signal, and when it arrived.
-
-    def __enter__(self) -> None:
-        """Starts watching."""
-        # Standard error may be redirected by the time the message must be shown.
-        self._stderr = os.dup(2)
-        reader, self._writer = os.pipe()
-        os.set_blocking(self._writer, False)
-        self._fd_before = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        threading.Thread(target=self._watch, args=(reader,), name="last-resort", daemon=True).start()
-
-    def __exit__(self, *_: object) -> None:
-        """Stops watching, unless a signal has arrived."""
-        if self._first is None:
-            signal.set_wakeup_fd(self._fd_before)
-            os.close(self._writer)
-
-    def _watch(self, reader: int) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(reader, selectors.EVENT_READ)
-            while selector.select(self._seconds_left()):
-                numbers = os.read(reader, 64)
-                if not numbers:
-                    os.close(reader)
-                    os.close(self._stderr)
-                    return
-                for number in numbers:
-                    if number in STOP_SIGNALS:
-                        self._on_signal(number)
-        self._end(self._late)
-
-    def _on_signal(self, number: int) -> None:
-        now = time.monotonic()
-        if self._first is None:
-            self._first = (number, now)
-        elif now - self._first[1] >= SAME_SIGNAL_SECS:
-            self._end(self._second)
-
-    def _seconds_left(self) -> float | None:
-        if self._first is None or self._grace_secs is None:
-            return None
-        return max(0.0, self._first[1] + self._grace_secs - time.monotonic())
-
-    def _end(self, sentence: str) -> None:
-        assert self._first is not None
-        with contextlib.suppress(OSError):
-            os.write(self._stderr, f"seed_rl: {sentence}\n".encode())
-        os._exit(exit_code(self._first[0]))
-
-
 class StopSignals:
-    """Counts the signals that ask this process to stop; needs the main thread.
+    """The signals that have asked this process to stop.
 
     Attributes:
-      count: signals so far; those close together count as one, since a closing terminal sends several.
+      count: signals so far; those less than `same_signal_secs` after one that counts do not count.
       first: the first signal; None before it.
+      since: the time of the first signal, by `time.monotonic`.
     """
 
     def __init__(self, same_signal_secs: float = SAME_SIGNAL_SECS):
-        """Starts at 0; signals less than `same_signal_secs` apart will count as one."""
+        """Starts at 0."""
         self.count = 0
         self.first: int | None = None
+        self.since = math.inf
         self._same_signal_secs = same_signal_secs
+        self._counted = -math.inf
 
     def is_set(self) -> bool:
         """Whether a signal has arrived."""
@@ -174,21 +65,18 @@ class StopSignals:
         """The exit code of a process that these signals stopped; 0 without a signal."""
         return 0 if self.first is None else exit_code(self.first)
 
+    def note(self, signum: int, frame: FrameType | None = None) -> None:
+        """Counts a signal."""
+        now = time.monotonic()
+        if self.first is None:
+            self.first, self.since = signum, now
+        if now - self._counted >= self._same_signal_secs:
+            self.count, self._counted = self.count + 1, now
+
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """A context in which signals are counted and have no other effect."""
-        latest = -math.inf
-
-        def count(signum: int, frame: FrameType | None) -> None:
-            nonlocal latest
-            now = time.monotonic()
-            if self.first is None:
-                self.first = signum
-            if now - latest >= self._same_signal_secs:
-                self.count += 1
-            latest = now
-
-        before = {signum: signal.signal(signum, count) for signum in handled()}
+        """A context in which signals are counted and have no other effect; needs the main thread."""
+        before = {signum: signal.signal(signum, self.note) for signum in _handled()}
         try:
             yield
         finally:
@@ -196,15 +84,94 @@ class StopSignals:
                 signal.signal(signum, handler)
 
 
-@contextlib.contextmanager
-def stop_requests(second: str) -> Iterator[StopSignals]:
-    """A context in which the first signal requests a stop, and a second one ends the process.
+def interrupt_main() -> StopSignals:
+    """Makes signals raise KeyboardInterrupt in the main thread for the rest of this process's lifetime.
 
-    Needs the main thread.
+    A shell without a terminal starts background commands (`&`) with SIGINT ignored, and a parent may have
+    blocked it. Children inherit both, and by default Python would never see the signal.
+
+    Returns:
+      The signals that have done so.
+    """
+    stop = StopSignals()
+
+    def interrupt(signum: int, frame: FrameType | None) -> None:
+        stop.note(signum)
+        handler = signal.getsignal(signal.SIGINT)  # asyncio temporarily replaces it.
+        if callable(handler) and handler is not interrupt:
+            handler(signum, frame)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for signum in _handled():
+        if signum != signal.SIGINT:
+            signal.signal(signum, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    os.register_at_fork(after_in_child=_restore_in_child)
+    # Python's handlers are gone while libraries such as TensorFlow end, after the exit functions.
+    atexit.register(lambda: [signal.signal(signum, signal.SIG_IGN) for signum in STOP_SIGNALS])
+    return stop
+
+
+def end_with(code: int) -> None:
+    """From now on a signal ends this process at once, with this exit code: its main has returned."""
+    for signum in _handled():
+        signal.signal(signum, lambda *_: os._exit(code))
+
+
+def _restore_in_child() -> None:
+    """Makes signals end a forked child, without reaching the parent's `last_resort`."""
+    signal.set_wakeup_fd(-1)
+    for signum in _handled():
+        signal.signal(signum, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@contextlib.contextmanager
+def last_resort(second: str, late: str = "", grace_secs: float | None = None) -> Iterator[None]:
+    """A context in which a second signal ends the process, or the first one if it has not ended in time.
+
+    A thread reads the signals from a pipe that the C handler writes to, so it also works while the main
+    thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL. After a
+    first signal the thread goes on until the process ends. Needs the main thread.
 
     Args:
       second: the message at a second signal.
+      late: the message if the process has not ended in time.
+      grace_secs: how long it may take to end after the first signal; None: no limit.
     """
-    requested = StopSignals()
-    with LastResort(second), requested.caught():
-        yield requested
+    stop = StopSignals()
+    stderr = os.dup(2)  # Standard error may be redirected by the time the message must be shown.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        while select.select([reader], [], [], seconds_left())[0]:
+            numbers = os.read(reader, 64)
+            if not numbers:
+                os.close(reader)
+                os.close(stderr)
+                return
+            for number in numbers:
+                if number in STOP_SIGNALS:
+                    stop.note(number)
+            if stop.count > 1:
+                end(second)
+        end(late)
+
+    def seconds_left() -> float | None:
+        limited = stop.is_set() and grace_secs is not None
+        return max(0.0, stop.since + (grace_secs or 0.0) - time.monotonic()) if limited else None
+
+    def end(sentence: str) -> None:
+        with contextlib.suppress(OSError):
+            os.write(stderr, f"seed_rl: {sentence}\n".encode())
+        os._exit(stop.exit_code)
+
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="last-resort", daemon=True).start()
+    try:
+        yield
+    finally:
+        if not stop.is_set():
+            signal.set_wakeup_fd(before)
+            os.close(writer)

@@ -17,7 +17,12 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MAIN = """
 import asyncio, atexit, contextlib, ctypes, os, signal, sys, threading, time
 from seed_rl.flags.errors import run_main
-from seed_rl.signals import LastResort, stop_requests
+from seed_rl.signals import StopSignals, last_resort
+
+@contextlib.contextmanager
+def stop_requests():
+    with last_resort('twice'), (stop := StopSignals()).caught():
+        yield stop
 
 def hang():
     '''Native code that no signal ends: it locks a mutex twice.'''
@@ -132,7 +137,7 @@ def test_an_event_loop_is_closed_before_the_end(start, signum):
     assert main.end() == (128 + signum, "closed\n", "")
 
 
-@pytest.mark.parametrize("context", ["contextlib.nullcontext()", "stop_requests('twice')"])
+@pytest.mark.parametrize("context", ["contextlib.nullcontext()", "stop_requests()"])
 def test_a_main_under_nohup_outlives_its_terminal(start, context):
     main = start(
         f"with {context}: os.kill(os.getpid(), signal.SIGHUP)\nprint('ready', flush=True)\nreturn 7", NOHUP
@@ -143,13 +148,13 @@ def test_a_main_under_nohup_outlives_its_terminal(start, context):
 @needs_linux
 @pytest.mark.parametrize("signum", STOP_SIGNALS)
 def test_a_main_that_hangs_ends_in_time_with_a_sentence(start, signum):
-    main = start("with LastResort('twice', 'late', 0.3): hang()")
+    main = start("with last_resort('twice', 'late', 0.3): hang()")
     main.signal(signum)
     assert main.end() == (128 + signum, "", "seed_rl: late\n")
 
 
 @needs_linux
-@pytest.mark.parametrize("context", ["LastResort('twice', 'late')", "stop_requests('twice')"])
+@pytest.mark.parametrize("context", ["last_resort('twice', 'late')", "stop_requests()"])
 def test_a_second_signal_ends_a_main_that_hangs(start, context):
     main = start(f"with {context}: hang()")
     main.signal_until_the_end(signal.SIGINT)
@@ -157,7 +162,7 @@ def test_a_second_signal_ends_a_main_that_hangs(start, context):
 
 
 def test_a_main_that_ends_in_time_is_left_alone(start):
-    main = start("with LastResort('twice', 'late', 3600.0): sleep()")
+    main = start("with last_resort('twice', 'late', 3600.0): sleep()")
     main.signal(signal.SIGTERM)
     assert main.end() == (128 + signal.SIGTERM, "", "")
 
@@ -191,7 +196,7 @@ def test_a_signal_after_main_has_returned_leaves_its_exit_code(start, when):
 
 def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start):
     main = start(
-        "with stop_requests('twice') as stop:\n"
+        "with stop_requests() as stop:\n"
         "    for _ in range(3): os.kill(os.getpid(), signal.SIGINT)\n"
         "    print('ready', flush=True)\n"
         "    assert stop.is_set()\n"
@@ -203,7 +208,7 @@ def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one
 @pytest.mark.parametrize("signum", STOP_SIGNALS)
 def test_a_request_to_stop_gives_the_exit_code_of_its_signal(start, signum):
     main = start(
-        "with stop_requests('twice') as stop:\n"
+        "with stop_requests() as stop:\n"
         "    assert not stop.is_set() and stop.exit_code == 0\n"
         "    print('ready', flush=True)\n"
         "    while not stop.is_set(): time.sleep(0.01)\n"
@@ -215,7 +220,7 @@ def test_a_request_to_stop_gives_the_exit_code_of_its_signal(start, signum):
 
 def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):
     main = start(
-        "with stop_requests('twice'):\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()"
+        "with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()"
     )
     main.signal_until_the_end(signal.SIGTERM)
     assert main.end() == (128 + signal.SIGTERM, "", "seed_rl: twice\n")
@@ -225,7 +230,7 @@ def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(sta
 def test_a_forked_child_ends_at_a_signal_and_its_parent_plays_on(start, signum):
     main = start(
         "print('ready', flush=True)\n"
-        "with LastResort('twice', 'late', 0.0):\n"
+        "with last_resort('twice', 'late', 0.0):\n"
         "    reader, writer = os.pipe()\n"
         "    child = os.fork()\n"
         "    if not child:\n"

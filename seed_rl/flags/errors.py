@@ -2,12 +2,13 @@
 
 import contextlib
 import importlib.util
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 from seed_rl.messages import complain, how_to_install, quiet_libraries
-from seed_rl.signals import Interrupts, exit_code
+from seed_rl.signals import end_with, exit_code, interrupt_main
 
 USAGE_EXIT_CODE = 2
 
@@ -68,7 +69,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
       main: takes the arguments, the program's name first, and returns its exit code (None means 0).
       argv: the command line; `sys.argv` by default.
     """
-    interrupts = Interrupts()
+    stop = interrupt_main()
     quiet_libraries()
     try:
         code = main(list(sys.argv if argv is None else argv))
@@ -76,6 +77,6 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
         complain(str(error))
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
-        code = exit_code(interrupts.signum)
-    interrupts.main_has_ended(code or 0)
+        code = stop.exit_code or exit_code(signal.SIGINT)
+    end_with(code or 0)
     sys.exit(code or 0)
