@@ -10,7 +10,7 @@ from benchmarks.null_suite import SIZES
 from benchmarks.serving_parts import Case, Load, measure, serve
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.options import Options, option
 
 # How steps get to the learner, and what clients must be told for that: (transport, gateways).

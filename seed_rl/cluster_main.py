@@ -9,8 +9,9 @@ from seed_rl.cluster.config import LOOPBACK_ONLY, ClusterConfig
 from seed_rl.flags.errors import require_package, run_main
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import make_credentials
-from seed_rl.launch.directory import check_directory, make_directory, name_preset
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.launch.presets import name_preset
+from seed_rl.launch.run import check_directory, make_directory
 from seed_rl.wire.security import SecurityConfig
 
 DESCRIPTION = """

@@ -20,7 +20,7 @@ import grpc
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
-from seed_rl.launch.descriptors import raise_descriptor_limit
+from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.messages import complain, log_lines
 from seed_rl.options import option
 from seed_rl.serving.gateway import Gateway

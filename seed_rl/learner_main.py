@@ -33,8 +33,8 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, run_main, usage_errors
 from seed_rl.hosts.join import peers_of
 from seed_rl.hosts.peers import HostLostError, Peers
+from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.descriptors import raise_descriptor_limit
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig

@@ -9,9 +9,9 @@ from pathlib import Path
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.directory import check_directory, make_directory, name_preset
-from seed_rl.launch.lives import supervise
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
+from seed_rl.launch.presets import name_preset
+from seed_rl.launch.run import check_directory, make_directory, supervise
 from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """

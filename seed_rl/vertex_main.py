@@ -16,7 +16,6 @@ needed. When one of several learners is lost, the others end as well, and each c
 """
 
 import json
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -24,8 +23,6 @@ from pathlib import Path
 
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.exits import describe_exit, shell_code
-from seed_rl.launch.restarts import Restarts, Timing, restart
 from seed_rl.launch.vertex_job import (
     CLUSTER_VARIABLES,
     METRIC,
@@ -36,10 +33,10 @@ from seed_rl.launch.vertex_job import (
     parse_job,
     run_directory,
 )
-from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Watch
+from seed_rl.launch.watch import Ended, Event, Process, Signalled, Timing, Watch, shell_code
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods
-from seed_rl.signals import STOP_CODES, STOP_SIGNALS, StopSignals
+from seed_rl.signals import STOP_CODES, STOP_SIGNALS
 
 
 def main(argv: list[str]) -> int:
@@ -54,108 +51,64 @@ def main(argv: list[str]) -> int:
             Child(f"actor {number}", command, env=ACTOR_ENV)
             for number, command in actor_commands(line, place).items()
         ]
-        return Crew(children).run()
+        return run_children(children)
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
     logdir = run_directory(line, trial)
     learner = Child("the learner", learner_command(line, place, logdir))
     several = config.learner_replicas > 1
-    code = Crew([learner], config.learner_restarts, may_be_stopped=several).run()
-    if (
-        trial and code == 0 and place.learner == 0
-    ):  # Training is complete; the return of a run that was stopped is not a result.
+    code = run_children([learner], config.learner_restarts, may_be_stopped=several)
+    # The return of a run that was stopped is not a result.
+    if trial and code == 0 and place.learner == 0:
         report_trial(logdir, trial, os.environ)
     return code
 
 
-class Crew:
-    """The children of a container: its learner, or its actors. Needs the main thread, for signals."""
+def run_children(
+    children: Sequence[Process],
+    most_restarts: int | None = None,
+    may_be_stopped: bool = False,
+    timing: Timing = Timing(),  # noqa: B008 (immutable)
+) -> int:
+    """Runs until all have succeeded, one has failed for good, or a signal has ended them.
 
-    def __init__(
-        self,
-        children: Sequence[Process],
-        most_restarts: int | None = None,
-        timing: Timing | None = None,
-        may_be_stopped: bool = False,
-    ):
-        """Starts nothing yet.
+    Needs the main thread, for signals.
 
-        Args:
-          children: the children, not started yet.
-          most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
-            after every error, without limit.
-          timing: the intervals and time limits.
-          may_be_stopped: whether a child that SIGTERM seems to have ended is restarted, too: of several
-            learners, all stop when one of them is asked to.
-        """
-        self._may_be_stopped = may_be_stopped
-        self._timing = timing or Timing()
-        self._most_restarts = most_restarts
-        self._restarts = {child: Restarts(self._timing) for child in children}
-        self._children = list(children)
-        self._ended_well: set[Process] = set()
-        self._signals = StopSignals(self._timing.same_signal)
-        self._watch = Watch((), self._signals, self._timing.poll)
+    Args:
+      children: the children of a container, not started yet: its learner, or its actors.
+      most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
+        after every error, without limit.
+      may_be_stopped: whether a child that SIGTERM seems to have ended is restarted, too: of several
+        learners, all stop when one of them is asked to.
+      timing: the intervals and time limits.
 
-    def run(self) -> int:
-        """Runs until all have succeeded, one has failed for good, or a signal has ended them.
+    Returns:
+      0 if all have succeeded, else the exit code of the signal or of the child that failed.
+    """
+    watch = Watch(timing=timing)
 
-        Returns:
-          0 if all have succeeded, else the exit code of the signal or of the child that failed.
-        """
-        with self._signals.caught():
-            try:
-                for child in self._children:
-                    self._watch.start(child)
-                return next(code for event in self._watch if (code := self._react(event)) is not None)
-            except BaseException:
-                self._stop()
-                raise
-            finally:
-                for child in self._children:
-                    child.kill()
+    def is_final(child: Process, code: int) -> bool:
+        """Whether there are no restarts left, or a restart cannot help."""
+        if code == USAGE_EXIT_CODE or most_restarts is None:
+            return code == USAGE_EXIT_CODE
+        stopped = code in STOP_CODES or -code in STOP_SIGNALS
+        return (stopped and not may_be_stopped) or watch.restarts(child) >= most_restarts
 
-    def _react(self, event: Event) -> int | None:
-        """Handles an event; returns the container's exit code once it is known."""
+    def react(event: Event) -> int | None:
         match event:
             case Signalled():
-                self._stop()
-                ended_well = all(child.poll() == 0 for child in self._children)
-                return 0 if ended_well else self._signals.exit_code
-            case Ended(child, 0):
-                self._ended_well.add(child)
-            case Ended(child, code) if self._is_final(child, code):
-                say(f"{child.name} {describe_exit(code)}; it is not started again.")
+                watch.end(children, timing.checkpoint_grace)
+                return 0 if all(child.poll() == 0 for child in children) else watch.stop.exit_code
+            case Ended(_, 0):
+                return 0 if all(child.poll() == 0 for child in children) else None
+            case Ended(child, code) if is_final(child, code):
+                say(f"{event}; it is not started again.")
                 return shell_code(code)
-            case Ended(child, code):
-                backoff = self._restarts[child].order(child.seconds)
-                most = "" if self._most_restarts is None else f" of {self._most_restarts}"
-                number = f"restart {self._restarts[child].total}{most}"
-                say(f"{child.name} {describe_exit(code)}; {number} is in {backoff:g} s.")
-            case Tick():
-                return self._look_after_all()
+            case Ended():
+                watch.restart(event, most_restarts)
         return None
 
-    def _is_final(self, child: Process, code: int) -> bool:
-        """Whether there are no restarts left, or a restart cannot help."""
-        if code == USAGE_EXIT_CODE:
-            return True
-        if self._most_restarts is None:
-            return False
-        stopped = code in STOP_CODES or -code in STOP_SIGNALS
-        return (stopped and not self._may_be_stopped) or self._restarts[child].total >= self._most_restarts
-
-    def _look_after_all(self) -> int | None:
-        """Restarts the children that are due; returns 0 when all have succeeded."""
-        for child, restarts in self._restarts.items():
-            if restarts.take():
-                restart(self._watch, child, restarts, say)
-                if restarts.pending and restarts.total > (self._most_restarts or math.inf):
-                    return 1
-        return 0 if len(self._ended_well) == len(self._children) else None
-
-    def _stop(self) -> None:
-        """Ends the children; the learner writes a checkpoint. Further signals have no effect."""
-        self._watch.end(self._children, self._timing.checkpoint_grace)
+    with watch.running(children):
+        return next(code for event in watch if (code := react(event)) is not None)
 
 
 def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:

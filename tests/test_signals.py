@@ -219,9 +219,7 @@ def test_a_request_to_stop_gives_the_exit_code_of_its_signal(start, signum):
 
 
 def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):
-    main = start(
-        "with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()"
-    )
+    main = start("with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()")
     main.signal_until_the_end(signal.SIGTERM)
     assert main.end() == (128 + signal.SIGTERM, "", "seed_rl: twice\n")
 

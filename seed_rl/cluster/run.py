@@ -24,9 +24,9 @@ from seed_rl.cluster.remote_child import RemoteChild, reason
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV
 from seed_rl.launch.credentials import SERVER_NAME, Credentials
-from seed_rl.launch.lives import Lives, describe_loss
 from seed_rl.launch.plan import Plan, place_flags
-from seed_rl.launch.supervisor import Supervisor
+from seed_rl.launch.run import MOST_RESTARTS, Life
+from seed_rl.launch.watch import Restarts, Timing, describe_end
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import STOP_CODES
@@ -86,7 +86,8 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
     Raises:
       UsageError: a learner cannot be started on any node, or no port is free there.
     """
-    lives = Lives()
+    timing, crashes = Timing(), 0
+    restarts = Restarts(timing)
     taken: set[int] = set()
     while True:
         seats = _place_learners(config, len(plan.learners), plan.num_gateways, taken)
@@ -94,24 +95,21 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
             learners, actors = _children(plan, config, credentials, seats)
             for learner, place in zip(learners, seats.places, strict=True):
                 say(f"{learner.name} is at {place.address}.")
-            supervisor = Supervisor(learners, actors)
-            code = supervisor.run()
+            life = Life(learners, actors, timing)
+            code = life.run()
         finally:
             seats.release()
-        healing = (
-            None
-            if supervisor.asked_to_stop
-            else _healing(learners, seats.places, plan.num_gateways, code, supervisor)
-        )
-        if healing is None:
+        healing = _healing(learners, seats.places, plan.num_gateways, code, life)
+        if life.asked_to_stop or healing is None:
             return code
-        if refusal := lives.refusal(learners[0].seconds, healing.is_crash):
-            who, last = learners[0].name, learners[0].last_line()
-            if supervisor.loss is not None:
-                who, last = "the learners", describe_loss(supervisor.loss)
-            say(f"error: {who} {refusal}: {last}")
+        # A node or a port may be lost any number of times, but not right after each start.
+        crashes += healing.is_crash or learners[0].seconds < timing.healthy_after
+        if crashes > MOST_RESTARTS:
+            end = life.loss or describe_end(learners[0], learners[0].poll() or 0)
+            say(f"error: after {MOST_RESTARTS} restarts, {end}.")
             return code
         say(healing.sentence)
+        time.sleep(restarts.delay(learners[0].seconds))
         if healing.taken_port is not None:
             taken.add(healing.taken_port)
         if healing.is_leaving:
@@ -123,7 +121,7 @@ def _healing(
     places: Sequence[Place],
     num_gateways: int,
     code: int,
-    supervisor: Supervisor,
+    life: Life,
 ) -> _Healing | None:
     """How the run continues if learners ended because of their places or one of several failed; else None."""
     alone = len(learners) == 1
@@ -131,8 +129,8 @@ def _healing(
         if learner.lost:
             then = "the learner restarts elsewhere from its" if alone else "all learners restart from the"
             return _Healing(f"{learner.name}'s node was lost; {then} last checkpoint.")
-    if supervisor.loss is not None:
-        sentence = f"{describe_loss(supervisor.loss)}; all learners restart from the last checkpoint."
+    if life.loss:
+        sentence = f"{life.loss}; all learners restart from the last checkpoint."
         return _Healing(sentence, is_crash=True)
     if code in STOP_CODES:
         who, then = ("the", "it restarts elsewhere from its") if alone else ("a", "all restart from the")

@@ -1,8 +1,9 @@
-"""A child process in its own session, tied to the lifetime of this process."""
+"""A child process in its own session, tied to the lifetime of this process; the limit on open files."""
 
 import contextlib
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -20,6 +21,10 @@ LEARNER_ENV = {"PYTHONUNBUFFERED": "1"}
 ACTOR_ENV = {**ONE_THREAD, **LEARNER_ENV}
 
 _TAIL_BYTES = 65536
+
+# Enough for more actors than one learner can serve. Containers often allow a billion, and some libraries
+# spend time on every descriptor that is allowed.
+_ENOUGH_DESCRIPTORS = 1 << 16
 
 # A tether that does not end by then was stopped.
 _MOST_KILL_SECS = 15.0
@@ -166,3 +171,17 @@ class Child:
                 return last_line(log.read())
         except OSError:
             return ""
+
+
+def raise_descriptor_limit() -> None:
+    """Raises this process's limit on file descriptors as far as it can without privileges, up to 65,536.
+
+    A learner needs one per actor, and many systems allow 1,024 unless a process asks for more.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    wanted = _ENOUGH_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _ENOUGH_DESCRIPTORS)
+    if wanted > soft:
+        with contextlib.suppress(ValueError, OSError):  # macOS allows fewer than it reports.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.exits import describe_exit
-from seed_rl.launch.restarts import Restarts, Timing, restart
-from seed_rl.launch.watch import Ended, Process, Watch
+from seed_rl.launch.watch import Ended, Timing, Watch
 from seed_rl.messages import warn
 
-# How long gateways may take to pass on the end of training to their actors.
-_GRACE_SECS = 5.0
+# Gateways pass on the end of training to their actors.
+_TIMING = Timing(terminate_grace=5.0)
 
 
 def gateway_commands(
@@ -36,10 +34,10 @@ class Gateways:
     The system ends a gateway with the thread that started it, so that thread must live as long as they do.
     """
 
-    def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = Timing()):  # noqa: B008 (immutable)
+    def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = _TIMING):
         """Starts them."""
         self._children = [Child(f"gateway {i}", command, env=ACTOR_ENV) for i, command in enumerate(commands)]
-        self._timing = timing
+        self._watch = Watch(timing=timing, say=warn)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="gateways", daemon=True)
         self._thread.start()
@@ -55,20 +53,11 @@ class Gateways:
         self._thread.join()
 
     def _keep(self) -> None:
-        watch = Watch(poll_secs=self._timing.poll)
-        restarts: dict[Process, Restarts] = {child: Restarts(self._timing) for child in self._children}
         for child in self._children:
-            restart(watch, child, restarts[child], warn)
-        for event in watch:
+            self._watch.start(child)
+        for event in self._watch:
             if self._stopping.is_set():
                 break
             if isinstance(event, Ended):
-                delay = restarts[event.child].order(event.child.seconds)
-                warn(
-                    f"{event.child.name} {describe_exit(event.code)}; its actors reconnect. It starts again "
-                    f"in {delay:g} s."
-                )
-            for gateway, scheduled in restarts.items():
-                if scheduled.take():
-                    restart(watch, gateway, scheduled, warn)
-        watch.end(self._children, _GRACE_SECS)
+                self._watch.restart(event)
+        self._watch.end(self._children, self._watch.timing.terminate_grace)

@@ -1,36 +1,19 @@
 """Executes the runs of a sweep, a few at a time; on a signal, runs save checkpoints and all processes end."""
 
-import dataclasses
 from collections.abc import Callable, Sequence
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.exits import describe_exit
-from seed_rl.launch.watch import POLL_SECS, Ended, Event, Process, Signalled, Tick, Watch
+from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals
+from seed_rl.signals import SAME_SIGNAL_SECS
 from seed_rl.sweeps import outcome as outcomes
 from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.trials import Run, Sweep
 
-
-@dataclasses.dataclass(frozen=True)
-class Timing:
-    """The runner's waiting times, all in seconds.
-
-    Attributes:
-      poll: the time between two checks of the processes.
-      stop_grace: how long runs may take to end after a signal; longer than a launcher gives its learner and
-        actors.
-      kill_grace: how long they may take after a second signal, which makes a launcher end everything at once.
-      same_signal: signals closer together than this count as one; longer than in the launcher, which they are
-        passed to.
-    """
-
-    poll: float = POLL_SECS
-    stop_grace: float = 90.0
-    kill_grace: float = 5.0
-    same_signal: float = 1.5 * SAME_SIGNAL_SECS
+# Runs take longer to end than the learner and actors that their launchers end. A second signal is passed on
+# to the launchers, which must not take it for a part of the first one.
+_TIMING = Timing(checkpoint_grace=90.0, hurry_grace=5.0, same_signal=1.5 * SAME_SIGNAL_SECS)
 
 
 class Runner:
@@ -46,8 +29,8 @@ class Runner:
         parallel: int,
         retry_failed: bool = False,
         on_end: Callable[[], object] = lambda: None,
-        timing: Timing | None = None,
-        say: Callable[[str], None] = say,
+        timing: Timing = _TIMING,
+        say: Callable[[str], object] = say,
     ):
         """Reads the outcomes of earlier sessions; starts nothing.
 
@@ -65,7 +48,6 @@ class Runner:
         self._sweep = sweep
         self._parallel = parallel
         self._on_end = on_end
-        self._timing = timing or Timing()
         self._say = say
         known = ((run, outcomes.read(run.outcome)) for run in sweep.runs)
         self.ended: dict[tuple[int, int], Outcome] = {
@@ -76,8 +58,8 @@ class Runner:
         self._waiting = self.left()
         self._running: dict[Process, Run] = {}
         self._durations: list[float] = []
-        self._signals = StopSignals(self._timing.same_signal)
-        self._watch = Watch((), self._signals, self._timing.poll)
+        self._is_stopping = False
+        self._watch = Watch(timing=timing, say=say)
 
     def left(self) -> Sequence[Run]:
         """The runs that have not ended, in order."""
@@ -86,23 +68,15 @@ class Runner:
     def run(self) -> int:
         """Executes all remaining runs; returns 0, or the exit code of the signal that cut this short."""
         self._waiting = list(self.left())
-        with self._signals.caught():
-            try:
-                return next(code for event in self._watch if (code := self._react(event)) is not None)
-            except Exception:
-                # A full disk, say, must not cost the other runs their checkpoints.
-                self._stop(self._signals.count)
-                raise
-            finally:
-                for child in self._running:
-                    child.kill()
+        with self._watch.running():
+            return next(code for event in self._watch if (code := self._react(event)) is not None)
 
     def _react(self, event: Event) -> int | None:
         """Handles an event; returns, at the end only, what `run` returns."""
         match event:
-            case Signalled(number):
-                self._stop(number)
-                return self._signals.exit_code
+            case Signalled():
+                self._stop()
+                return self._watch.stop.exit_code
             case Ended(child, code):
                 self._record(child, code)
             case Tick():
@@ -128,11 +102,11 @@ class Runner:
         run = self._running.pop(child)
         found = outcomes.judge(run, code, child.last_line())
         if found is None:
-            if not self._signals.count:
+            if not self._is_stopping:
                 self._say(f"{child.name} was stopped from outside; the same command resumes it.")
             return
         # The exit code of a launcher that was told to stop is not a failure of the run.
-        if found.failed and self._signals.count:
+        if found.failed and self._is_stopping:
             return
         outcomes.write(run.outcome, found)
         self.ended[run.trial, run.seed] = found
@@ -140,19 +114,18 @@ class Runner:
         self._on_end()
         self._say(f"{child.name}: {describe(found, run)} ({self._progress()})")
 
-    def _stop(self, signals: int) -> None:
-        """Asks every run to end, and again at each further signal; `signals` is how many came before."""
+    def _stop(self) -> None:
+        """Asks every run to end, and records those that are complete."""
+        self._is_stopping = True
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
             self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
-        grace = self._timing.stop_grace
-        self._watch.end(list(self._running), grace, self._record, self._hurry, signals)
+        self._watch.end(list(self._running), self._watch.timing.checkpoint_grace)
+        for child in list(self._running):
+            code = child.poll()
+            assert code is not None
+            self._record(child, code)
         self._say("stopped; the same command resumes it.")
-
-    def _hurry(self) -> float:
-        for child in self._running:
-            child.terminate()
-        return self._timing.kill_grace
 
     def _name(self, run: Run) -> str:
         return f"trial {run.trial} of {self._sweep.trials}, seed {run.seed}"

@@ -21,8 +21,8 @@ import json, signal, sys
 from pathlib import Path
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # As in a terminal, even where the tests run under nohup.
 from seed_rl.launch.child import Child
-from seed_rl.launch.lives import supervise
-from seed_rl.launch.restarts import Timing
+from seed_rl.launch.run import supervise
+from seed_rl.launch.watch import Timing
 first, others, actors, logdir, timing = json.loads(sys.argv[1])
 def children(name, commands, start):
     return [

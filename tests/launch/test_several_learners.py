@@ -6,8 +6,7 @@ import signal
 import psutil
 import pytest
 
-from seed_rl.launch.lives import MOST_RESTARTS, Lives
-from tests.launch.test_supervisor import FOR_EVER, LEARNER_ENDS_WHEN_TOLD, SAVES, STUBBORN
+from tests.launch.test_run import FOR_EVER, LEARNER_ENDS_WHEN_TOLD, SAVES, STUBBORN
 from tests.selection import mostly_slow
 
 # A learner host that ends with 1 once the file `lost` is there, as if it had noticed a loss.
@@ -62,12 +61,12 @@ def test_a_learner_that_does_not_notice_the_loss_is_ended(start):
     assert code == 0 and AGAIN.format(1) in output
 
 
-def test_learners_that_always_fail_at_once_are_given_up(start):
-    run = start("sys.exit(1)", FOR_EVER, others=["print('no luck'); sys.exit(1)"], checkpoint_grace=0.3)
+def test_learners_that_always_fail_are_given_up(start):
+    run = start("sys.exit(1)", others=["print('no luck'); sys.exit(1)"], first_backoff=0.0)
     code, output = run.end()
     assert code == 1
-    assert len(list(run.directory.glob("learner.start.*"))) == 3
-    assert "error: the learners ended 3 times within a minute: learner " in output.splitlines()[-1]
+    assert len(list(run.directory.glob("learner.start.*"))) == 6
+    assert "error: after 5 restarts of the learners, learner " in output.splitlines()[-1]
 
 
 @pytest.mark.parametrize("code", [130, 143])
@@ -136,14 +135,3 @@ def test_a_signal_while_learners_fall_is_the_end(start):
     assert code == 1
     assert "start again" not in output
     assert not (run.directory / "learner.start.2").exists()
-
-
-def test_lives_are_counted():
-    lives = Lives()
-    assert [lives.refusal(100.0, is_crash=True) for _ in range(MOST_RESTARTS)] == [""] * MOST_RESTARTS
-    assert lives.refusal(100.0, is_crash=True) == "crashed 6 times"
-    lives = Lives()
-    assert not any(lives.refusal(100.0, is_crash=False) for _ in range(20))
-    lives = Lives()
-    assert not any(lives.refusal(seconds, is_crash=False) for seconds in (1.0, 1.0, 61.0, 1.0, 1.0))
-    assert lives.refusal(59.0, is_crash=False) == "ended 3 times within a minute"

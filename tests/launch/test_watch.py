@@ -1,5 +1,6 @@
 """Events and ends of real child processes."""
 
+import dataclasses
 import itertools
 import os
 import signal
@@ -9,12 +10,11 @@ import time
 import pytest
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Signalled, Tick, Watch, at_once
-from seed_rl.signals import StopSignals
+from seed_rl.launch.watch import Ended, Restarts, Signalled, Tick, Timing, Watch, describe_exit
 from tests.launch.alive import alive
 from tests.waiting import wait_until
 
-POLL_SECS = 0.01
+TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
 LONG_SECS = 240.0
 
 FOR_EVER = "ready(); pause()"
@@ -25,6 +25,13 @@ NESTED = """
 import subprocess
 nested = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
 Path(stem + ".pid").write_text(str(nested.pid))
+"""
+TWICE = """
+def asked(*_):
+    mark("asked")
+    if len(Path(stem + ".asked").read_text()) == 4:
+        sys.exit(7)
+on_sigterm(asked); ready(); pause()
 """
 COUNTS = "on_sigterm(lambda *_: mark('asked')); ready(); pause()"
 
@@ -82,19 +89,12 @@ def events(watch):
             yield event
 
 
-@pytest.fixture
-def stop():
-    signals = StopSignals(same_signal_secs=0.0)
-    with signals.caught():
-        yield signals
-
-
 def kill_self():
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def test_each_end_is_one_event_with_its_code(make):
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     children = [make("sys.exit(0)"), make("sys.exit(3)"), make("signal.raise_signal(signal.SIGKILL)")]
     for child in children:
         watch.start(child)
@@ -106,7 +106,7 @@ def test_each_end_is_one_event_with_its_code(make):
 def test_a_child_that_was_started_before_or_again_is_watched(make):
     child = make("sys.exit(5)")
     child.start()
-    watch = Watch([child], poll_secs=POLL_SECS)
+    watch = Watch([child], TIMING)
     found = events(watch)
     assert next(found) == Ended(child, 5)
     watch.start(child)
@@ -117,43 +117,68 @@ def test_a_child_that_was_started_before_or_again_is_watched(make):
 def test_a_child_that_could_not_be_started_is_not_watched(make, monkeypatch):
     child = make("sys.exit(5)")
     child.log.mkdir()
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     with pytest.raises(IsADirectoryError):
         watch.start(child)
     assert list(itertools.islice(watch, 2)) == [Tick(), Tick()]
 
 
-def test_a_signal_comes_before_the_end_of_a_child_and_signals_are_counted(make, stop):
+def test_a_signal_comes_before_the_end_of_a_child_and_signals_are_counted(make):
     child = make("sys.exit(1)")
     child.start()
     wait_until(lambda: not child.running, "the end of the child")
-    kill_self()
-    watch = Watch([child], stop, POLL_SECS)
-    assert list(itertools.islice(watch, 3)) == [Signalled(1), Ended(child, 1), Tick()]
-    kill_self()
-    kill_self()
-    assert list(itertools.islice(watch, 2)) == [Signalled(3), Tick()]
+    watch = Watch([child], TIMING)
+    with watch.running():
+        kill_self()
+        assert list(itertools.islice(watch, 3)) == [Signalled(1), Ended(child, 1), Tick()]
+        kill_self()
+        kill_self()
+        assert list(itertools.islice(watch, 2)) == [Signalled(3), Tick()]
 
 
-def test_signals_are_no_events_for_those_who_do_not_ask(make, stop):
-    kill_self()
-    assert stop.count == 1
-    assert list(itertools.islice(Watch(poll_secs=POLL_SECS), 2)) == [Tick(), Tick()]
+def test_a_restart_is_said_when_it_is_due_and_one_that_fails_is_another_end(make):
+    said = []
+    watch = Watch(timing=TIMING, say=said.append)
+    child = make("sys.exit(3)")
+    watch.start(child)
+    found = events(watch)
+    watch.restart(next(found))
+    child.log.unlink()
+    child.log.mkdir()
+    failed = next(found)
+    assert (failed.child, failed.code) == (child, 1) and "Is a directory" in failed.error
+    watch.restart(failed, most=4)
+    child.log.rmdir()
+    assert next(found) == Ended(child, 3)
+    assert watch.restarts(child) == 2
+    assert said[0].startswith("child 0 ended with exit code 3 (") and said[0].endswith("; restart 1.")
+    assert said[1].startswith("child 0 could not be started (") and said[1].endswith("; restart 2 of 4.")
+
+
+def test_an_error_leaves_time_for_a_checkpoint_and_nothing_running(make):
+    watch = Watch(timing=TIMING)
+    saves, stubborn = make(SAVES), make(STUBBORN)
+    quick = Timing(poll=0.01, checkpoint_grace=3.0)
+    watch = Watch(timing=quick, say=lambda sentence: None)
+    with pytest.raises(OSError, match="full"), watch.running():
+        started(watch, saves, stubborn)
+        raise OSError("full")
+    assert marks(saves, "saved") == 1
+    assert not saves.running and stubborn.poll() == -signal.SIGKILL
 
 
 def test_children_are_asked_to_end_and_have_their_time(make):
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     children = [make(SAVES), make(FOR_EVER)]
     started(watch, *children)
-    ended = []
-    assert watch.end(children, LONG_SECS, lambda *end: ended.append(end))
-    assert set(ended) == {(children[0], 0), (children[1], -signal.SIGTERM)}
+    assert watch.end(children, LONG_SECS)
+    assert [child.poll() for child in children] == [0, -signal.SIGTERM]
     assert marks(children[0], "saved") == 1
     assert list(itertools.islice(watch, 1)) == [Tick()]
 
 
 def test_a_child_that_does_not_end_is_killed_with_what_it_started(make):
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     child = make(NESTED + STUBBORN)
     started(watch, child)
     grandchild = int(child.log.with_suffix(".pid").read_text())
@@ -163,53 +188,44 @@ def test_a_child_that_does_not_end_is_killed_with_what_it_started(make):
     wait_until(lambda: not alive(grandchild), "the end of the grandchild")
 
 
-def test_a_further_signal_ends_the_wait_at_once(make, stop):
-    watch = Watch(stop=stop, poll_secs=POLL_SECS)
+def test_a_further_signal_ends_the_wait_at_once(make):
+    watch = Watch(timing=TIMING)
     child = make(STUBBORN)
-    started(watch, child)
-    kill_self()
-    assert next(events(watch)) == Signalled(1)
-    kill_self()  # Before the end is asked for, and after the signal that it is asked for by.
-    assert not watch.end([child], LONG_SECS, on_signal=at_once, signals_seen=1)
-    assert child.poll() == -signal.SIGKILL
+    with watch.running():
+        started(watch, child)
+        kill_self()
+        assert next(events(watch)) == Signalled(1)
+        kill_self()
+        assert not watch.end([child], LONG_SECS)
+        assert child.poll() == -signal.SIGKILL
 
 
-def test_signals_that_came_before_do_not_end_the_wait(make, stop):
-    watch = Watch(stop=stop, poll_secs=POLL_SECS)
+def test_a_signal_that_was_reported_does_not_end_the_wait(make):
+    watch = Watch(timing=TIMING)
     child = make(SAVES)
-    started(watch, child)
-    kill_self()
-    assert watch.end([child], LONG_SECS, on_signal=at_once)
+    with watch.running():
+        started(watch, child)
+        kill_self()
+        assert next(events(watch)) == Signalled(1)
+        assert watch.end([child], LONG_SECS)
     assert marks(child, "saved") == 1
 
 
-def test_signals_change_nothing_where_nobody_asks(make, stop):
-    watch = Watch(stop=stop, poll_secs=POLL_SECS)
-    child = make(SAVES)
-    started(watch, child)
-    kill_self()
-    assert watch.end([child], LONG_SECS, signals_seen=0)
-    assert marks(child, "saved") == 1
-
-
-def test_a_signal_may_be_passed_on_and_shorten_the_time(make, stop):
-    watch = Watch(stop=stop, poll_secs=POLL_SECS)
-    child = make(COUNTS)
-    started(watch, child)
-    kill_self()
-
-    def hurry():
-        wait_until(lambda: marks(child, "asked") == 1, "the first request")
+def test_a_further_signal_is_passed_on_and_may_leave_some_time(make):
+    watch = Watch(timing=dataclasses.replace(TIMING, hurry_grace=LONG_SECS))
+    child = make(TWICE)
+    with watch.running():
+        started(watch, child)
         child.terminate()
-        wait_until(lambda: marks(child, "asked") == 2, "the second request")
-        return 0.1
-
-    assert not watch.end([child], LONG_SECS, on_signal=hurry, signals_seen=0)
-    assert child.poll() == -signal.SIGKILL
+        wait_until(lambda: marks(child, "asked") == 1, "the first request")
+        kill_self()
+        wait_until(lambda: watch.stop.count == 1, "the signal")
+        assert watch.end([child], LONG_SECS)
+    assert child.poll() == 7
 
 
 def test_a_wait_leaves_other_children_and_their_ends_alone(make):
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     waited_for, other = make("sys.exit(0)"), make("sys.exit(3)")
     watch.start(waited_for), watch.start(other)
     wait_until(lambda: not other.running, "the other's end")
@@ -218,7 +234,7 @@ def test_a_wait_leaves_other_children_and_their_ends_alone(make):
 
 
 def test_a_wait_ends_in_time_and_asks_nobody_to_end(make):
-    watch = Watch(poll_secs=POLL_SECS)
+    watch = Watch(timing=TIMING)
     child = make(COUNTS)
     started(watch, child)
     assert not watch.wait([child], 0.1)
@@ -227,3 +243,16 @@ def test_a_wait_ends_in_time_and_asks_nobody_to_end(make):
 
 def test_ending_what_never_ran_is_no_error(make):
     assert Watch().end([make(FOR_EVER)], LONG_SECS)
+
+
+def test_delays_double_up_to_the_longest_and_start_over_after_a_healthy_life():
+    restarts = Restarts(Timing())
+    assert [restarts.delay(lifetime=0.5) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [restarts.delay(lifetime=61.0), restarts.delay(lifetime=59.0)] == [1, 2]
+    assert restarts.total == 9
+
+
+def test_exits_are_described_in_words():
+    assert describe_exit(3) == "ended with exit code 3"
+    assert describe_exit(-9) == "was ended by SIGKILL"
+    assert describe_exit(-40).startswith("was ended by ")

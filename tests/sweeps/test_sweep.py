@@ -13,9 +13,10 @@ import pytest
 from seed_rl import sweep
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.presets import configs_directory
+from seed_rl.launch.watch import Timing
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import runner as runners
-from seed_rl.sweeps.runner import Runner, Timing, describe_seconds
+from seed_rl.sweeps.runner import Runner, describe_seconds
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import make_sweep
 
@@ -186,7 +187,7 @@ def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
         if "starts" in line or "stopping" in line:
             os.kill(os.getpid(), signal.SIGINT)
 
-    timing = Timing(poll=0.01, stop_grace=3600.0, kill_grace=0.1, same_signal=0.0)
+    timing = Timing(poll=0.01, checkpoint_grace=3600.0, hurry_grace=0.1, same_signal=0.0)
     assert Runner(sweep, 1, timing=timing, say=say).run() == 130
     assert [child.poll() for child in children] == [-signal.SIGKILL]
     assert sweeping.outcome(1, 1) is None

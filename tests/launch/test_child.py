@@ -1,4 +1,4 @@
-"""Children that leave processes behind: a daemon, one in another session, one that ignores signals."""
+"""Children that leave processes behind: a daemon, one in another session, a stubborn one; limits."""
 
 import os
 import signal
@@ -144,3 +144,19 @@ def test_a_launcher_that_is_killed_leaves_neither_processes_nor_its_private_dire
         launcher.wait()
     wait_until(lambda: not any(map(alive, pids)), lambda: f"the end of {list(filter(alive, pids))}")
     wait_until(lambda: not Path("private").exists(), "no private directory", seconds=60)
+
+
+LIMIT = """
+import resource
+from seed_rl.launch.child import raise_descriptor_limit
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, 300))
+raise_descriptor_limit()
+print(*resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
+
+@pytest.mark.parametrize("soft", [100, 300])
+def test_the_soft_limit_on_open_files_becomes_the_hard_one(soft):
+    command = [sys.executable, "-c", LIMIT.format(soft=soft)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["300", "300"], done.stderr

@@ -1,0 +1,237 @@
+"""A run under a launcher: its directory, its learner or learners, and its actors, until training is over.
+
+* An actor that crashes is restarted, with growing delays if it keeps crashing.
+* An actor that exits with the code for a usage error (2), for instance because the learner refused it, ends
+  the run.
+* When the only learner dies, the run ends with the learner's exit code, and its own error is the last output.
+* Of several learner hosts, each notices by itself that another one is lost. When all of them have ended, all
+  learners and actors start again from the last checkpoint.
+* Ctrl-C, SIGTERM and SIGHUP are passed to the learners as one SIGTERM, which makes them write a checkpoint;
+  then the actors end. A second signal ends everything at once. The exit code is the signal's (130, 143,
+  129), or 0 if training was already complete.
+* An error of the launcher itself ends the run as a signal does, and is then raised.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.launch.plan import Plan
+from seed_rl.launch.watch import (
+    Ended,
+    Event,
+    Process,
+    Restarts,
+    Signalled,
+    Timing,
+    Watch,
+    describe_end,
+    describe_exit,
+    shell_code,
+)
+from seed_rl.messages import say
+from seed_rl.runs.lock import check_free
+from seed_rl.runs.record import check, run_identity
+from seed_rl.signals import STOP_CODES, STOP_SIGNALS
+
+# Several learners are started again so often, with growing delays.
+MOST_RESTARTS = 5
+
+# Exit codes of a learner after which it is not started again: complete, a wrong flag, stopped on request.
+_FINAL = (0, USAGE_EXIT_CODE, *STOP_CODES)
+
+
+def check_directory(line: CommandLine, logdir: Path) -> None:
+    """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
+    mine = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+    with usage_errors():
+        check(str(logdir), mine)
+        check_free(logdir)
+
+
+def make_directory(plan: Plan) -> None:
+    """Creates the run directory and reports its path.
+
+    Raises:
+      UsageError: it cannot be created.
+    """
+    try:
+        plan.logdir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
+    others = len(plan.learners) - 1
+    too = f" and of {others} learner{'s' if others > 1 else ''}" if others else ""
+    say(f"run directory {plan.logdir}; the logs of the {len(plan.actors)} actors{too} are in it.")
+
+
+def supervise(
+    learners: Sequence[Process],
+    actors: Sequence[Process],
+    timing: Timing = Timing(),  # noqa: B008 (immutable)
+    say: Callable[[str], object] = say,
+) -> int:
+    """Runs until the end, and starts everything again when one of several learners is lost.
+
+    Args:
+      learners: one per learner host, the one that keeps the run directory first.
+      actors: all actors.
+      timing: the intervals and time limits.
+      say: shows a sentence to the user.
+
+    Returns:
+      The exit code of the run.
+    """
+    restarts = Restarts(timing)
+    while True:
+        life = Life(learners, actors, timing, say)
+        code = life.run()
+        if not life.loss:
+            return code
+        if restarts.total == MOST_RESTARTS:
+            say(f"error: after {MOST_RESTARTS} restarts of the learners, {life.loss}.")
+            return code
+        delay = restarts.delay(learners[0].seconds)
+        number = f"restart {restarts.total} of {MOST_RESTARTS}"
+        say(f"{life.loss}; all learners start again from the last checkpoint ({number}).")
+        time.sleep(delay)
+
+
+class Life:
+    """Runs learners and actors until the learners have ended; needs the main thread, for the signals.
+
+    Attributes:
+      asked_to_stop: whether a signal has arrived.
+      loss: how one of several learners failed, in words, if all may resume from the last checkpoint.
+    """
+
+    def __init__(
+        self,
+        learners: Sequence[Process],
+        actors: Sequence[Process],
+        timing: Timing = Timing(),  # noqa: B008 (immutable)
+        say: Callable[[str], object] = say,
+    ):
+        """Starts nothing yet; see `supervise`."""
+        self.loss = ""
+        self._learners, self._actors = list(learners), list(actors)
+        self._first = self._learners[0]
+        self._timing, self._say = timing, say
+        self._watch = Watch(timing=timing, say=say)
+        self._stop_signals = self._watch.stop
+
+    @property
+    def asked_to_stop(self) -> bool:  # noqa: D102
+        return self._stop_signals.is_set()
+
+    def run(self) -> int:
+        """Starts everything, waits for the end, and returns the exit code of the run."""
+        with self._watch.running([*self._learners, *self._actors]):
+            return next(code for event in self._watch if (code := self._react(event)) is not None)
+
+    def _react(self, event: Event) -> int | None:
+        """Handles an event; returns the exit code of the run once it is known."""
+        match event:
+            case Signalled(number):
+                ended = self._ended_learner()
+                return self._stop(number) if ended is None else self._learner_ended(ended)
+            case Ended(child, code) if child in self._learners:
+                # Another one than the first ends with 0 when training is complete; the first one is saving.
+                return self._learner_ended(child) if child is self._first or code != 0 else None
+            case Ended(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
+                return self._given_up(actor)
+            case Ended(_, code) if code != 0:  # 0: the learner reported the end of training.
+                self._watch.restart(event)
+        return None
+
+    def _ended_learner(self) -> Process | None:
+        """A learner whose end is that of the run; None if there is none."""
+        if self._first.poll() is not None:
+            return self._first
+        return next((learner for learner in self._learners if learner.poll()), None)
+
+    def _learner_ended(self, learner: Process) -> int:
+        """Ends the run after a learner has ended."""
+        several = len(self._learners) > 1
+        if several:
+            learner = self._let_all_learners_end(learner)
+        code = 0 if self._first.poll() == 0 else learner.poll()
+        assert code is not None
+        if several and code not in _FINAL and not self.asked_to_stop:
+            self.loss = describe_end(learner, code)
+        if code == 0:
+            self._watch.wait(self._actors, self._timing.finish_grace)
+        self._end_actors()
+        if not self.loss and code < 0:  # Killed: it could not report anything itself.
+            self._say(f"{learner.name} {describe_exit(code)}.")
+        elif code == USAGE_EXIT_CODE and self._first.poll() != USAGE_EXIT_CODE:
+            self._blame(learner)
+        return shell_code(code)
+
+    def _let_all_learners_end(self, ended: Process) -> Process:
+        """Waits for the other learners after one has ended, then ends those that are left.
+
+        They end by themselves: they know of the loss, or all have agreed to stop. But while they wait for one
+        that never came, they would wait for as long as --host_timeout_secs.
+
+        Returns:
+          The one whose end is the reason for that of the others. Those that notice the loss of one that was
+          killed may be seen to end before it.
+        """
+        timing, final = self._timing, ended.poll() in _FINAL
+        if not self.asked_to_stop:
+            is_wrong = ended.poll() == USAGE_EXIT_CODE
+            self._watch.wait(self._learners, timing.verdict_grace if is_wrong else timing.checkpoint_grace)
+        killed = (learner for learner in self._learners if (learner.poll() or 0) < 0)
+        reason = ended if final else next(killed, ended)  # Before any of them is killed here.
+        self._watch.end(
+            self._learners, timing.checkpoint_grace if self.asked_to_stop else timing.terminate_grace
+        )
+        return reason
+
+    def _given_up(self, actor: Process) -> int:
+        """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""
+        self._watch.wait(self._learners, self._timing.verdict_grace)
+        ended = self._ended_learner()
+        if ended is not None:
+            return self._learner_ended(ended)
+        if self.asked_to_stop:
+            return self._stop(self._stop_signals.count)
+        self._watch.end(self._learners, self._timing.checkpoint_grace)
+        self._end_actors()
+        self._blame(actor)
+        return USAGE_EXIT_CODE
+
+    def _blame(self, child: Process) -> None:
+        """Reports the child that ended the run, with the reason in the last line of its log."""
+        reason = child.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
+        self._say(f"error: {child.name} ended the run (its log is {child.log}): {reason}")
+
+    def _stop(self, signals: int) -> int:
+        """Stops the run after this number of signals: first the learner, then the actors."""
+        stop, grace = self._stop_signals, self._timing.checkpoint_grace
+        self._say("stopping; the learner writes a checkpoint (Ctrl-C again ends everything at once).")
+        in_time = self._watch.end(self._learners, grace)
+        if not in_time and stop.count > signals:
+            self._say("stopping at once; the run resumes from its last complete checkpoint.")
+            return stop.exit_code
+        self._end_actors()
+        code = self._first.poll()
+        assert code is not None
+        if not in_time:
+            self._say(
+                f"the learner did not end within {grace:g} s and was killed; the run resumes from its last "
+                "complete checkpoint."
+            )
+            return 1
+        if code in STOP_CODES:
+            self._say("stopped; the same command resumes it.")
+            return stop.exit_code
+        if -code in STOP_SIGNALS:
+            self._say("stopped before the learner was ready; there was nothing to save.")
+            return stop.exit_code
+        return shell_code(code)
+
+    def _end_actors(self) -> None:
+        self._watch.end(self._actors, self._timing.terminate_grace)
