@@ -31,7 +31,6 @@ from seed_rl.environments.specs import suite_spec
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, run_main, usage_errors
-from seed_rl.hosts.join import peers_of
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
@@ -255,7 +254,7 @@ def _meet(
     # TensorFlow reports each lost connection in many lines; ours names the host.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with usage_errors():
-        peers = peers_of(hosts, listener, config.host_timeout_secs, identity, security)
+        peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
         until_the_end.callback(peers.leave)
         until_the_end.push(_leave_with_reason(peers))
         return peers, peers.meet(stop.is_set)

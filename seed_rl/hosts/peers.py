@@ -1,37 +1,44 @@
-"""What a learner host knows of the others, whichever of them it is. No TensorFlow.
+"""The other learner hosts of a run, as each host knows them. No TensorFlow.
 
-The first host keeps a list of the others. Each of them has a stream to it, over which both sides send small
-JSON objects: who they are, whether they are ready, how far they are, what their actors reported, and what is
-wrong. TensorFlow's own connections, over which gradients travel, use another port of each host; the hosts
-tell each other which one, and try it, before TensorFlow starts.
+The launcher fixes who the hosts are (`wire.hosts.LearnerHosts`). Each of the others opens a stream to the
+first host, over which both send the same kind of message in turns, a JSON object, at least once a second:
+
+1. A host joins with its index, its settings and versions, and the address that it holds for TensorFlow. The
+   first host refuses it if they differ from its own.
+2. When all have joined, the first host's messages contain the addresses, and TensorFlow starts.
+3. From then on a message is also a sign of life. It says how many updates the host has joined and how long it
+   has waited in the last one, and brings figures to the first host.
+4. A host that ends sends `left` with the reason, or an empty one if all have agreed to end.
+
+Any loss or failure is one sentence, which the first host passes on to all. All hosts end with it.
 """
 
-import abc
 import asyncio
-import concurrent.futures
 import contextlib
 import json
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
 from typing import Any
 
+import grpc
+
 from seed_rl.files import parse_json
-from seed_rl.hosts.watchdog import ended_after
+from seed_rl.hosts.watchdog import ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
+from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.security import Security
+from seed_rl.wire.tls import why_unusable
 
-METHOD = f"/{SERVICE}/Meet"
-
-# What all hosts do at a time: they come, try each other's ports, and train, until the first one leaves.
-GATHERING, PROBING, RUNNING, OVER = range(4)
-
-_LONGEST_BEAT_SECS = 1.0
+_METHOD = "Meet"
+_LONGEST_BEAT_SECS, _JOINING_BEAT_SECS = 1.0, 0.1
 # How long the main thread has, after a problem is known, to end by itself.
 _LAST_RESORT_SECS = 15.0
+_LEAVE_SECS = 10.0
 _POLL_SECS = 0.1
 
 
@@ -43,62 +50,109 @@ class HostLostError(RuntimeError):
     """A learner host is lost, has failed, or does not take part; the message names it."""
 
 
-class Peers(abc.ABC):
+class Peers:
     """The other learner hosts. The main thread calls the methods; everything else is on the listener's loop.
 
     Attributes:
       hosts: all of them, and which one this is.
       problem: why the hosts must all end; empty as long as all is well.
-      take_report: returns what a host other than the first reports with its next sign of life, a JSON object.
+      take_report: returns what a host other than the first reports with its next message, a JSON object.
       on_report: called with a host's index and what it reported, on the first host; neither may block.
     """
 
     def __init__(
-        self, hosts: LearnerHosts, listener: Listener, timeout_secs: float, identity: Mapping[str, Any]
+        self,
+        hosts: LearnerHosts,
+        listener: Listener,
+        timeout_secs: float,
+        identity: Mapping[str, Any],
+        security: Security = Security(),  # noqa: B008 (immutable)
     ):
-        """Prepares; `meet` begins.
+        """Prepares; the first host can be called from now on. `meet` begins.
 
         Args:
           hosts: all of them, and which one this is.
           listener: its loop is used; the first host is called there.
           timeout_secs: how long a host may be silent, or wait for the others.
           identity: settings and versions that all hosts must share, JSON values by name.
+          security: what a host needs to call the first one.
         """
         self.hosts, self.problem = hosts, ""
         self.take_report: Callable[[], dict[str, Any]] = dict
         self.on_report: Callable[[int, dict[str, Any]], None] = lambda index, report: None
         self._listener, self._timeout_secs = listener, timeout_secs
+        self._security = security.between_learners()
         self._identity = json.loads(json.dumps(dict(identity)))
         self._beat_secs = min(_LONGEST_BEAT_SECS, timeout_secs / 10)
         self._stderr = os.dup(2)  # It may be redirected by the time that a message must be shown.
         self._changed = threading.Condition()
         self._on_problem: Callable[[str], object] = lambda sentence: None
-        self._progress = _Progress()
-        self._is_leaving = threading.Event()
+        self._jobs: list[asyncio.Task[None]] = []
+        self._joined, self._since = 0, 0.0  # Updates, and when the last one began; 0.0 if it is over.
+        self._left: str | None = None
+        self._leaving, self._has_left = asyncio.Event(), threading.Event()
+        self._first_has_left = False
+        self._open: dict[int, dict[str, Any]] = {}  # The last message of each host with an open stream.
         self._held = _hold_port(hosts.machine())
-        # Where TensorFlow will listen on this host.
-        self._collective = f"{hosts.machine()}:{self._held.getsockname()[1]}"
-        self._tasks: list[asyncio.Task[None]] = []
-        self._pool = concurrent.futures.ThreadPoolExecutor(2, thread_name_prefix="peers")
+        self._address = f"{hosts.machine()}:{self._held.getsockname()[1]}"  # Of TensorFlow on this host.
+        self._addresses: list[str] = []  # Empty until all have joined.
+        if hosts.is_first:
+            handler = grpc.stream_stream_rpc_method_handler(self._serve)
+            listener.add(grpc.method_handlers_generic_handler(SERVICE, {_METHOD: handler}))
 
-    @abc.abstractmethod
     def meet(self, stopping: Callable[[], bool]) -> list[str]:
-        """Waits until all hosts are there and can reach one another.
+        """Waits until all hosts are there.
 
         Returns:
           HOST:PORT of each host for TensorFlow, all of which are free; empty if `stopping` returned true.
 
         Raises:
-          HostsDisagreeError: a host does not come, has other settings, or cannot be reached.
+          HostsDisagreeError: a host does not come or has other settings.
         """
+        others, first = range(1, self.hosts.count), self.hosts.is_first
+        if first:
+            self._wait_for(
+                lambda: len(self._open) == len(others) or bool(self.problem), self._timeout_secs, stopping
+            )
+            with self._changed:
+                if len(self._open) == len(others):
+                    self._addresses = [self._address, *(self._open[i]["address"] for i in others)]
+        else:
+            self._start(self._call)
+            # The last host may come long after this one.
+            self._wait_for(lambda: bool(self._addresses or self.problem), 2 * self._timeout_secs, stopping)
+        if not self._addresses and not self.problem:
+            if stopping():
+                return []
+            self._miss([i for i in others if i not in self._open] if first else [0])
+        if self.problem:
+            raise HostsDisagreeError(self.problem)
+        if first:
+            self._start(self._watch_updates)
+        self._held.close()
+        return self._addresses
 
-    @abc.abstractmethod
     def leave(self, reason: str = "") -> None:
         """Tells the others that this host ends; a second call does nothing.
 
         Args:
-          reason: a sentence if it fails, after which all end; empty if all have agreed to end.
+          reason: a sentence if it fails, after which all end; empty if all have agreed to end. Then the first
+            host leaves first: it saves the run.
         """
+        if self._left is not None:
+            return
+        if not reason and not self.hosts.is_first:
+            self._wait_for(
+                lambda: self._first_has_left or bool(self.problem) or not self._open, self._timeout_secs
+            )
+        self._left = reason
+        self._has_left.set()
+        self._listener.call_soon(self._leaving.set)
+        self._wait_for(lambda: not self._open, _LEAVE_SECS)
+        for job in self._jobs:
+            self._listener.call_soon(job.cancel)
+        self._held.close()
+        os.close(self._stderr)
 
     def watch(self, on_problem: Callable[[str], object]) -> None:
         """Calls `on_problem` with a sentence, on some thread, once a host is lost or has failed.
@@ -111,22 +165,22 @@ class Peers(abc.ABC):
 
     def connecting(self) -> contextlib.AbstractContextManager[None]:
         """Surrounds the call in which TensorFlow connects to all hosts: it blocks every Python thread."""
-        others = [self.hosts.name(i) for i in range(self.hosts.count) if i != self.hosts.index]
-        return ended_after(
-            self._timeout_secs,
-            f"TensorFlow did not reach {', '.join(others)} within {self._timeout_secs:g} s; look at the "
-            "output of the other learner hosts.",
-            self._stderr,
+        others = ", ".join(self.hosts.name(i) for i in range(self.hosts.count) if i != self.hosts.index)
+        sentence = (
+            f"TensorFlow did not reach {others} within {self._timeout_secs:g} s; look at the output of the "
+            "other learner hosts, which need all ports open among them."
         )
+        return ended_after(self._timeout_secs, sentence, self._stderr)
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:
         """Marks that this host takes part in an update, or in the agreement on whether there is one."""
-        self._progress.enter()
+        self._since = time.monotonic()
+        self._joined += 1
         try:
             yield
         finally:
-            self._progress.leave()
+            self._since = 0.0
 
     def check(self) -> None:
         """Raises HostLostError if there is a problem."""
@@ -136,124 +190,210 @@ class Peers(abc.ABC):
     def explain(self, error: BaseException) -> HostLostError:
         """The reason for an error of TensorFlow's reductions; waits until the lost host is known."""
         self._wait_for(lambda: bool(self.problem), self._timeout_secs)
-        return HostLostError(
-            self.problem or f"The reduction over the learner hosts failed ({reason(error)})."
+        found = self.problem or f"The reduction over the learner hosts failed ({reason(error)})."
+        return HostLostError(found)
+
+    async def _serve(self, requests: Any, context: Any) -> None:
+        """The first host's end of a stream, from its first message to its last one."""
+        try:
+            hello = await self._read(context.read)
+            index, refusal = int(hello["index"]), self._refusal(hello)
+            hello |= {"joined": 0, "waiting": 0.0, "address": str(hello["address"])}
+        except (ConnectionError, TimeoutError, ValueError, KeyError, TypeError, AttributeError):
+            return
+        if refusal is not None:
+            if refusal:
+                await context.write(json.dumps(self._message() | {"problem": refusal}).encode())
+            return
+        why = "its connection ended"
+        try:
+            why = await self._converse(index, hello, context.read, context.write)
+        finally:  # Also if gRPC cancels this.
+            self._lose(index, why)
+
+    def _refusal(self, hello: dict[str, Any]) -> str | None:
+        """Why a host may not join: a sentence, or '' if it is to try again; None if it may."""
+        index, theirs = int(hello["index"]), dict(hello["identity"])
+        if not 0 < index < self.hosts.count:
+            return f"There is no learner host {index}; --learner_index must be below {self.hosts.count}."
+        if self._left is not None or self.problem:  # This run ends; the host may belong to the next one.
+            return "" if self._addresses else self.problem
+        if index in self._open or self._addresses:
+            return (
+                f"Another process is {self.hosts.name(index)} already; give each learner host its own "
+                "--learner_index, and stop processes of an earlier run."
+            )
+        mine = self._identity
+        names = [name for name in mine | theirs if mine.get(name) != theirs.get(name)]
+        if not names:
+            return None
+        found = "; ".join(f"{name}: {mine.get(name)} here, {theirs.get(name)} there" for name in names)
+        self._fail(
+            f"{self.hosts.name(index)} differs from {self.hosts.name(0)} ({found}); start all learner hosts "
+            "with the same flags and versions."
         )
+        return self.problem
 
-    def _fail(self, sentence: str) -> None:
-        """Sets the problem, if it is the first one."""
-        with self._changed:
-            if self.problem or self._is_leaving.is_set():
-                return
-            self.problem = one_line(str(sentence), 1_000)
-            self._changed.notify_all()
-        self._pool.submit(self._on_problem, sentence)
-        threading.Thread(target=self._end_if_stuck, name="last-resort-peers", daemon=True).start()
+    async def _call(self) -> None:
+        """Another host's end of its stream; it calls again until all have joined."""
+        security, deadline = self._security, time.monotonic() + self._timeout_secs
+        options = [*channel_options(-1), ("grpc.max_reconnect_backoff_ms", 1_000)]
+        channel = security.channel(self.hosts.addresses[0], options)
+        unusable = asyncio.ensure_future(why_unusable(channel, self.hosts.addresses[0], security))
+        unusable.add_done_callback(lambda done: None if done.cancelled() else self._fail(done.result()))
+        hello = {"index": self.hosts.index, "identity": self._identity, "address": self._address}
+        try:
+            while not self.problem and time.monotonic() < deadline:
+                method = channel.stream_stream(f"/{SERVICE}/{_METHOD}")
+                call = method(metadata=security.metadata(), wait_for_ready=True)
+                try:
+                    with contextlib.suppress(asyncio.InvalidStateError):  # Refused: reading says why.
+                        await asyncio.wait_for(call.write(json.dumps(hello).encode()), self._timeout_secs)
+                    why = await self._converse(0, await self._read(call.read), call.read, call.write)
+                    if self._lose(0, why):
+                        return
+                except (ConnectionError, TimeoutError):
+                    pass
+                except grpc.RpcError as error:
+                    if error.code() == grpc.StatusCode.UNAUTHENTICATED:
+                        self._fail(error.details() or "")
+                finally:
+                    call.cancel()
+                await asyncio.sleep(self._beat_secs)
+            self._miss([0])
+        finally:
+            unusable.cancel()
+            await channel.close()
 
-    def _absence(self, indices: Iterable[int]) -> str:
-        """The sentence on hosts that have not come in time."""
-        return (
+    async def _converse(
+        self,
+        index: int,
+        heard: dict[str, Any],
+        read: Callable[[], Awaitable[Any]],
+        write: Callable[[bytes], Awaitable[None]],
+    ) -> str:
+        """Talks to a host, whose first message was `heard`, until the one that is not the first leaves.
+
+        Returns:
+          How it was lost; empty if it was not.
+        """
+        is_first, address = self.hosts.is_first, heard.get("address")
+        try:
+            while True:
+                self._hear(index, heard)
+                with self._changed:
+                    self._open[index] = {"address": address} | heard
+                    if not is_first:
+                        self._addresses = list(heard["addresses"])
+                    self._changed.notify_all()
+                if is_first and heard.get("left") is not None:
+                    return ""
+                if not is_first:
+                    beat_secs = self._beat_secs if self._addresses else _JOINING_BEAT_SECS
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(self._leaving.wait(), beat_secs)
+                message = self._message()
+                await write(json.dumps(message).encode())
+                if not is_first and message["left"] is not None:
+                    await asyncio.wait_for(read(), _LEAVE_SECS)  # Until the first host has read it.
+                    return ""
+                heard = await self._read(read)
+        except TimeoutError:
+            return f"it has been silent for {self._timeout_secs:g} s"
+        except (ConnectionError, asyncio.InvalidStateError, grpc.RpcError):  # gRPC's words for it vary.
+            return "its connection ended"
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            return f"it sent something else than expected: {error!r}"
+        finally:
+            with self._changed:
+                self._open.pop(index, None)
+                self._changed.notify_all()
+
+    def _message(self) -> dict[str, Any]:
+        since = self._since
+        return {
+            "addresses": self._addresses,
+            "problem": self.problem,
+            "joined": self._joined,
+            "waiting": time.monotonic() - since if since else 0.0,
+            "report": {} if self.hosts.is_first else self.take_report(),
+            "left": self._left,
+        }
+
+    def _hear(self, index: int, message: dict[str, Any]) -> None:
+        message["joined"], message["waiting"] = int(message["joined"]), float(message["waiting"])
+        if message.get("problem"):
+            self._fail(message["problem"])
+        if message.get("left"):
+            self._fail(f"{self.hosts.name(index)} failed: {message['left']}")
+        if message.get("left") is not None and index == 0:
+            self._first_has_left = True
+        if message.get("report"):
+            self.on_report(index, message["report"])
+
+    async def _read(self, read: Callable[[], Awaitable[Any]]) -> dict[str, Any]:
+        data = await asyncio.wait_for(read(), self._timeout_secs)
+        if data is grpc.aio.EOF:
+            raise ConnectionError
+        message = parse_json(data)
+        if not isinstance(message, dict):
+            raise ValueError("not an object")
+        return message
+
+    async def _watch_updates(self) -> None:
+        while self._left is None and not self.problem:
+            progress = {0: self._message(), **self._open}
+            if sentence := hanging_update(progress, self.hosts, self._timeout_secs):
+                self._fail(sentence)
+            await asyncio.sleep(self._beat_secs)
+
+    def _miss(self, indices: Iterable[int]) -> None:
+        self._fail(
             f"{', '.join(map(self.hosts.name, indices))} did not come within {self._timeout_secs:g} s; start "
             "every host with the same --learner_hosts and an index of its own, or raise --host_timeout_secs."
         )
 
+    def _lose(self, index: int, why: str) -> bool:
+        """Handles the end of a stream; returns whether it was the last one to that host."""
+        if why and self._addresses:
+            self._fail(f"{self.hosts.name(index)} is lost: {why}.")
+        return not why or bool(self._addresses)
+
+    def _fail(self, sentence: str) -> None:
+        """Sets the problem, if it is the first one."""
+        with self._changed:
+            if self.problem or self._left is not None:
+                return
+            self.problem = one_line(str(sentence), 1_000)
+            self._changed.notify_all()
+        threading.Thread(target=self._on_problem, args=(self.problem,), daemon=True).start()
+        threading.Thread(target=self._end_if_stuck, name="last-resort-peers", daemon=True).start()
+
     def _end_if_stuck(self) -> None:
-        if not self._is_leaving.wait(_LAST_RESORT_SECS):
+        if not self._has_left.wait(_LAST_RESORT_SECS):
             with contextlib.suppress(OSError):
                 os.write(self._stderr, f"seed_rl: error: {self.problem}\n".encode())
             os._exit(1)
 
     def _wait_for(
         self, condition: Callable[[], bool], seconds: float, stopping: Callable[[], bool] = lambda: False
-    ) -> bool:
-        """Waits until the condition holds, for so long; returns whether it does."""
+    ) -> None:
+        """Waits until the condition holds, for so long."""
         deadline = time.monotonic() + seconds
         with self._changed:
-            while not condition():
-                if stopping() or time.monotonic() >= deadline:
-                    return False
+            while not condition() and not stopping() and time.monotonic() < deadline:
                 self._changed.wait(_POLL_SECS)
-        return True
-
-    def _probe(self, collectives: Sequence[str]) -> str:
-        """Tries to reach the other hosts; returns a sentence if one cannot be reached."""
-        for index, address in enumerate(collectives):
-            host, _, port = address.rpartition(":")
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), self._timeout_secs).close()
-            except OSError as error:
-                return (
-                    f"{self.hosts.name(self.hosts.index)} cannot reach {self.hosts.name(index)} at "
-                    f"{address} ({error}); learner hosts need all ports open among them."
-                )
-        return ""
 
     def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a coroutine on the listener's loop until it ends or this host leaves."""
-        self._listener.call_soon(lambda: self._tasks.append(asyncio.ensure_future(job())))
-
-    def _free_port(self) -> None:
-        self._held.close()
-
-    def _end(self) -> None:
-        self._is_leaving.set()
-        for task in self._tasks:
-            self._listener.call_soon(task.cancel)
-        self._pool.shutdown(wait=False)
-        self._free_port()
-        os.close(self._stderr)
-
-
-class _Progress:
-    """How far the main thread is. Thread-safe: each value is set in one piece."""
-
-    def __init__(self) -> None:
-        self._entered, self._since = 0, 0.0
-
-    def enter(self) -> None:
-        self._since = time.monotonic()
-        self._entered += 1
-
-    def leave(self) -> None:
-        self._since = 0.0
-
-    def message(self) -> dict[str, Any]:
-        """Updates that were joined, and seconds since the last one was, or 0 if it is over."""
-        since = self._since
-        return {"entered": self._entered, "waiting": time.monotonic() - since if since else 0.0}
-
-
-def encode(message: Mapping[str, Any]) -> bytes:
-    """A message as bytes."""
-    return json.dumps(message).encode()
-
-
-def decode(data: bytes) -> dict[str, Any]:
-    """A message from bytes.
-
-    Raises:
-      ValueError: they are none.
-    """
-    message = parse_json(data)
-    if not isinstance(message, dict):
-        raise ValueError("not an object")
-    return message
+        self._listener.call_soon(lambda: self._jobs.append(asyncio.ensure_future(job())))
 
 
 def _hold_port(machine: str) -> socket.socket:
-    """A socket that listens on a free port, which is TensorFlow's once it is closed."""
+    """A socket on a free port, which is TensorFlow's once it is closed."""
     host = machine.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    held = socket.socket(family)
+    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        held.bind((host if family == socket.AF_INET6 or _is_own(host) else "", 0))
-    except OSError:
-        held.bind(("", 0))
+    held.bind((host if host in ("localhost", "127.0.0.1", "::1") else "", 0))
     held.listen()
     return held
-
-
-def _is_own(host: str) -> bool:
-    """Whether the name stands for the loopback device."""
-    return host in ("localhost", "127.0.0.1")

@@ -1,10 +1,13 @@
-"""Ends this process if a call takes too long that lets no other Python thread run. No TensorFlow."""
+"""What hangs: a call that lets no other Python thread run, or an update of all hosts. No TensorFlow."""
 
 import contextlib
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seed_rl.wire.hosts import LearnerHosts
 
 # Waits until its standard input ends; if that takes too long, says why and kills the process.
 _WATCH = """
@@ -33,3 +36,26 @@ def ended_after(seconds: float, sentence: str, stderr: int) -> Iterator[None]:
             yield
         finally:
             watch.stdin.close()
+
+
+def hanging_update(progress: Mapping[int, Mapping[str, Any]], hosts: LearnerHosts, seconds: float) -> str:
+    """A sentence if an update hangs, because a host does not join it or the reduction does not end.
+
+    Args:
+      progress: by host, the number of updates it has `joined`, and how long it has been `waiting` in the last
+        one, in seconds, or 0.
+      hosts: all of them.
+      seconds: how long an update may take.
+    """
+    if max(p["waiting"] for p in progress.values()) <= seconds:
+        return ""
+    last = max(p["joined"] for p in progress.values())
+    if late := [hosts.name(i) for i, p in sorted(progress.items()) if p["joined"] < last]:
+        return (
+            f"{', '.join(late)} did not join an update within {seconds:g} s; look at its output, or raise "
+            "--host_timeout_secs if it was saving a checkpoint."
+        )
+    return (
+        f"An update of the {hosts.count} learner hosts did not end within {seconds:g} s; check the network "
+        "between them, or raise --host_timeout_secs."
+    )

@@ -17,7 +17,7 @@ from seed_rl.devices.tpu import Tpu
 from seed_rl.hosts.peers import Peers
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
-from seed_rl.learner.team import HostTeam, Team
+from seed_rl.learner.team import Team
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -72,7 +72,7 @@ def make_learner(
         num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
         with peers.connecting():
             collective = Collective(addresses, peers.hosts.index, num_gpus, not config.insecure_reductions)
-        team = HostTeam(peers, collective, listener)
+        team = Team(listener, peers, collective)
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
         replicas = collective.replicas(place.training, config.jit)
         places_of_copies = place.inference

@@ -9,14 +9,13 @@ from seed_rl.hosts.peers import Peers
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.waits import TRAINING_FOR_HOSTS, Waits
-from seed_rl.wire.hosts import LearnerHosts
 
 # Figures that are added up over hosts.
 _COUNTS = frozenset(("learner_memory_mib", "queue_depth", "replay_size", "replay_mib"))
 
 
 class Team:
-    """A learner that is alone; `HostTeam` is one of several.
+    """The learner hosts of a run.
 
     Attributes:
       hosts: all learner hosts; None: there is one.
@@ -25,13 +24,28 @@ class Team:
       count: how many there are.
     """
 
-    hosts: LearnerHosts | None = None
-    index = 0
-    count = 1
+    def __init__(
+        self,
+        listener: Listener | None = None,
+        peers: Peers | None = None,
+        collective: Collective | None = None,
+    ):
+        """Takes part in a run.
 
-    def __init__(self, listener: Listener | None = None):
-        """A learner on whose address `listener` listens already."""
+        Args:
+          listener: see the attribute.
+          peers: the other hosts, all of which have met; None: this host is alone.
+          collective: the reductions over all hosts, if there are several.
+        """
         self.listener = listener
+        self.hosts = peers.hosts if peers else None
+        self.index, self.count = (self.hosts.index, self.hosts.count) if self.hosts else (0, 1)
+        self._peers, self._collective = peers, collective
+        self._of_others: dict[int, dict[str, float]] = {}
+        self._mine: dict[str, float] = {}
+        self._waits = Waits(TRAINING_FOR_HOSTS)
+        if peers and collective:
+            peers.watch(collective.abort)
 
     @property
     def is_first(self) -> bool:
@@ -44,10 +58,16 @@ class Team:
 
     def share(self, variables: Iterable[Any]) -> None:
         """Gives every host the first one's values of these variables."""
+        if self._collective:
+            try:
+                with self.joining():
+                    self._collective.share(variables)
+            except REDUCTION_ERRORS as error:
+                raise self.explain(error) from error
 
     def joining(self) -> contextlib.AbstractContextManager[None]:
         """Surrounds what all hosts do together for an update."""
-        return contextlib.nullcontext()
+        return self._peers.joining() if self._peers else contextlib.nullcontext()
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
         """What all hosts say before an update; see `devices.hosts.Agreement`.
@@ -60,73 +80,33 @@ class Team:
         Raises:
           HostLostError: another host is lost or has failed.
         """
-        return Agreement(has_batch and not stop, stop, agent_steps)
-
-    def report_with(self, figures: RunFigures) -> None:
-        """Brings what the other hosts' actors report into the first one's figures."""
-
-    def exchange(self, figures: dict[str, float]) -> dict[str, float]:
-        """Figures of this host's inference and experience; the first host gets those of all hosts."""
-        return figures
-
-    def explain(self, error: BaseException) -> BaseException:
-        """What to raise for an error of TensorFlow's reductions: the loss of a host, if there are several."""
-        return error
-
-
-class HostTeam(Team):
-    """One of several learner hosts."""
-
-    def __init__(self, peers: Peers, collective: Collective, listener: Listener):
-        """Takes part in a run.
-
-        Args:
-          peers: the other hosts, all of which have met.
-          collective: the reductions over all hosts.
-          listener: what listens on this host's address.
-        """
-        super().__init__(listener)
-        self.hosts = peers.hosts
-        self.index, self.count = peers.hosts.index, peers.hosts.count
-        self._peers, self._collective = peers, collective
-        self._of_others: dict[int, dict[str, float]] = {}
-        self._mine: dict[str, float] = {}
-        self._waits = Waits(TRAINING_FOR_HOSTS)
-        peers.watch(collective.abort)
-
-    def share(self, variables: Iterable[Any]) -> None:
-        """See `Team`."""
-        try:
-            with self._peers.joining():
-                self._collective.share(variables)
-        except REDUCTION_ERRORS as error:
-            raise self.explain(error) from error
-
-    def joining(self) -> contextlib.AbstractContextManager[None]:
-        """See `Team`."""
-        return self._peers.joining()
-
-    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
-        """See `Team`."""
+        if not (self._peers and self._collective):
+            return Agreement(has_batch and not stop, stop, agent_steps)
         self._peers.check()
         with self._waits(TRAINING_FOR_HOSTS):
             return self._collective.agree(has_batch, stop, agent_steps)
 
     def report_with(self, figures: RunFigures) -> None:
-        """See `Team`."""
-        if not self.is_first:
-            figures.keep_news()
-        self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
-        self._peers.on_report = lambda index, report: self._hear(figures, index, report)
+        """Brings what the other hosts' actors report into the first one's figures."""
 
-    def _hear(self, figures: RunFigures, index: int, report: dict[str, Any]) -> None:
-        figures.add_news(index, report["run"])
-        self._of_others[index] = report["figures"]
+        def hear(index: int, report: dict[str, Any]) -> None:
+            figures.add_news(index, report["run"])
+            self._of_others[index] = report["figures"]
+
+        if self._peers:
+            if not self.is_first:
+                figures.keep_news()
+            self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
+            self._peers.on_report = hear
 
     def exchange(self, figures: dict[str, float]) -> dict[str, float]:
-        """See `Team`. Counts are added up, all other figures averaged."""
-        figures = figures | self._waits.take()
-        self._mine = figures
+        """Figures of this host's inference and experience; the first host gets those of all hosts.
+
+        Counts are added up, all other figures averaged.
+        """
+        if not self._peers:
+            return figures
+        self._mine = figures = figures | self._waits.take()
         everyone = [figures, *self._of_others.values()]
         found = {}
         for name in figures:
@@ -135,5 +115,5 @@ class HostTeam(Team):
         return found
 
     def explain(self, error: BaseException) -> BaseException:
-        """See `Team`."""
-        return self._peers.explain(error)
+        """What to raise for an error of TensorFlow's reductions: the loss of a host, if there are several."""
+        return self._peers.explain(error) if self._peers else error

@@ -2,8 +2,8 @@
 
 import json
 
-from seed_rl.hosts.join import peers_of
-from seed_rl.learner.team import HostTeam, Team
+from seed_rl.hosts.peers import Peers
+from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import SERVICE, LearnerHosts
@@ -38,8 +38,8 @@ def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
     for index in range(2):
         hosts = LearnerHosts(addresses, index)
         listeners.append(Listener(hosts.address, 10_000, (SERVICE,)))
-        peers.append(peers_of(hosts, listeners[-1], 20.0, {}))
-        teams.append(HostTeam(peers[-1], Collective(), listeners[-1]))
+        peers.append(Peers(hosts, listeners[-1], 20.0, {}))
+        teams.append(Team(listeners[-1], peers[-1], Collective()))
         teams[-1].report_with(run_figures())
     try:
         assert [team.is_first for team in teams] == [True, False]
