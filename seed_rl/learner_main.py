@@ -19,7 +19,6 @@ import dataclasses
 import functools
 import os
 import signal
-from collections.abc import Callable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -255,19 +254,9 @@ def _meet(
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with usage_errors():
         peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
-        until_the_end.callback(peers.leave)
-        until_the_end.push(_leave_with_reason(peers))
+        # At an exception, the other hosts hear the reason.
+        until_the_end.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
         return peers, peers.meet(stop.is_set)
-
-
-def _leave_with_reason(peers: Peers) -> Callable[..., None]:
-    """At an exception, tells the other hosts about it."""
-
-    def leave(kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if error is not None:
-            peers.leave(reason(error))
-
-    return leave
 
 
 if __name__ == "__main__":

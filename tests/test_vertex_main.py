@@ -77,11 +77,6 @@ def test_a_learner_that_crashes_is_started_again_so_many_times(tmp_path, capsys,
     assert said.splitlines()[-1].endswith("it is not started again.")
 
 
-def test_a_learner_that_crashed_once_completes_its_training(tmp_path):
-    assert run([learner(tmp_path, "exit(0 if starts else 1)")], 5) == 0
-    assert starts(tmp_path) == 2
-
-
 def test_a_learner_that_cannot_be_started_again_is_given_up(tmp_path, monkeypatch):
     child = learner(tmp_path, "exit(1)")
     start = child.start

@@ -6,10 +6,10 @@ checkpoint, and the actors restart with it, since its address has changed. Sever
 also if one of them crashes.
 """
 
-import dataclasses
+import contextlib
 import functools
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 import ray
@@ -38,43 +38,6 @@ _LEAVING_SECS = 30.0
 _POLL_SECS = 0.5
 
 
-@dataclasses.dataclass(frozen=True)
-class _Seats:
-    """Where Ray has placed the learners.
-
-    Attributes:
-      hosts: handles of their `Host`s.
-      places: where each one is to listen.
-      group: Ray's reservation for several of them.
-    """
-
-    hosts: list[Any]
-    places: list[Place]
-    group: Any = None
-
-    def release(self) -> None:
-        """Gives up the reservation, and kills what is left in it."""
-        if self.group is not None:
-            remove_placement_group(self.group)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Healing:
-    """How a run continues after its learners have ended.
-
-    Attributes:
-      sentence: what happened, and what happens now.
-      is_crash: whether a learner itself failed.
-      taken_port: a port to avoid from now on.
-      is_leaving: whether a learner's node may be leaving the cluster.
-    """
-
-    sentence: str
-    is_crash: bool = False
-    taken_port: int | None = None
-    is_leaving: bool = False
-
-
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
     """Runs until training is complete or a signal arrives; returns the exit code.
 
@@ -90,70 +53,61 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
     restarts = Restarts(timing)
     taken: set[int] = set()
     while True:
-        seats = _place_learners(config, len(plan.learners), plan.num_gateways, taken)
-        try:
-            learners, actors = _children(plan, config, credentials, seats)
-            for learner, place in zip(learners, seats.places, strict=True):
+        with _placed(config, len(plan.learners), plan.num_gateways, taken) as (hosts, places):
+            learners, actors = _children(plan, config, credentials, hosts, [p.address for p in places])
+            for learner, place in zip(learners, places, strict=True):
                 say(f"{learner.name} is at {place.address}.")
             life = Life(learners, actors, timing)
             code = life.run()
-        finally:
-            seats.release()
-        healing = _healing(learners, seats.places, plan.num_gateways, code, life)
-        if life.asked_to_stop or healing is None:
+        found = set(_taken_ports(learners, places, plan.num_gateways, code))
+        taken |= found
+        sentence = "" if life.asked_to_stop else _why_again(learners, code, life.loss, found)
+        if not sentence:
             return code
         # A node or a port may be lost any number of times, but not right after each start.
-        crashes += healing.is_crash or learners[0].seconds < timing.healthy_after
+        is_crash = bool(life.loss) and not any(learner.lost for learner in learners)
+        crashes += is_crash or learners[0].seconds < timing.healthy_after
         if crashes > MOST_RESTARTS:
             end = life.loss or describe_end(learners[0], learners[0].poll() or 0)
             say(f"error: after {MOST_RESTARTS} restarts, {end}.")
             return code
-        say(healing.sentence)
+        say(sentence)
         time.sleep(restarts.delay(learners[0].seconds))
-        if healing.taken_port is not None:
-            taken.add(healing.taken_port)
-        if healing.is_leaving:
-            _wait_until_gone({place.node for place in seats.places})
+        if code in STOP_CODES:
+            _wait_until_gone({place.node for place in places})
 
 
-def _healing(
-    learners: Sequence[RemoteChild],
-    places: Sequence[Place],
-    num_gateways: int,
-    code: int,
-    life: Life,
-) -> _Healing | None:
-    """How the run continues if learners ended because of their places or one of several failed; else None."""
-    alone = len(learners) == 1
+def _why_again(learners: Sequence[RemoteChild], code: int, loss: str, taken: Collection[int]) -> str:
+    """Why learners start again, in words; empty if their end is final.
+
+    Args:
+      learners: have ended.
+      code: the exit code of the run.
+      loss: see `Life`.
+      taken: the ports that were found taken now.
+    """
+    then = "the learner restarts" if len(learners) == 1 else "all learners restart"
     for learner in learners:
         if learner.lost:
-            then = "the learner restarts elsewhere from its" if alone else "all learners restart from the"
-            return _Healing(f"{learner.name}'s node was lost; {then} last checkpoint.")
-    if life.loss:
-        sentence = f"{life.loss}; all learners restart from the last checkpoint."
-        return _Healing(sentence, is_crash=True)
+            return f"{learner.name}'s node was lost; {then} from the last checkpoint."
+    if loss:
+        return f"{loss}; {then} from the last checkpoint."
     if code in STOP_CODES:
-        who, then = ("the", "it restarts elsewhere from its") if alone else ("a", "all restart from the")
-        return _Healing(f"{who} learner was stopped on its node; {then} checkpoint.", is_leaving=True)
-    for learner, place in zip(learners, places, strict=True):
-        taken = _taken_port(place, num_gateways, learner.last_line())
-        if code == USAGE_EXIT_CODE and taken is not None:
-            then = (
-                "it restarts on another port" if alone else "all learners restart, that one on another port"
-            )
-            sentence = f"port {taken} was taken before {learner.name} listened; {then}."
-            return _Healing(sentence, taken_port=taken)
-    return None
+        return f"a learner was stopped on its node; {then} from the last checkpoint."
+    if code == USAGE_EXIT_CODE and taken:
+        return f"port {max(taken)} was taken before a learner listened; {then} on another port."
+    return ""
 
 
-def _taken_port(place: Place, num_gateways: int, sentence: str) -> int | None:
-    """The port of a learner, or of one of its gateways, that was taken according to its last sentence."""
-    if f"Cannot listen on --server_address={place.address}:" in sentence:
-        return place.port
-    found = (
-        a for a in gateway_addresses(place.address, num_gateways) if f"Cannot listen on {a} (" in sentence
-    )
-    return next((int(address.rpartition(":")[2]) for address in found), None)
+def _taken_ports(
+    learners: Sequence[RemoteChild], places: Sequence[Place], num_gateways: int, code: int
+) -> Iterator[int]:
+    """The ports of learners, or of their gateways, that were taken according to their last sentences."""
+    for learner, place in zip(learners, places, strict=True) if code == USAGE_EXIT_CODE else ():
+        for address in (place.address, *gateway_addresses(place.address, num_gateways)):
+            line = learner.last_line()
+            if f"Cannot listen on {address} (" in line or f"--server_address={address}: " in line:
+                yield int(address.rpartition(":")[2])
 
 
 def _wait_until_gone(nodes: set[str]) -> None:
@@ -163,8 +117,14 @@ def _wait_until_gone(nodes: set[str]) -> None:
         time.sleep(_POLL_SECS)
 
 
-def _place_learners(config: ClusterConfig, count: int, num_gateways: int, taken: Collection[int]) -> _Seats:
-    """Waits until Ray has placed the learners; several are on different nodes if there is room."""
+@contextlib.contextmanager
+def _placed(
+    config: ClusterConfig, count: int, num_gateways: int, taken: Collection[int]
+) -> Iterator[tuple[list[Any], list[Place]]]:
+    """A context in which learners are placed: handles of their `Host`s, and where each one is to listen.
+
+    It waits until Ray has room for them. Several are on different nodes if possible.
+    """
     group = None
     strategies: list[Any]
     if count == 1:
@@ -178,14 +138,12 @@ def _place_learners(config: ClusterConfig, count: int, num_gateways: int, taken:
         ]
     resources = {"num_cpus": config.learner_cpus, "num_gpus": config.learner_gpus}
     hosts = [ray.remote(Host).options(**resources, scheduling_strategy=s).remote() for s in strategies]
-    seats = _Seats(hosts, [], group)
     try:
         ports = [port for port in config.ports if port not in taken]
-        seats.places.extend(_take_ports(config, hosts, ports, num_gateways))
-    except BaseException:
-        seats.release()
-        raise
-    return seats
+        yield hosts, _take_ports(config, hosts, ports, num_gateways)
+    finally:
+        if group is not None:
+            remove_placement_group(group)  # It kills what is left in it.
 
 
 def _take_ports(
@@ -215,20 +173,24 @@ def _take_ports(
 
 
 def _children(
-    plan: Plan, config: ClusterConfig, credentials: Credentials | None, seats: _Seats
+    plan: Plan,
+    config: ClusterConfig,
+    credentials: Credentials | None,
+    hosts: Sequence[Any],
+    addresses: Sequence[str],
 ) -> tuple[list[RemoteChild], list[RemoteChild]]:
     """The learners on their hosts, and the actors, which get their hosts when they start."""
     place_actor = functools.partial(
         ray.remote(Host).options(num_cpus=config.actor_cpus, scheduling_strategy="SPREAD").remote
     )
     secret = credentials or Credentials({}, {})
-    directory, addresses = RunDirectory(plan.logdir), [place.address for place in seats.places]
+    directory = RunDirectory(plan.logdir)
     # A learner calls others, as actors call it.
     caller = [f"--tls_server_name={SERVER_NAME}"] if credentials else ["--insecure"]
     alone = len(plan.learners) == 1
     safety = [] if alone and credentials else caller
     learners = []
-    for i, (command, host) in enumerate(zip(plan.learners, seats.hosts, strict=True)):
+    for i, (command, host) in enumerate(zip(plan.learners, hosts, strict=True)):
         program = Program(
             "the learner" if alone else f"learner {i}",
             [*config.learner_command(command), *place_flags(addresses, i), *safety],

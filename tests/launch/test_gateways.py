@@ -92,12 +92,6 @@ def test_one_that_cannot_run_is_tried_again_and_each_restart_is_said(start, capf
     wait_until(lambda: "gateway 0 ended with exit code 2; restart 3." in text(), text)
 
 
-def test_a_command_that_does_not_exist_does_not_end_the_thread(start):
-    gateways = Gateways([["/nowhere/at/all"]], TIMING)
-    wait_until(lambda: gateways.pids, "the start of what starts the command")
-    gateways.stop()
-
-
 def test_commands_have_the_learners_security():
     security = SecurityConfig(tls_certificate="c.pem", tls_key="k.pem", token_file="token")
     (command,) = gateway_commands(["0.0.0.0:8687"], "unix-abstract:x", security.to_dict())

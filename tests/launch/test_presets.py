@@ -49,12 +49,6 @@ def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path
     assert presets.configs_directory() == tmp_path / "seed_rl" / "configs"
 
 
-def test_all_games_of_atari_share_a_preset():
-    for game in (None, "Pong", "Breakout", "SpaceInvaders"):
-        found = presets.find_preset(presets.configs_directory(), "atari", "vtrace", game)
-        assert found and found.stem == "atari_vtrace_small"
-
-
 @pytest.mark.parametrize("name", [path.stem for path in sorted(presets.configs_directory().glob("*.flags"))])
 def test_every_preset_is_valid(name):
     path = presets.configs_directory() / f"{name}.flags"

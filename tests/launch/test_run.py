@@ -1,10 +1,7 @@
 import os
 import signal
-import sys
 
 import pytest
-
-from seed_rl.launch.run import supervise
 
 FOR_EVER = "for_ever()"
 
@@ -42,38 +39,6 @@ def wait_for_the_end_of(name):
         return
 wait_for_the_end_of({!r})
 """
-
-
-class FakeProcess:
-    """A process that runs until it is asked to end."""
-
-    log = None
-    seconds = 0.0
-
-    def __init__(self, name, error=None):
-        self.name, self.error, self.events, self.code = name, error, [], None
-
-    @property
-    def running(self):
-        return self.code is None
-
-    def start(self):
-        self.events.append("start")
-
-    def poll(self):
-        if self.error:
-            raise self.error
-        return self.code
-
-    def terminate(self):
-        self.events.append("terminate")
-        self.code = 143
-
-    def kill(self):
-        self.events.append("kill")
-
-    def last_line(self):
-        return ""
 
 
 def test_a_dead_learner_ends_the_run_with_its_own_error_last(start):
@@ -136,48 +101,6 @@ def test_a_crashed_actor_is_started_again_and_its_log_goes_on(start):
         details = f"actor: crash {number}; its log is {run.directory}/actor_0.log"
         assert f"seed_rl: actor 0 ended with exit code 1 ({details}); restart {number}." in output
     assert not (run.directory / "actor1.start.2").exists()
-
-
-def test_a_killed_actor_is_started_again(start):
-    run = start(SAVES, FOR_EVER)
-    run.wait_for_file("ready")
-    os.kill(run.pid("actor0"), signal.SIGKILL)
-    run.pid("actor0", start=2)
-    run.signal(signal.SIGTERM)
-    code, output = run.end()
-    assert code == 143
-    assert "actor 0 was ended by SIGKILL (" in output and "; restart 1." in output
-
-
-def test_a_restart_that_fails_is_tried_again(start):
-    log_becomes_a_directory = """
-if starts == 1:
-    log = here / "actor_0.log"
-    log.rename(here / "moved")
-    log.mkdir()
-    sys.exit(1)
-for_ever()
-"""
-    run = start(SAVES, log_becomes_a_directory, FOR_EVER)
-    run.wait_for_file("ready")
-    run.wait_for_line("actor 0 could not be started ([Errno 21] Is a directory:")
-    run.wait_for_line("actor 0 could not be started ([Errno 21] Is a directory:")
-    (run.directory / "actor_0.log").rmdir()
-    run.pid("actor0", start=2)
-    run.signal(signal.SIGTERM)
-    assert run.end()[0] == 143
-    assert (run.directory / "checkpoint").exists()
-    assert not (run.directory / "actor1.start.2").exists()
-
-
-def test_an_error_of_the_supervisor_ends_the_learner_with_a_checkpoint():
-    learner, actor = FakeProcess("the learner"), FakeProcess("actor 0", OSError("Too many open files"))
-    said = []
-    with pytest.raises(OSError, match="Too many open files"):
-        supervise([learner], [actor], say=said.append)
-    assert learner.events[:3] == ["start", "terminate", "kill"]
-    assert actor.events[-1] == "kill" and actor.running is False
-    assert len(said) == 1
 
 
 def test_an_actor_that_ended_well_is_not_started_again(start):
@@ -301,19 +224,6 @@ def test_a_second_signal_hurries(start):
     assert output == "seed_rl: stopping at once; the run resumes from its last complete checkpoint.\n"
 
 
-def test_signals_of_a_closing_terminal_count_once(start):
-    waits_for_the_second = 'while not (here / "second").exists(): time.sleep(0.01)'
-    save = "def save(*_):"
-    run = start(SAVES.replace(save, f"{save}\n    {waits_for_the_second}"), same_signal=30.0)
-    run.wait_for_file("ready")
-    run.signal(signal.SIGHUP)
-    assert run.process.stdout.readline().startswith("seed_rl: stopping;")
-    run.signal(signal.SIGHUP)
-    (run.directory / "second").touch()
-    assert run.end()[0] == 129
-    assert (run.directory / "checkpoint").exists()
-
-
 def test_a_learner_that_does_not_end_in_time_is_killed(start):
     run = start(STUBBORN, FOR_EVER, checkpoint_grace=0.2)
     run.wait_for_file("stubborn")
@@ -329,12 +239,3 @@ def test_a_frozen_actor_does_not_hold_up_the_end(start):
     run.wait_for_file("ready")
     run.signal(signal.SIGTERM)
     assert run.end()[0] == 143
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: a parent's death is signalled there only")
-def test_nothing_is_left_when_the_supervisor_is_killed(start):
-    run = start(STUBBORN, STUBBORN, FOR_EVER)
-    pids = [run.pid(name) for name in ("learner", "actor0", "actor1")]
-    run.signal(signal.SIGKILL)
-    run.wait_until(lambda: not any(map(run.alive, pids)), "the children's end")
-    assert not any(map(run.alive, pids))

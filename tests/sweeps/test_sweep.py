@@ -16,7 +16,7 @@ from seed_rl.launch.presets import configs_directory
 from seed_rl.launch.watch import Timing
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import runner as runners
-from seed_rl.sweeps.runner import Runner, describe_seconds
+from seed_rl.sweeps.runner import Runner
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import make_sweep
 
@@ -73,12 +73,6 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
     assert re.search(r"\(1 of 12 runs done, about \d+ s left\)", err)
     assert "(12 of 12 runs done)" in err
     assert not list(sweeping.logdir.rglob("*.tmp"))
-
-
-def test_the_table_shows_the_best_ten(sweeping, capsys):
-    assert sweeping("--trials=12", "--parallel=4") == 0
-    assert len(table(sweeping)) == 12
-    assert len(capsys.readouterr().out.splitlines()) == 1 + 10 + 1
 
 
 def test_an_extended_sweep_plays_only_what_is_new(sweeping):
@@ -266,25 +260,6 @@ def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
     assert sweeping.contents() == before
 
 
-def test_the_flagfiles_of_the_runs_are_named_before_anything_starts(sweeping, tmp_path, capfd):
-    text = sweeping.space.read_text()
-    assert sweeping("--trials=1") == 0
-    lines = capfd.readouterr().err.splitlines()
-    assert lines[0].startswith(
-        f"seed_rl: {sweeping.space} names no flagfile, so runs use the preset for small"
-    )
-    assert lines[0].endswith("configs/catch_vtrace_small.flags.")
-    (tmp_path / "mine.flags").write_text("--clip_norm=5\n")
-    sweeping.space.write_text(f"flagfile: mine.flags\n{text}")
-    assert sweeping("--trials=1", f"--logdir={tmp_path / 'named'}", "--dry_run") == 0
-    assert f"seed_rl: runs read {tmp_path / 'mine.flags'}; " in capfd.readouterr().err
-    # There is no preset for football and r2d2.
-    sweeping.space.write_text(text.replace("catch", "football").replace("vtrace", "r2d2"))
-    assert sweeping("--trials=1", f"--logdir={tmp_path / 'none'}", "--dry_run", "--burn_in=0") == 0
-    sentence = f"seed_rl: no flagfile: flags that {sweeping.space} does not set keep their defaults."
-    assert sentence in capfd.readouterr().err
-
-
 def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):
     assert sweeping("--trials=1") == 0
     before = sweeping.contents()
@@ -343,13 +318,3 @@ def test_a_picture_that_cannot_be_drawn_is_one_line(sweeping, monkeypatch, capsy
     assert sweeping("--trials=1") == 0
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.endswith("sorted.png: The package matplotlib is not installed.")
-
-
-def test_spans_of_time_are_rounded():
-    assert [describe_seconds(s) for s in (4.2, 89, 91, 7000, 9000)] == [
-        "4 s",
-        "89 s",
-        "2 min",
-        "117 min",
-        "2.5 h",
-    ]
