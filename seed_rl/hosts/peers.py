@@ -5,7 +5,8 @@ first host, over which both send the same kind of message in turns, a JSON objec
 
 1. A host joins with its index, its settings and versions, and the address that it holds for TensorFlow. The
    first host refuses it if they differ from its own.
-2. When all have joined, the first host's messages contain the addresses, and TensorFlow starts.
+2. When all have joined, the first host's messages contain the addresses, which every host tries. When all are
+   ready, TensorFlow starts.
 3. From then on a message is also a sign of life. It says how many updates the host has joined and how long it
    has waited in the last one, and brings figures to the first host.
 4. A host that ends sends `left` with the reason, or an empty one if all have agreed to end.
@@ -17,7 +18,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
@@ -26,6 +26,7 @@ from typing import Any
 import grpc
 
 from seed_rl.files import parse_json
+from seed_rl.hosts.ports import hold_port, unreached
 from seed_rl.hosts.watchdog import ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
@@ -90,12 +91,12 @@ class Peers:
         self._jobs: list[asyncio.Task[None]] = []
         self._joined, self._since = 0, 0.0  # Updates, and when the last one began; 0.0 if it is over.
         self._left: str | None = None
-        self._leaving, self._has_left = asyncio.Event(), threading.Event()
-        self._first_has_left = False
+        self._leaving, self._has_left, self._first_has_left = asyncio.Event(), threading.Event(), False
         self._open: dict[int, dict[str, Any]] = {}  # The last message of each host with an open stream.
-        self._held = _hold_port(hosts.machine())
+        self._held = hold_port(hosts.machine())
         self._address = f"{hosts.machine()}:{self._held.getsockname()[1]}"  # Of TensorFlow on this host.
         self._addresses: list[str] = []  # Empty until all have joined.
+        self._is_ready = False  # Has reached the addresses; on the first host, all have.
         if hosts.is_first:
             handler = grpc.stream_stream_rpc_method_handler(self._serve)
             listener.add(grpc.method_handlers_generic_handler(SERVICE, {_METHOD: handler}))
@@ -109,28 +110,39 @@ class Peers:
         Raises:
           HostsDisagreeError: a host does not come or has other settings.
         """
-        others, first = range(1, self.hosts.count), self.hosts.is_first
+        others, first, patience = range(1, self.hosts.count), self.hosts.is_first, self._timeout_secs
         if first:
-            self._wait_for(
-                lambda: len(self._open) == len(others) or bool(self.problem), self._timeout_secs, stopping
-            )
+            self._wait_for(lambda: len(self._open) == len(others) or bool(self.problem), patience, stopping)
             with self._changed:
                 if len(self._open) == len(others):
                     self._addresses = [self._address, *(self._open[i]["address"] for i in others)]
         else:
             self._start(self._call)
-            # The last host may come long after this one.
-            self._wait_for(lambda: bool(self._addresses or self.problem), 2 * self._timeout_secs, stopping)
+            patience *= 2  # The last host may come long after this one.
+            self._wait_for(lambda: bool(self._addresses or self.problem), patience, stopping)
         if not self._addresses and not self.problem:
             if stopping():
                 return []
             self._miss([i for i in others if i not in self._open] if first else [0])
+        if not self.problem and (sentence := unreached(self.hosts, self._addresses, self._timeout_secs)):
+            self._fail(sentence)
+        self._is_ready = not first
+        self._wait_for(lambda: self._all_ready() or bool(self.problem), patience, stopping)
+        self._is_ready = self._all_ready()
+        if stopping() and not self._is_ready:
+            return []
+        if not self._is_ready:
+            self._fail(f"The learner hosts did not reach one another within {patience:g} s.")
         if self.problem:
             raise HostsDisagreeError(self.problem)
         if first:
             self._start(self._watch_updates)
         self._held.close()
         return self._addresses
+
+    def _all_ready(self) -> bool:
+        """Whether all hosts that this one has a stream to are ready."""
+        return bool(self._open) and all(message.get("ready") for message in self._open.values())
 
     def leave(self, reason: str = "") -> None:
         """Tells the others that this host ends; a second call does nothing.
@@ -166,11 +178,8 @@ class Peers:
     def connecting(self) -> contextlib.AbstractContextManager[None]:
         """Surrounds the call in which TensorFlow connects to all hosts: it blocks every Python thread."""
         others = ", ".join(self.hosts.name(i) for i in range(self.hosts.count) if i != self.hosts.index)
-        sentence = (
-            f"TensorFlow did not reach {others} within {self._timeout_secs:g} s; look at the output of the "
-            "other learner hosts, which need all ports open among them."
-        )
-        return ended_after(self._timeout_secs, sentence, self._stderr)
+        within = f"within {self._timeout_secs:g} s; look at the output of the other learner hosts."
+        return ended_after(self._timeout_secs, f"TensorFlow did not reach {others} {within}", self._stderr)
 
     @contextlib.contextmanager
     def joining(self) -> Iterator[None]:
@@ -194,7 +203,7 @@ class Peers:
         return HostLostError(found)
 
     async def _serve(self, requests: Any, context: Any) -> None:
-        """The first host's end of a stream, from its first message to its last one."""
+        """The first host's end of a stream."""
         try:
             hello = await self._read(context.read)
             index, refusal = int(hello["index"]), self._refusal(hello)
@@ -289,7 +298,7 @@ class Peers:
                 if is_first and heard.get("left") is not None:
                     return ""
                 if not is_first:
-                    beat_secs = self._beat_secs if self._addresses else _JOINING_BEAT_SECS
+                    beat_secs = self._beat_secs if heard.get("ready") else _JOINING_BEAT_SECS
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._leaving.wait(), beat_secs)
                 message = self._message()
@@ -313,6 +322,7 @@ class Peers:
         since = self._since
         return {
             "addresses": self._addresses,
+            "ready": self._is_ready,
             "problem": self.problem,
             "joined": self._joined,
             "waiting": time.monotonic() - since if since else 0.0,
@@ -324,10 +334,9 @@ class Peers:
         message["joined"], message["waiting"] = int(message["joined"]), float(message["waiting"])
         if message.get("problem"):
             self._fail(message["problem"])
-        if message.get("left"):
-            self._fail(f"{self.hosts.name(index)} failed: {message['left']}")
-        if message.get("left") is not None and index == 0:
-            self._first_has_left = True
+        if left := message.get("left"):
+            self._fail(f"{self.hosts.name(index)} failed: {left}")
+        self._first_has_left |= left is not None and index == 0
         if message.get("report"):
             self.on_report(index, message["report"])
 
@@ -387,13 +396,3 @@ class Peers:
     def _start(self, job: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Runs a coroutine on the listener's loop until it ends or this host leaves."""
         self._listener.call_soon(lambda: self._jobs.append(asyncio.ensure_future(job())))
-
-
-def _hold_port(machine: str) -> socket.socket:
-    """A socket on a free port, which is TensorFlow's once it is closed."""
-    host = machine.strip("[]")
-    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((host if host in ("localhost", "127.0.0.1", "::1") else "", 0))
-    held.listen()
-    return held

@@ -114,6 +114,15 @@ def test_a_host_that_never_comes_is_named(tmp_path, comes):
         assert str(answer).startswith(missing)
 
 
+def test_a_port_that_cannot_be_reached_is_said_by_all(tmp_path):
+    with Group(tmp_path, 2) as group:
+        peers = [group.host(0), group.host(1)]
+        peers[0]._held.close()  # As if a firewall were between them.
+        for answer in group.meet(*peers):
+            assert isinstance(answer, HostsDisagreeError)
+            assert "cannot reach learner host 0" in str(answer)
+
+
 def test_a_host_that_is_asked_to_stop_waits_no_longer(tmp_path):
     with Group(tmp_path, 2, timeout_secs=100.0) as group:
         assert group.host(0).meet(lambda: True) == []

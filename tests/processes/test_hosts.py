@@ -181,12 +181,11 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
     """It fails after the hosts have met, while the other one waits for it in TensorFlow."""
     learner = hosts.learner(0, "--host_timeout_secs=15")
     code = (
-        "import seed_rl.learner.setup as setup\n"
-        "def fail(*_): raise RuntimeError('no memory')\n"
-        "setup.set_up_tensorflow = fail\n"
+        "from seed_rl import learner_main\n"
         "from seed_rl.flags.errors import run_main\n"
-        "from seed_rl.learner_main import main\n"
-        "run_main(main)\n"
+        "def fail(*_): raise RuntimeError('no memory')\n"
+        "learner_main._import_tensorflow = fail\n"
+        "run_main(learner_main.main)\n"
     )
     args = (
         *hosts.house.small,
@@ -198,7 +197,7 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
         "--host_timeout_secs=15",
     )
     failing = hosts.house.start("learner_main", *args, code=code)
-    assert failing.end() == 1
+    assert failing.end() == 1, failing.output
     assert learner.end(seconds=100) != 0
     # Whether TensorFlow has begun to wait for it, which lets no other thread run, depends on the moment.
     failed = f"seed_rl: error: {hosts.name(1)} failed: no memory"
