@@ -159,23 +159,6 @@ def test_a_host_that_waits_for_another_can_be_stopped(hosts):
     assert learner.output == ""
 
 
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (["--num_envs=15"], "--num_envs=15 cannot be split evenly over 2 learner hosts; make it a multiple"),
-        (
-            ["--batch_size=5"],
-            "--batch_size=5 cannot be split evenly over 2 learner hosts; make it a multiple",
-        ),
-        (["--learner_index=2"], "--learner_index=2 is not among the 2 hosts of --learner_hosts="),
-    ],
-)
-def test_what_cannot_be_is_one_sentence(hosts, flags, sentence):
-    learner = hosts.learner(0, *flags)
-    assert learner.end() == 2
-    assert learner.output.startswith(f"seed_rl: error: {sentence}")
-
-
 @pytest.mark.slow
 def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
     """It fails after the hosts have met, while the other one waits for it in TensorFlow."""
