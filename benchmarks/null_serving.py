@@ -2,16 +2,14 @@
 
 import contextlib
 
-import numpy as np
 import tensorflow as tf
 
 from benchmarks.constant_serving import Serving
 from benchmarks.echo import null_spec
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import Batch, Experience
+from seed_rl.experience.base import Batch, Setup, UnrollConfig
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.fifo import Fifo
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest
 
@@ -74,8 +72,10 @@ class NullServing(Serving):
         """
         spec = null_spec(size)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(unroll_length)
-        experience = _replay(unroll) if replay else _Discarding(_BATCH_SIZE)
-        store = experience.store(num_envs, unroll)
+        # In replay nothing is drawn, so nothing may wait: the minimum size is never reached.
+        config = ReplayConfig(replay_buffer_size=1000, replay_ratio=1e-9)
+        setup = Setup(num_envs, unroll, _BATCH_SIZE)
+        store = (config.make(setup) if replay else _Discarding(setup)).store
         self._core = InferenceCore(
             NullPolicy(spec.action), spec, num_envs, 0, store, lambda: contextlib.nullcontext(0)
         )
@@ -90,12 +90,6 @@ class NullServing(Serving):
     def has_answered(self) -> bool:
         """Whether there are figures."""
         return "inference_batch_size" in self.inference_figures()
-
-
-def _replay(unroll: UnrollConfig) -> Experience:
-    # Nothing is drawn, so nothing may wait: the minimum size is never reached.
-    config = ReplayConfig(replay_buffer_size=1000, replay_ratio=1e-9)
-    return config.make(64, unroll, lambda unrolls: np.ones(len(unrolls)), seed=0)
 
 
 class _Discarding(Fifo):

@@ -35,10 +35,9 @@ import psutil
 from benchmarks.gameplay import ATARI_57, Recording, load, record
 from benchmarks.harness import print_result, print_table
 from benchmarks.numpy_ring import NumpyRing
-from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.experience.base import ClosedError, Experience, Setup, UnrollConfig
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.experience.replay import Replay
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
@@ -120,9 +119,8 @@ def _make(capacity: int, min_size: int = 1, threads: int | None = None) -> Repla
         replay_threads=threads,
     )
     random = np.random.default_rng(0)
-    replay = config.make(
-        BATCH, UnrollConfig(LENGTH, BURN_IN), lambda unrolls: random.random(len(unrolls)), seed=0
-    )
+    unroll, priorities = UnrollConfig(LENGTH, BURN_IN), lambda unrolls: random.random(len(unrolls))
+    replay = config.make(Setup(1, unroll, BATCH, initial_priorities=priorities))
     assert isinstance(replay, Replay)
     return replay
 

@@ -1,9 +1,7 @@
-"""From inference to training batches: the store that writes into the batches themselves, and one that copies.
+"""From inference to training batches: the store that copies unrolls into the batches, and an obvious one.
 
 Steps `[N, ...]` of some environments go in, and batches of V-trace's unrolls (T = 20) come out. The reference
-is the obvious way: a ring for each environment (which replay uses), a list of unrolls, and `np.stack`. All on
-one thread. `disorder` is the share of inference batches whose environments are drawn at random instead of
-taking turns, so that unrolls end in another order than they begin in, and columns must be exchanged.
+is the obvious way: a list of unrolls, as replay gets them, and `np.stack`. All on one thread.
 """
 
 import dataclasses
@@ -16,9 +14,8 @@ import numpy as np
 import optree
 
 from benchmarks.harness import check_names, medians, print_result, print_table
+from seed_rl.experience.base import Setup, StepStore, UnrollConfig
 from seed_rl.experience.fifo import Fifo
-from seed_rl.experience.step_store import StepStore
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
@@ -49,7 +46,6 @@ class StoreConfig(Options):
 
     seconds: float = option(1.0, "Seconds of each measurement, after as long a warm-up.", above=0)
     rounds: int = option(3, "Rounds, each with both ways in turn.", at_least=1)
-    disorder: float = option(0.0, "Share of inference batches drawn at random.", at_least=0, at_most=1)
     cases: str = option(",".join(CASES), f"Cases, separated by commas: {', '.join(CASES)}.")
 
     def validate(self) -> None:
@@ -69,9 +65,9 @@ def main(argv: list[str]) -> int:
                 for _ in range(config.rounds)
             ]
         )
-        results[name] = found | {"ratio": found["slabs"] / found["rings"]}
+        results[name] = found | {"ratio": found["batches"] / found["unrolls"]}
     rows = [[name, *found.values()] for name, found in results.items()]
-    print_table("Microseconds for each agent step", ["case", *_KINDS, "slabs / rings"], rows)
+    print_table("Microseconds for each agent step", ["case", *_KINDS, "batches / unrolls"], rows)
     print_result({"benchmark": "store", "microseconds_per_agent_step": results})
     return 0
 
@@ -83,18 +79,18 @@ class _Way(NamedTuple):
     drain: Callable[[], None]
 
 
-def _slabs(case: _Case) -> _Way:
+def _batches(case: _Case) -> _Way:
     # One thread cannot wait for itself.
-    fifo = Fifo(case.batch_size, case.batch_size + case.num_envs)
+    fifo = Fifo(Setup(case.num_envs, _UNROLL, case.batch_size), case.batch_size + case.num_envs)
 
     def drain() -> None:
         while fifo.batch_ready():
             fifo.sample()
 
-    return _Way(fifo.store(case.num_envs, _UNROLL), drain)
+    return _Way(fifo.store, drain)
 
 
-def _rings(case: _Case) -> _Way:
+def _unrolls(case: _Case) -> _Way:
     waiting: list[Unroll] = []
 
     def drain() -> None:
@@ -106,7 +102,7 @@ def _rings(case: _Case) -> _Way:
     return _Way(UnrollStore(case.num_envs, _UNROLL, waiting.extend), drain)
 
 
-_KINDS = {"rings": _rings, "slabs": _slabs}
+_KINDS = {"unrolls": _unrolls, "batches": _batches}
 
 
 def _microseconds(case: _Case, way: _Way, config: StoreConfig) -> float:
@@ -119,8 +115,6 @@ def _microseconds(case: _Case, way: _Way, config: StoreConfig) -> float:
     spent, steps, begin, index = 0.0, 0, time.monotonic(), 0
     while (elapsed := time.monotonic() - begin) < 2 * config.seconds:
         env_ids = turns[index % len(turns)]
-        if rng.random() < config.disorder:
-            env_ids = rng.choice(case.num_envs, size, replace=False)
         env = EnvOutput(zeros, flags, flags, frames[index % len(frames)])
         start = time.perf_counter()
         _step(way, env_ids, action, env, agent)

@@ -14,11 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from benchmarks.harness import medians, print_result, print_table
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import ClosedError, Setup, StepStore, UnrollConfig
 from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.experience.step_store import StepStore
 from seed_rl.experience.transitions import TransitionReplay
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
@@ -89,9 +87,9 @@ def _measure(config: TransitionsConfig, priority_exponent: float) -> dict[str, f
             replay_ratio=ratio,
             priority_exponent=priority_exponent,
         )
-        replay = settings.make(BATCH, UNROLL, lambda unrolls: np.zeros(0), seed=0)
+        replay = settings.make(Setup(NUM_ENVS, UNROLL, BATCH))
         assert isinstance(replay, TransitionReplay)
-        inference = _Inference(replay.store(NUM_ENVS, UNROLL))
+        inference = _Inference(replay.store)
         while len(replay) < config.transitions:
             inference.act_and_wait()
         random = np.random.default_rng(0)

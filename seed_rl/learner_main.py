@@ -22,8 +22,8 @@ import signal
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
+from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.algorithms.registry import AlgorithmError
 from seed_rl.devices import loopback
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec

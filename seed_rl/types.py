@@ -4,7 +4,8 @@ Time alignment, defined once, here. In every trajectory, at agent step `t`:
 
 * `prev_action[t]` is the action that produced `env[t]`;
 * `agent[t]` is the agent's response to `env[t]`;
-* so `agent.action[:-1]` pairs with `env.reward[1:]`, and the last step only bootstraps.
+* so `agent.action[:-1]` pairs with `env.reward[1:]`, and the last step only bootstraps. A rollout is trained
+  on before that step is acted on, so `agent` is zeros there.
 
 Episode ends, also defined once, here:
 

@@ -171,6 +171,29 @@ def test_every_room_has_a_floor():
     )
 
 
+def circles(imports: dict[str, set[str]]) -> Iterator[str]:
+    """Sets of modules of which each imports, directly or not, all others; also where a function imports."""
+    reached = {module: set(found) & imports.keys() for module, found in imports.items()}
+    for through in reached:
+        for module in reached:
+            if through in reached[module]:
+                reached[module] |= reached[through]
+    circles = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in reached
+        if module in reached[module]
+    }
+    for circle in sorted(map(sorted, circles)):
+        yield f"{', '.join(circle)} import one another; move what they share to a module below them."
+
+
+def test_no_modules_import_one_another():
+    assert list(circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()})) == [
+        "b, c import one another; move what they share to a module below them."
+    ]
+    hold(circles({module: imported_modules(tree) for module, tree in TREES.items()}))
+
+
 # What acts knows a policy only. A module that looks for one in a run directory makes the whole algorithm.
 POLICY = "seed_rl.algorithms.policy"
 WHAT_ACTS = ("seed_rl.inference", "seed_rl.evaluation", "seed_rl.training.export")

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import ExperienceConfig
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import ExperienceConfig, UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput, Sample
 
 
@@ -106,7 +105,8 @@ class Algorithm(tf.Module, abc.ABC):
         part.
 
         Args:
-          sample: a rollout `[T + 1, B, ...]`.
+          sample: a rollout `[T + 1, B, ...]`. Its last step has not been acted on, so `agent` is zeros there.
+            The weights as they are now, which have played the rollout, give the value to bootstrap from.
 
         Returns:
           What `losses` gets parts of, which are cut along the dimension of the batch: unrolls `[T, B, ...]`

@@ -4,11 +4,10 @@ from typing import Any
 
 import tensorflow as tf
 
+from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms.base import Algorithm, Losses
 from seed_rl.algorithms.policy import Policy
-from seed_rl.algorithms.registry import AlgorithmError
-from seed_rl.experience.base import ExperienceConfig
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import ExperienceConfig, UnrollConfig
 from seed_rl.types import Sample
 
 

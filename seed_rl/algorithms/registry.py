@@ -6,16 +6,13 @@ algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entr
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from seed_rl.algorithms import AlgorithmError
 from seed_rl.loading import entry_points, load_entry, load_named
 from seed_rl.options import Options
 from seed_rl.types import ArraySpec, EnvironmentSpec
 
 if TYPE_CHECKING:
     from seed_rl.algorithms.base import Algorithm
-
-
-class AlgorithmError(ValueError):
-    """An algorithm does not follow the protocol; the message is one sentence for its author."""
 
 
 class AlgorithmEntry(NamedTuple):

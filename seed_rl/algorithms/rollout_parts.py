@@ -1,9 +1,51 @@
-"""How rollouts become what minibatches are drawn from."""
+"""What training on rollouts shares: the value of the last step, and what minibatches are drawn from."""
+
+from typing import Any
 
 import tensorflow as tf
 
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import Sample
+
+# As inference allows in an agent's answer: what is larger overflows in the gradient.
+_LARGEST_VALUE = 1e8
+
+
+def last_step(trunk: Trunk, rollout: Sample) -> tuple[Any, ...]:
+    """What to run the network over for its output at the last step of a rollout `[T + 1, B, ...]`.
+
+    Args:
+      trunk: of the network.
+      rollout: with the network's part of the state as its `initial_state`.
+
+    Returns:
+      Arguments of `unroll`: the last step alone, with the frames before it. If the network has an LSTM, the
+      whole rollout, because only that gives the state before the last step.
+    """
+    if trunk.is_recurrent:
+        return rollout.prev_action, rollout.env, rollout.initial_state
+    states = trunk.states(rollout.env, rollout.initial_state)
+    last = tf.nest.map_structure(lambda x: x[-1:], (rollout.prev_action, rollout.env))
+    return (*last, tf.nest.map_structure(lambda x: x[-1], states))
+
+
+def bootstrapped(value: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The value to bootstrap from, and which transitions are experience.
+
+    The last step has not been acted on, so nothing has checked yet whether the network overflows there. If it
+    does, the last transition is left out.
+
+    Args:
+      value: float32 `[B]`, of the last step.
+      truncated: bool `[T + 1, B]`.
+
+    Returns:
+      Value float32 `[B]` and experience bool `[T, B]` (types.py, "Episode ends").
+    """
+    is_good = tf.abs(value) < _LARGEST_VALUE  # False for NaN.
+    valid = tf.logical_not(truncated[:-1])
+    valid = tf.concat([valid[:-1], (valid[-1] & is_good)[tf.newaxis]], 0)
+    return tf.where(is_good, value, 0.0), valid
 
 
 def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:

@@ -1,14 +1,15 @@
 """The interface between inference and training: experience goes in step by step and comes out as batches."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.experience.step_store import StepStore
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.types import Sample, Unroll
+from seed_rl.options import Options
+from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
+from seed_rl.waits import Waits
 
 
 class ClosedError(Exception):
@@ -20,6 +21,50 @@ class MisfitError(ValueError):
 
     It is found when the first steps come in, so in whatever thread that is.
     """
+
+
+@dataclasses.dataclass(frozen=True)
+class UnrollConfig:
+    """How experience is cut; all numbers are in agent steps.
+
+    A stored unroll is `burn_in + length + 1` steps long. With the default period, consecutive unrolls overlap
+    by `burn_in + 1` steps.
+
+    Attributes:
+      length: T, transitions that are trained on.
+      burn_in: steps before them that only bring the recurrent state up to date.
+      period: steps from the start of one unroll to the start of the next; None: `length`. With 1, an unroll
+        starts at every step, so an unroll of length n is an n-step transition.
+      stagger: whether environment i skips its first `i * period / num_envs` steps once, so that the unrolls
+        of all environments do not end at the same moment.
+      keeps_state: whether an unroll includes the recurrent state before its first step. Without, a sample's
+        `initial_state` is an empty tuple.
+
+    Raises:
+      ValueError: a number is too low.
+    """
+
+    length: int
+    burn_in: int = 0
+    period: int | None = None
+    stagger: bool = True
+    keeps_state: bool = True
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.burn_in < 0 or self.every < 1:
+            raise ValueError(
+                f"{self} is not valid; length and period must be at least 1, and burn_in at least 0."
+            )
+
+    @property
+    def stored_steps(self) -> int:
+        """S: agent steps in a stored unroll."""
+        return self.burn_in + self.length + 1
+
+    @property
+    def every(self) -> int:
+        """The period as a number, also where it is the default."""
+        return self.length if self.period is None else self.period
 
 
 class Batch(NamedTuple):
@@ -34,6 +79,121 @@ class Batch(NamedTuple):
     handle: Any
 
 
+class StepStore(abc.ABC):
+    """What inference writes the steps of every environment into.
+
+    It counts them, and so knows where unrolls begin (see `UnrollConfig`). The recurrent state that belongs to
+    an unroll is the one just before its FIRST step, whatever the burn-in.
+
+    Thread-safe as long as each environment has one thread at a time from `starting` to `append`, for `close`
+    and for `reset` (see `inference.turns`).
+
+    Attributes:
+      keeps_states: whether it needs the recurrent states of environments at `starting`.
+      holds: whether environments ever have to wait for training one by one (see `hold` and `closes`).
+    """
+
+    keeps_states: bool = True
+    holds: bool = False
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig):
+        """Starts before the first step of every environment.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+
+        Raises:
+          ValueError: unrolls of this store come with states and the settings say without, or the reverse.
+        """
+        if unroll.keeps_state != self.keeps_states:
+            raise ValueError(f"{type(self).__name__} needs keeps_state={self.keeps_states}, unlike {unroll}.")
+        self._period, self._stored = unroll.every, unroll.stored_steps
+        offsets = np.arange(num_envs, dtype=np.int64) * self._period // num_envs if unroll.stagger else 0
+        self._first_count = np.zeros(num_envs, np.int64) - offsets
+        self._count = self._first_count.copy()  # Steps seen; unrolls begin at multiples of the period.
+
+    def starting(self, env_ids: np.ndarray) -> np.ndarray:
+        """Positions (int64) in `env_ids` of environments whose next step is the first of an unroll.
+
+        Their recurrent states are needed; so there are none where no states are kept.
+        """
+        if not self.keeps_states:
+            return np.empty(0, np.int64)
+        count = self._count[env_ids]
+        return ((count >= 0) & (count % self._period == 0)).nonzero()[0]
+
+    def reset(self, env_ids: np.ndarray, stream: int) -> None:
+        """Drops the unfinished unrolls of environments whose steps are interrupted.
+
+        Args:
+          env_ids: of the environments.
+          stream: number of the stream that their next steps belong to.
+        """
+        del stream
+        self._count[env_ids] = np.maximum(self._first_count[env_ids], np.minimum(self._count[env_ids], 0))
+
+    @abc.abstractmethod
+    def append(
+        self,
+        env_ids: np.ndarray,
+        prev_action: np.ndarray,
+        env: EnvOutput,
+        agent: AgentOutput,
+        starting: np.ndarray,
+        states: Nest,
+        policy_version: int,
+    ) -> list[Any]:
+        """Adds one step `[B, ...]`, each row from a different environment.
+
+        Args:
+          env_ids: int `[B]`, each at most once.
+          prev_action: `[B, ...]`.
+          env: `[B, ...]`.
+          agent: `[B, ...]`.
+          starting: what `starting(env_ids)` returned for this step, `[K]`.
+          states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
+          policy_version: number of updates that the policy had received.
+
+        Returns:
+          For each unroll that this step completed, what `hand_over` takes.
+        """
+
+    @abc.abstractmethod
+    def hand_over(self, completed: list[Any]) -> None:
+        """Leaves unrolls to training; blocks while training has to catch up (back-pressure).
+
+        Args:
+          completed: what `append` returned.
+
+        Raises:
+          ClosedError: the experience was closed in the meantime.
+        """
+
+    def closes(self, env_ids: np.ndarray) -> bool:
+        """Whether the next step of any of these environments ends a rollout; never by default.
+
+        Such a step goes to `close` before it is acted on, and then waits for training (`hold`). It is acted
+        on and appended afterwards, as the first step of the next rollout.
+        """
+        del env_ids
+        return False
+
+    def close(self, env_ids: np.ndarray, env: EnvOutput) -> list[Any]:
+        """Adds the step `[B, ...]` that ends the rollout of environments `[B]`; see `closes` and `append`."""
+        raise NotImplementedError
+
+    def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
+        """Whether these environments must wait for training before they act; never by default.
+
+        Args:
+          env_ids: int `[B]`, of one group.
+          resume: if they must wait, this is called, from another thread, when they need not any more.
+        """
+        del env_ids, resume
+        return False
+
+
 class Experience(abc.ABC):
     """A thread-safe store of unrolls.
 
@@ -41,45 +201,14 @@ class Experience(abc.ABC):
     priorities.
 
     Attributes:
-      inserts_slowly: whether `insert` does more than store an unroll, so that inference should leave it to
-        another thread.
+      store: takes the steps.
+      background: job for a thread of its own, if there is one; it ends with ClosedError.
       is_saved: whether `save` writes a file.
     """
 
-    inserts_slowly: bool = False
+    store: StepStore
+    background: Callable[[], None] | None = None
     is_saved: bool = False
-
-    def store(
-        self,
-        num_envs: int,
-        unroll: UnrollConfig,
-        insert: Callable[[list[Unroll]], None] | None = None,
-        num_served: int | None = None,
-    ) -> StepStore:
-        """Creates what inference writes steps into; to be called once. By default, it inserts unrolls.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: how their steps are cut.
-          insert: takes finished unrolls, if not `self.insert`; an `Intake`'s, for example.
-          num_served: how many of the environments this learner host serves; None: all.
-
-        Raises:
-          ValueError: the settings do not fit the number of environments.
-        """
-        del num_served
-        from seed_rl.experience.unroll_store import UnrollStore  # Actors read the settings without optree.
-
-        return UnrollStore(num_envs, unroll, insert or self.insert)
-
-    def insert(self, unrolls: list[Unroll]) -> None:
-        """Adds finished unrolls; blocks while training has to catch up (back-pressure).
-
-        Raises:
-          ClosedError: the experience was closed in the meantime.
-          TypeError: this kind of experience takes no unrolls, but steps: its `store` does not insert.
-        """
-        raise TypeError(f"{type(self).__name__} takes no unrolls; write steps into its store.")
 
     @abc.abstractmethod
     def sample(self) -> Batch:
@@ -118,6 +247,34 @@ class Experience(abc.ABC):
         """Makes every current and future wait end with ClosedError."""
 
 
+def _ones(unrolls: list[Unroll]) -> np.ndarray:
+    return np.ones(len(unrolls), np.float32)
+
+
+class Setup(NamedTuple):
+    """What an experience is made for.
+
+    num_envs: environments whose steps come in; their ids are 0 to num_envs - 1. unroll: how their steps are
+    cut. batch_size: B, unrolls in a batch. seed: seed for random draws. initial_priorities: computes the
+    priorities `[K]` of new unrolls. num_served: how many of the environments this learner host serves; None:
+    all. intake_waits: counts the waits of the thread that runs `Experience.background`; None: there is to be
+    no such thread.
+    """
+
+    num_envs: int
+    unroll: UnrollConfig
+    batch_size: int
+    seed: int = 0
+    initial_priorities: Callable[[list[Unroll]], np.ndarray] = _ones
+    num_served: int | None = None
+    intake_waits: Waits | None = None
+
+    @property
+    def served(self) -> int:
+        """How many environments this learner host serves, as a number."""
+        return self.num_envs if self.num_served is None else self.num_served
+
+
 class ExperienceConfig(abc.ABC):
     """Settings of one kind of experience, which also create it."""
 
@@ -127,21 +284,35 @@ class ExperienceConfig(abc.ABC):
         """How many times an unroll is trained on, on average."""
 
     @abc.abstractmethod
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the experience, empty.
 
-        Args:
-          batch_size: B, unrolls in a batch.
-          unroll: how unrolls are cut.
-          initial_priorities: computes the priorities `[K]` of new unrolls.
-          seed: seed for random draws.
-
         Raises:
-          ValueError: the settings do not fit the batch or the machine.
+          ValueError: the settings do not fit the environments, the batch or the machine.
         """
+
+
+class ReplaySettings(Options, ExperienceConfig):
+    """What the settings of every kind of replay have in common."""
+
+    priority_exponent: float
+    importance_sampling_exponent: float
+    replay_buffer_size: int
+    replay_buffer_min_size: int
+    replay_ratio: float
+    replay_max_bytes: int | None
+    checkpoint_replay: bool
+
+    def validate(self) -> None:
+        """Checks constraints between fields."""
+        if self.replay_buffer_min_size > self.replay_buffer_size:
+            raise ValueError(
+                f"--replay_buffer_min_size={self.replay_buffer_min_size} is more than "
+                f"--replay_buffer_size={self.replay_buffer_size}, so training would never start; lower the "
+                "first or raise the second."
+            )
+
+    @property
+    def uses(self) -> float:
+        """How many times what is added to replay is trained on, on average."""
+        return self.replay_ratio

@@ -1,15 +1,10 @@
 """The kinds of experience and their options. Imports no TensorFlow."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from seed_rl.experience.base import Experience, ExperienceConfig
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import Experience, ExperienceConfig, ReplaySettings, Setup
 from seed_rl.options import Options, option
-from seed_rl.types import Unroll
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,18 +28,11 @@ class FifoConfig(Options, ExperienceConfig):
         """How many times an unroll is trained on."""
         return self.passes
 
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the queue; see `ExperienceConfig.make`."""
         from seed_rl.experience.fifo import Fifo
 
-        del unroll, initial_priorities, seed
-        return Fifo(batch_size, self.queue_capacity, self.passes)
+        return Fifo(setup, self.queue_capacity, self.passes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,18 +46,11 @@ class RolloutsConfig(Options, ExperienceConfig):
         """How many times an unroll is trained on."""
         return self.epochs
 
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the rollouts; see `ExperienceConfig.make`."""
-        from seed_rl.experience.rollouts import Rollouts
+        from seed_rl.experience.fifo import Rollouts
 
-        del unroll, initial_priorities, seed
-        return Rollouts(batch_size)
+        return Rollouts(setup)
 
 
 class WholeRolloutsConfig(ExperienceConfig):
@@ -80,18 +61,11 @@ class WholeRolloutsConfig(ExperienceConfig):
         """How many times an unroll is trained on."""
         return 1
 
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the rollouts; see `ExperienceConfig.make`."""
-        from seed_rl.experience.rollouts import Rollouts
+        from seed_rl.experience.fifo import Rollouts
 
-        del unroll, initial_priorities, seed
-        return Rollouts(batch_size, is_whole=True)
+        return Rollouts(setup, is_whole=True)
 
 
 def _priority_exponent(items: str, default: float, source: str) -> Any:
@@ -128,30 +102,8 @@ def _checkpoint_replay(items: str) -> Any:
     )
 
 
-class _ReplaySettings(Options, ExperienceConfig):
-    """What the settings of every kind of replay have in common."""
-
-    replay_buffer_size: int
-    replay_buffer_min_size: int
-    replay_ratio: float
-
-    def validate(self) -> None:
-        """Checks constraints between fields."""
-        if self.replay_buffer_min_size > self.replay_buffer_size:
-            raise ValueError(
-                f"--replay_buffer_min_size={self.replay_buffer_min_size} is more than "
-                f"--replay_buffer_size={self.replay_buffer_size}, so training would never start; lower the "
-                "first or raise the second."
-            )
-
-    @property
-    def uses(self) -> float:
-        """How many times what is added to replay is trained on, on average."""
-        return self.replay_ratio
-
-
 @dataclasses.dataclass(frozen=True)
-class ReplayConfig(_ReplaySettings):
+class ReplayConfig(ReplaySettings):
     """Prioritized replay."""
 
     priority_exponent: float = _priority_exponent("Unrolls", 0.9, "The paper uses 0.9.")
@@ -186,21 +138,15 @@ class ReplayConfig(_ReplaySettings):
     )
     checkpoint_replay: bool = _checkpoint_replay("unrolls")
 
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the replay; see `ExperienceConfig.make`."""
         from seed_rl.experience.replay import Replay
 
-        return Replay(self, batch_size, unroll.length, unroll.burn_in, initial_priorities, seed)
+        return Replay(self, setup, self.replay_compression, self.replay_threads)
 
 
 @dataclasses.dataclass(frozen=True)
-class TransitionReplayConfig(_ReplaySettings):
+class TransitionReplayConfig(ReplaySettings):
     """Replay of n-step transitions, prioritized or uniform."""
 
     priority_exponent: float = _priority_exponent("Transitions", 0.5, "Rainbow uses 0.5.")
@@ -223,15 +169,8 @@ class TransitionReplayConfig(_ReplaySettings):
     replay_max_bytes: int | None = _replay_max_bytes()
     checkpoint_replay: bool = _checkpoint_replay("transitions")
 
-    def make(
-        self,
-        batch_size: int,
-        unroll: UnrollConfig,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
-    ) -> Experience:
+    def make(self, setup: Setup) -> Experience:
         """Creates the replay; see `ExperienceConfig.make`."""
         from seed_rl.experience.transitions import TransitionReplay
 
-        del initial_priorities  # Transitions start with the maximum priority so far.
-        return TransitionReplay(self, batch_size, unroll, seed)
+        return TransitionReplay(self, setup)

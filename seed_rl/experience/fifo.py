@@ -1,14 +1,67 @@
-"""A bounded first-in-first-out queue of batches: each is trained on once, or a few times (V-trace)."""
+"""Queues of batches: a bounded first-in-first-out queue, and rollouts, for which all environments wait.
+
+Inference stacks unrolls into batches as they become complete, so nothing is inserted.
+"""
 
 import collections
 import threading
 from collections.abc import Callable
 from typing import NamedTuple
 
-from seed_rl.experience.base import Batch, ClosedError, Experience
-from seed_rl.experience.slab_store import SlabStore
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.types import Unroll
+import numpy as np
+import optree
+
+from seed_rl.experience.base import Batch, ClosedError, Experience, Setup, UnrollConfig
+from seed_rl.experience.unroll_store import RingStore
+from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
+
+
+class BatchStore(RingStore):
+    """Stacks unrolls into batches `[S, B, ...]`, in the order in which they become complete.
+
+    The memory of a batch is used again when nothing refers to its arrays any more: neither the queue, which
+    may make several passes, nor a tensor that shares their memory.
+    """
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig, batch_size: int, queue: "Fifo"):
+        """Prepares an empty store.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+          batch_size: B, unrolls in a batch.
+          queue: takes the batches.
+        """
+        super().__init__(num_envs, unroll)
+        self._batch_size, self._queue = batch_size, queue
+        self._arrays: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # Of the batch in progress.
+        self._batch_versions: list[int] = []  # Of the unrolls in it.
+        self._stacking = threading.Lock()
+
+    def hand_over(self, completed: list[int]) -> None:
+        """Waits until there is room for unrolls, which are in their batches already."""
+        if completed:
+            self._queue.wait_for_room()
+
+    def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[int]:
+        """Copies unrolls into the batch in progress; returns their environments."""
+        batches, completed = [], env_ids.tolist()
+        with self._stacking:
+            for env_id, start in zip(completed, first.tolist(), strict=True):
+                if not self._batch_versions:
+                    self._arrays = self._memory(self._batch_size)
+                version = self._copy(env_id, start, *self._arrays, len(self._batch_versions))
+                self._batch_versions.append(version)
+                if len(self._batch_versions) == self._batch_size:
+                    batches.append(self._batch())
+            self._queue.add(len(completed), batches)
+        return completed
+
+    def _batch(self) -> Batch:
+        sample = Sample(*self._nests(*self._arrays), np.ones(self._batch_size, np.float32))
+        versions = np.array(self._batch_versions, np.int64)
+        self._arrays, self._batch_versions = ([], []), []
+        return Batch(sample, versions, None)
 
 
 class _Entry(NamedTuple):
@@ -17,18 +70,17 @@ class _Entry(NamedTuple):
 
 
 class Fifo(Experience):
-    """The queue. Inference, and with it the actors, wait while it is full (back-pressure).
+    """Each batch is trained on once, or a few times (V-trace).
 
-    Inference writes into the batches themselves (`store`), so nothing is inserted. With more than one pass, a
-    batch that was trained on goes back to the end of the queue. Its memory is used again when it has left the
-    queue and nobody holds its arrays any more.
+    Inference, and with it the actors, wait while the queue is full (back-pressure). With more than one pass,
+    a batch that was trained on goes back to the end of the queue.
     """
 
-    def __init__(self, batch_size: int, capacity: int | None = None, passes: int = 1):
+    def __init__(self, setup: Setup, capacity: int | None = None, passes: int = 1):
         """Prepares an empty queue.
 
         Args:
-          batch_size: B, unrolls in a batch.
+          setup: what it is made for.
           capacity: most complete unrolls that may wait for their first pass, whether their batch is full or
             not; None for one batch.
           passes: how many times each batch is trained on.
@@ -36,30 +88,19 @@ class Fifo(Experience):
         Raises:
           ValueError: the capacity is less than a batch, so no batch could ever be filled.
         """
-        self._batch_size = batch_size
-        self._capacity = batch_size if capacity is None else capacity
+        self._batch_size = setup.batch_size
+        self._capacity = setup.batch_size if capacity is None else capacity
         self._passes = passes
-        if self._capacity < batch_size:
+        if self._capacity < setup.batch_size:
             raise ValueError(
-                f"--queue_capacity={capacity} is less than --batch_size={batch_size}, so no batch would ever "
-                "fill; raise it."
+                f"--queue_capacity={capacity} is less than --batch_size={setup.batch_size}, so no batch "
+                "would ever fill; raise it."
             )
         self._entries: collections.deque[_Entry] = collections.deque()
         self._new = 0  # Unrolls that wait for their first pass.
         self._closed = False
         self._changed = threading.Condition()
-
-    def store(
-        self,
-        num_envs: int,
-        unroll: UnrollConfig,
-        insert: Callable[[list[Unroll]], None] | None = None,
-        num_served: int | None = None,
-    ) -> SlabStore:
-        """The store whose batches this queue hands out; see `Experience.store`."""
-        del insert, num_served
-        queued = -(-self._capacity // self._batch_size) * self._passes
-        return SlabStore(num_envs, unroll, self._batch_size, self, queued)
+        self.store = BatchStore(setup.num_envs, setup.unroll, setup.batch_size, self)
 
     def add(self, completed: int, batches: list[Batch]) -> None:
         """Counts completed unrolls and appends batches, each of unrolls counted now or before."""
@@ -81,7 +122,7 @@ class Fifo(Experience):
                 raise ClosedError
 
     def sample(self) -> Batch:
-        """Takes the first batch from the queue."""
+        """Takes the first batch from the queue; waits for one."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or bool(self._entries))
             if self._closed:
@@ -109,3 +150,118 @@ class Fifo(Experience):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+
+
+class Rollouts(Fifo):
+    """Batches of one unroll of every environment, all played by the weights that train on them.
+
+    An environment whose unroll is complete waits until training is done with the rollout. Its last step `[T]`
+    is not acted on before that: it only gives the value to bootstrap from. The weights that follow act on it,
+    as the first step of the next unroll.
+    """
+
+    store: "RolloutStore"
+
+    def __init__(self, setup: Setup, is_whole: bool = False):
+        """Prepares.
+
+        Args:
+          setup: what they are made for; its batch size is that of the minibatches that training makes.
+          is_whole: it makes none: a batch must be a whole rollout.
+
+        Raises:
+          ValueError: the rollouts cannot be split into minibatches.
+        """
+        size = setup.served
+        if is_whole and size != setup.batch_size:
+            raise ValueError(
+                f"--batch_size={setup.batch_size} must be {size}, one for each training environment: "
+                "this agent trains on whole rollouts."
+            )
+        if size % setup.batch_size:
+            possible = [n for n in range(1, size + 1) if size % n == 0]
+            raise ValueError(
+                f"--batch_size={setup.batch_size} does not divide the {size} unrolls of a rollout, one "
+                f"of each training environment; choose one of: {', '.join(map(str, possible))}."
+            )
+        super().__init__(setup._replace(batch_size=size))
+        self._complete = 0  # Unrolls of the rollout in progress, or of the one that waits for training.
+        self._trained = 0  # Rollouts.
+        self._held: list[Callable[[], None]] = []
+        self.store = RolloutStore(setup.num_envs, setup.unroll, size, self)
+
+    def add(self, completed: int, batches: list[Batch]) -> None:
+        """Counts completed unrolls, and takes the rollout if they complete it."""
+        with self._changed:
+            self._complete += completed
+            super().add(completed, batches)
+
+    def trained(self) -> None:
+        """Lets the environments continue."""
+        with self._changed:
+            self._trained += 1
+            self._complete = 0
+            held, self._held = self._held, []
+        for resume in held:
+            resume()
+
+    def hold(self, played: int, resume: Callable[[], None]) -> bool:
+        """Whether an environment that has played so many unrolls must wait.
+
+        Args:
+          played: rollouts that it has played its part of.
+          resume: called, from the training thread, when it need not wait any more.
+        """
+        with self._changed:
+            must_wait = played > self._trained
+            if must_wait:
+                self._held.append(resume)
+        return must_wait
+
+    def figures(self) -> dict[str, float]:
+        """The number of unrolls that are complete, of the rollout that is being played or trained on."""
+        with self._changed:
+            return {"rollout_unrolls": float(self._complete)}
+
+
+class RolloutStore(BatchStore):
+    """Stacks one unroll of each of N environments into a batch `[T + 1, N, ...]`."""
+
+    holds = True
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig, num_served: int, rollouts: Rollouts):
+        """Prepares an empty store.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: T is its length; rollouts are not staggered.
+          num_served: N, how many of the environments this learner host serves.
+          rollouts: take the batches.
+        """
+        # The last step of an unroll comes twice: here it is closed with, later it begins the next one.
+        cut = UnrollConfig(unroll.length, period=unroll.length + 1, stagger=False)
+        super().__init__(num_envs, cut, num_served, rollouts)
+        self._rollouts = rollouts
+        self._played = np.zeros(num_envs, np.int64)  # Rollouts that an environment has played its part of.
+
+    def closes(self, env_ids: np.ndarray) -> bool:
+        """Whether the next step of any of these environments is the last of its unroll."""
+        return bool((self._count[env_ids] % self._period == self._period - 1).any())
+
+    def close(self, env_ids: np.ndarray, env: EnvOutput) -> list[int]:
+        """Completes the unrolls of environments; `prev_action` is what their step before was acted on with.
+
+        What the agent would answer is zeros. See `StepStore.close`.
+        """
+        before = env_ids.astype(np.intp) * self._stored + (self._count[env_ids] - 1) % self._stored
+        rings: Nest = optree.tree_unflatten(self._structure[0], self._rings)
+        agent: AgentOutput = rings[2]
+        prev_action = optree.tree_map(lambda ring: ring[before], agent.action)
+        zeros = optree.tree_map(lambda ring: np.zeros((len(before), *ring.shape[1:]), ring.dtype), agent)
+        self._played[env_ids] += 1
+        step: Nest = (prev_action, env, zeros)
+        return self._add(env_ids, optree.tree_leaves(step))
+
+    def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:
+        """Whether these environments must wait; see `StepStore.hold`."""
+        return len(env_ids) > 0 and self._rollouts.hold(int(self._played[env_ids].max()), resume)

@@ -1,8 +1,9 @@
-"""A buffer with its own thread, in front of an experience whose `insert` is slow. Imports no TensorFlow."""
+"""A buffer in front of a slow `insert`, which then runs on a thread of its own. Imports no TensorFlow."""
 
 import threading
+from collections.abc import Callable
 
-from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.experience.base import ClosedError
 from seed_rl.types import Unroll
 from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 
@@ -17,10 +18,9 @@ class Intake:
     actors waiting for their actions. Unrolls are inserted in the order in which they arrived.
     """
 
-    def __init__(self, experience: Experience, waits: Waits | None = None):
-        """Prepares an empty intake; `experience` is where unrolls go, `waits` counts those of `run`."""
-        self._experience = experience
-        self._waits = waits or Waits(INTAKE_FOR_UNROLLS)
+    def __init__(self, insert: Callable[[list[Unroll]], None], waits: Waits):
+        """Prepares an empty intake; `insert` takes the unrolls, `waits` counts those of `run`."""
+        self._insert, self._waits = insert, waits
         self._waiting: list[Unroll] = []
         self._closed = False
         self._changed = threading.Condition()
@@ -39,7 +39,7 @@ class Intake:
             self._changed.notify_all()
 
     def run(self) -> None:
-        """Inserts unrolls until the intake or the experience is closed.
+        """Inserts unrolls until the intake or where they go is closed.
 
         Raises:
           ClosedError: either has been closed.
@@ -52,7 +52,7 @@ class Intake:
                     raise ClosedError
                 unrolls, self._waiting = self._waiting, []
                 self._changed.notify_all()
-            self._experience.insert(unrolls)
+            self._insert(unrolls)
 
     def close(self) -> None:
         """Makes every current and future wait end. Unrolls that are still waiting are lost."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import optree
 
-from seed_rl.experience.buffer_pool import BufferPool
 from seed_rl.experience.compression import Compressor
+from seed_rl.experience.memory import BufferPool, Leaf
 from seed_rl.experience.work_sharing import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
@@ -51,22 +51,10 @@ def cuts(length: int, burn_in: int) -> list[int]:
     return [burn_in + 1, length, length + burn_in + 1]
 
 
-class _Leaf(NamedTuple):
-    """One array of a step, or of a recurrent state."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    nbytes: int
-
-
-def _leaf(array: np.ndarray) -> _Leaf:
-    return _Leaf(array.shape, array.dtype, array.nbytes)
-
-
 class _Piece(NamedTuple):
     """What is compressed together: `count` steps of all leaves, one leaf after the other."""
 
-    leaves: Sequence[_Leaf]
+    leaves: Sequence[Leaf]
     count: int
 
     @property
@@ -103,8 +91,8 @@ class Layout:
         self._pool = BufferPool()
         steps, self._structure = optree.tree_flatten(self._steps(example))
         state, self._state_structure = optree.tree_flatten(example.initial_state)
-        self._leaves = [_leaf(x[0]) for x in steps]
-        self._state_leaves = [_leaf(np.asarray(x)) for x in state]
+        self._leaves = [Leaf(x.shape[1:], x.dtype) for x in steps]
+        self._state_leaves = [Leaf(np.shape(x), np.asarray(x).dtype) for x in state]
         self.num_steps = len(steps[0])
         shared = burn_in + 1
         if self.num_steps < 2 * shared:
@@ -121,8 +109,8 @@ class Layout:
         """Everything in which layouts can differ, in a form that JSON supports."""
         return {
             "cuts": [part.stop for part in self._parts],
-            "steps": [[list(leaf.shape), leaf.dtype.str] for leaf in self._leaves],
-            "states": [[list(leaf.shape), leaf.dtype.str] for leaf in self._state_leaves],
+            "steps": [leaf.describe() for leaf in self._leaves],
+            "states": [leaf.describe() for leaf in self._state_leaves],
         }
 
     def pack(self, unroll: Unroll) -> Own:

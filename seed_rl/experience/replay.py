@@ -2,21 +2,20 @@
 
 import sys
 import threading
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.experience import unroll_file
-from seed_rl.experience.arena import Arena
-from seed_rl.experience.base import Batch, ClosedError, Experience, MisfitError
+from seed_rl.experience import replay_file
+from seed_rl.experience.base import Batch, ClosedError, Experience, MisfitError, ReplaySettings, Setup
 from seed_rl.experience.compression import make_compressor
-from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.intake import Intake
 from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
-from seed_rl.experience.memory_limit import check_tables, machine_memory, replay_limit
+from seed_rl.experience.memory import Arena, check_tables, machine_memory, replay_limit
 from seed_rl.experience.priorities import importance_weights, scaled
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.experience.sum_tree import SumTree
+from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll
 
@@ -45,37 +44,26 @@ class Replay(Experience):
     so the numbers in replay are always a range, and an update of priorities can tell which unrolls are gone.
     """
 
-    inserts_slowly = True  # It computes initial priorities and compresses.
-
     def __init__(
-        self,
-        config: ReplayConfig,
-        batch_size: int,
-        length: int,
-        burn_in: int,
-        initial_priorities: Callable[[list[Unroll]], np.ndarray],
-        seed: int,
+        self, config: ReplaySettings, setup: Setup, compression: str = "zstd", threads: int | None = None
     ):
         """Prepares an empty replay.
 
         Args:
           config: settings.
-          batch_size: B, unrolls in a batch.
-          length: T, agent steps from the start of one unroll to the start of the next.
-          burn_in: agent steps; consecutive unrolls share one more than that.
-          initial_priorities: computes the priorities `[K]` of new unrolls.
-          seed: seed for random draws.
+          setup: what it is made for.
+          compression: of the unrolls, one of `compression.NAMES`.
+          threads: that help to compress and decompress; None: as many as pay.
 
         Raises:
           ValueError: the replay would be larger than the machine's memory or its own limit, or there is no
             such compression.
         """
-        self._config, self._batch_size, self.is_saved = config, batch_size, config.checkpoint_replay
-        self._length, self._burn_in = length, burn_in
-        self._initial_priorities = initial_priorities
+        self._config, self._batch_size, self.is_saved = config, setup.batch_size, config.checkpoint_replay
+        self._length, self._burn_in = setup.unroll.length, setup.unroll.burn_in
+        self._initial_priorities, self._compression = setup.initial_priorities, compression
         self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
-        self._compressor = make_compressor(config.replay_compression)
-        threads = config.replay_threads
+        self._compressor = make_compressor(compression)
         self._helpers = Helpers(default_threads() if threads is None else threads, "replay")
         self._layout: Layout | None = None
         self._restored_layout: dict[str, Any] | None = None
@@ -83,8 +71,8 @@ class Replay(Experience):
         self._arena = Arena(segment_bytes)
         check_tables(config.replay_buffer_size, SumTree.bytes_for(config.replay_buffer_size), self._max_bytes)
         self._tree = SumTree(config.replay_buffer_size)
-        self._limiter = RateLimiter(config.replay_ratio, batch_size, config.replay_buffer_min_size)
-        self._random = np.random.default_rng(seed)
+        self._limiter = RateLimiter(config.replay_ratio, setup.batch_size, config.replay_buffer_min_size)
+        self._random = np.random.default_rng(setup.seed)
         self._entries: list[Packed | None] = [None] * config.replay_buffer_size
         # Whether an unroll's tail is also another's prefix.
         self._is_continued = np.zeros(config.replay_buffer_size, bool)
@@ -95,6 +83,11 @@ class Replay(Experience):
         self._bytes = tables + 2 * segment_bytes
         self._closed = False
         self._changed = threading.Condition()
+        # Priorities and compression take long: with a thread of their own, no action waits for them.
+        self._intake = Intake(self.insert, setup.intake_waits) if setup.intake_waits else None
+        self.background = self._intake.run if self._intake else None
+        insert = self._intake.insert if self._intake else self.insert
+        self.store = UnrollStore(setup.num_envs, setup.unroll, insert)
 
     def __len__(self) -> int:
         """The number of unrolls in replay."""
@@ -168,19 +161,21 @@ class Replay(Experience):
         with self._changed:
             self._closed = True
             self._changed.notify_all()
+        if self._intake:
+            self._intake.close()
         self._helpers.close()
 
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings ask for it; other threads continue meanwhile."""
         layout = self._layout
-        if layout is None or not self._config.checkpoint_replay:
+        if layout is None or not self.is_saved:
             return
         with self._changed:
             serials = range(self._oldest, self._next)
             priorities = self._tree.get(np.array(serials, np.int64) % self._config.replay_buffer_size)
             entries = [self._entry(serial) for serial in serials]
-        settings = {**layout.describe(), "compression": self._config.replay_compression}
-        unroll_file.write(path, unroll_file.Contents(settings, priorities, entries))
+        settings = {**layout.describe(), "compression": self._compression}
+        replay_file.Unrolls(settings, priorities, entries).write(path)
 
     def restore(self, path: str) -> None:
         """Loads what `save` wrote, if the settings ask for it and there is such a file.
@@ -189,16 +184,14 @@ class Replay(Experience):
           DamagedError: the file is damaged; nothing of it is used.
           ValueError: the file cannot be read, or was written with other settings.
         """
-        contents = unroll_file.read(path, self._arena.put) if self._config.checkpoint_replay else None
+        if not self.is_saved:
+            return
+        contents = replay_file.read(path, lambda file: replay_file.Unrolls.read(file, self._arena.put))
         if contents is None:
             return
-        mine = {"compression": self._config.replay_compression, "cuts": cuts(self._length, self._burn_in)}
+        mine = {"compression": self._compression, "cuts": cuts(self._length, self._burn_in)}
         found = {name: contents.settings.get(name) for name in ("compression", "cuts")}
-        if mine != found:
-            raise ValueError(
-                f"{path} contains a replay with other unrolls or compression ({found}, not {mine}); use the "
-                "flags that it was written with, or move it away to continue with an empty replay."
-            )
+        replay_file.check_same(path, "unrolls or compression", found, mine)
         self._restored_layout = {k: v for k, v in contents.settings.items() if k != "compression"}
         newest = slice(-self._config.replay_buffer_size, None)
         by_tail: dict[int, int] = {}

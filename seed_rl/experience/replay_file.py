@@ -1,24 +1,31 @@
-"""The file format of every replay: a line that names it, then sections with a length and a checksum each.
+"""The file that a replay of either kind is saved in: a line that names the format, then sections.
 
 A section is its length in bytes (uint64), its bytes, and their CRC-32 (uint32), little-endian. The first one
-is a header in JSON; `unroll_file` and `transition_file` say what follows. Nothing is unpickled, and nothing
-is allocated for more bytes than the file has.
+is a header in JSON, with `kind`. The others are arrays. Of a replay of unrolls: priorities, the table of the
+blobs of each unroll, the lengths of the blobs, and the blobs one after the other. Of transitions, for one
+environment after the other: the number of its steps, priorities, and each of its rings. Nothing is
+unpickled, and nothing is allocated for more bytes than the file has.
 """
 
 import contextlib
 import json
 import math
 import os
+import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 
 import numpy as np
 
+from seed_rl.experience.base import MisfitError
+from seed_rl.experience.layout import Blob, Packed
+from seed_rl.experience.memory import Leaf
 from seed_rl.files import parse_json, replacing
 
 _MAGIC = b"seed_rl replay 2\n"
+_DTYPE = re.compile(r"[<>|=][biuf]\d+")
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
 T = TypeVar("T")
@@ -38,9 +45,9 @@ class Writer:
         self._file = file
         file.write(_MAGIC)
 
-    def json(self, value: Any) -> None:
-        """Writes a section with a JSON value."""
-        self.section([json.dumps(value).encode()])
+    def header(self, kind: str, fields: dict[str, Any]) -> None:
+        """Writes the header of a replay of this kind."""
+        self.section([json.dumps({"kind": kind, **fields}).encode()])
 
     def array(self, array: np.ndarray) -> None:
         """Writes a section with the values of an array, without its shape and dtype."""
@@ -73,13 +80,16 @@ class Reader:
                 "another version of seed_rl wrote it" if is_older else "it does not begin as a replay does"
             )
 
-    def json(self) -> Any:
-        """The value of a section with JSON."""
+    def header(self, kind: str) -> dict[str, Any]:
+        """The fields of the header of a replay of this kind."""
         (text,) = self.parts(None)
         try:
-            return parse_json(text)
+            fields = parse_json(text)
         except ValueError as error:
             raise DamagedError(f"its header is not JSON: {error}") from None
+        if fields.pop("kind") != kind:
+            raise DamagedError(f"it is not a replay of {kind}")
+        return fields
 
     def array(self, dtype: type | np.dtype, shape: tuple[int, ...]) -> np.ndarray:
         """A section with an array."""
@@ -138,6 +148,7 @@ def read(path: str, function: Callable[[Reader], T]) -> T | None:
 
     Raises:
       DamagedError: the contents are not what was written.
+      MisfitError: they do not fit this run; `function` says so.
       ValueError: the file cannot be opened or read; one sentence.
     """
     try:
@@ -149,7 +160,7 @@ def read(path: str, function: Callable[[Reader], T]) -> T | None:
         raise ValueError(
             f"{path} cannot be read ({error.strerror}); move it away to continue with an empty replay."
         ) from None
-    except DamagedError:
+    except (DamagedError, MisfitError):
         raise
     except (ValueError, TypeError, LookupError, OverflowError) as error:  # A value that is out of place.
         raise DamagedError(f"its contents make no sense: {error}") from None
@@ -172,3 +183,96 @@ def _raw(array: np.ndarray) -> np.ndarray:
     """The bytes of a contiguous array, as a view."""
     assert array.flags.c_contiguous
     return array.reshape(-1).view(np.uint8)
+
+
+def check_same(path: str, what: str, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Raises MisfitError unless the settings of a file are those of this run; `what` do they decide on."""
+    if found != wanted:
+        raise MisfitError(
+            f"{path} contains a replay with other {what} ({found}, not {wanted}); use the flags that it was "
+            "written with, or move it away to continue with an empty replay."
+        )
+
+
+class TransitionsHeader(NamedTuple):
+    """What the arrays of a replay of transitions mean.
+
+    num_envs, num_served: environments of the run, and those with steps. cut: what decides how many steps are
+    kept of each, in agent steps. leaves: the arrays of a step. highest_priority: so far, unscaled.
+    """
+
+    num_envs: int
+    num_served: int
+    cut: dict[str, int]
+    leaves: list[Leaf]
+    highest_priority: float
+
+    def write(self, file: Writer) -> None:
+        """Writes the header."""
+        leaves = [leaf.describe() for leaf in self.leaves]
+        file.header("transitions", {**self._asdict(), "leaves": leaves})
+
+    @classmethod
+    def read(cls, file: Reader) -> "TransitionsHeader":
+        """The header; raises what `read` makes a DamagedError of."""
+        fields, leaves = file.header("transitions"), []
+        for shape, dtype in fields["leaves"]:
+            check_counts(shape)
+            if not _DTYPE.fullmatch(dtype):
+                raise DamagedError(f"its header has {dtype!r} for a type of numbers")
+            leaves.append(Leaf(tuple(shape), np.dtype(dtype)))
+        header = cls(**{**fields, "cut": dict(fields["cut"]), "leaves": leaves})
+        check_counts([header.num_envs, header.num_served, *header.cut.values()])
+        if not 1 <= header.num_served <= header.num_envs or not math.isfinite(header.highest_priority):
+            raise DamagedError("its header has a number that is out of range")
+        return header
+
+
+class Unrolls(NamedTuple):
+    """A replay of unrolls: settings as JSON, scaled priorities float64 `[N]`, and N unrolls.
+
+    The oldest come first. Unrolls that share a blob share it again when they are read.
+    """
+
+    settings: dict[str, Any]
+    priorities: np.ndarray
+    entries: Sequence[Packed]
+
+    def write(self, path: str) -> None:
+        """Writes the file under a temporary name first, then renames it."""
+        numbers: dict[int, int] = {}
+        blobs: list[Blob] = []
+
+        def number(blob: Blob) -> int:
+            if id(blob) not in numbers:
+                numbers[id(blob)] = len(blobs)
+                blobs.append(blob)
+            return numbers[id(blob)]
+
+        rows = [[*map(number, entry[:4]), entry.policy_version] for entry in self.entries]
+        with writing(path) as file:
+            counts = {"unrolls": len(rows), "blobs": len(blobs)}
+            file.header("unrolls", {"settings": self.settings, **counts})
+            file.array(self.priorities)
+            file.array(np.array(rows, np.int64).reshape(-1, 5))
+            file.array(np.array([len(blob) for blob in blobs], np.int64))
+            file.section(blobs)
+
+    @classmethod
+    def read(cls, file: Reader, keep: Callable[[bytes], Blob]) -> "Unrolls":
+        """The contents; `keep` stores a blob and returns the stored copy. See `TransitionsHeader.read`."""
+        header = file.header("unrolls")
+        settings = dict(header["settings"])
+        count, num_blobs = header["unrolls"], header["blobs"]
+        check_counts([count, num_blobs])
+        priorities = file.array(np.float64, (count,))
+        rows = file.array(np.int64, (count, 5))
+        lengths = file.array(np.int64, (num_blobs,))
+        check_priorities(priorities)
+        if (lengths < 0).any() or not ((rows[:, :4] >= 0) & (rows[:, :4] < num_blobs)).all():
+            raise DamagedError("its table of contents makes no sense")
+        blobs = [keep(blob) for blob in file.parts(lengths.tolist())]
+        file.finish()
+        return cls(
+            settings, priorities, [Packed(*(blobs[i] for i in row[:4]), row[4]) for row in rows.tolist()]
+        )

@@ -1,22 +1,125 @@
-"""The transitions of all environments: where they are, which may be drawn, and how often."""
+"""Transitions of all environments: their steps, each stored once, which may be drawn, and how often."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import optree
 
-from seed_rl.experience import transition_file
-from seed_rl.experience.base import Batch, MisfitError
-from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.experience.memory_limit import check_tables
+from seed_rl.experience.base import Batch, MisfitError, ReplaySettings, UnrollConfig
+from seed_rl.experience.memory import BufferPool, Leaf, check_tables
 from seed_rl.experience.priorities import PrioritizedDraws, UniformDraws
-from seed_rl.experience.replay_file import DamagedError, Reader, Writer, check_priorities
-from seed_rl.experience.step_rings import Leaf, StepRings
+from seed_rl.experience.replay_file import (
+    DamagedError,
+    Reader,
+    TransitionsHeader,
+    Writer,
+    check_priorities,
+    check_same,
+)
 from seed_rl.experience.sum_tree import SumTree
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.types import Nest, Sample
+
+# The policy version of a step, and how many steps of its stream are before it, at most the burn-in.
+_TABLE_DTYPES = (np.dtype(np.int64), np.dtype(np.int32))
 
 # More than any environment takes, and far from an overflow.
 _MAX_STEPS = 2**60
+
+
+class StepRings:
+    """One ring per environment and array of a step, `[num_envs, length, ...]`. Not thread-safe.
+
+    An environment's steps are numbered from 0; number n is in slot `n % length`. Memory is only reserved at
+    first, and in use from when it is written to.
+    """
+
+    def __init__(self, num_envs: int, length: int, unroll: UnrollConfig, leaves: Sequence[Leaf]):
+        """Reserves memory.
+
+        Args:
+          num_envs: number of environments.
+          length: of each ring, in agent steps.
+          unroll: how transitions are cut.
+          leaves: the arrays of a step.
+        """
+        self.leaves = list(leaves)
+        self._num_envs, self._length, self._burn_in = num_envs, length, unroll.burn_in
+        self._offsets = np.arange(-unroll.burn_in, unroll.length + 1)[:, np.newaxis]
+        self._pool = BufferPool()
+        slots = num_envs * length
+        self._rings = [np.zeros((slots, *leaf.shape), leaf.dtype) for leaf in leaves]
+        self._versions, self._history = (np.zeros(slots, dtype) for dtype in _TABLE_DTYPES)
+
+    @staticmethod
+    def bytes_per_step(leaves: Sequence[Leaf]) -> int:
+        """Memory of one step of one environment."""
+        return sum(leaf.nbytes for leaf in leaves) + sum(dtype.itemsize for dtype in _TABLE_DTYPES)
+
+    def write(
+        self,
+        env_ids: np.ndarray,
+        steps: np.ndarray,
+        arrays: Sequence[np.ndarray],
+        in_stream: np.ndarray,
+        policy_version: int,
+    ) -> None:
+        """Writes one step of each of these environments.
+
+        Args:
+          env_ids: int `[K]`, each at most once.
+          steps: their numbers `[K]`.
+          arrays: `[K, ...]`, one for each leaf.
+          in_stream: int `[K]`, how many steps of the same streams are before them.
+          policy_version: number of updates that the policy had received.
+        """
+        slots = self._slots(env_ids, steps)
+        for ring, array in zip(self._rings, arrays, strict=True):
+            ring[slots] = array
+        self._versions[slots] = policy_version
+        self._history[slots] = np.minimum(in_stream, self._burn_in)
+
+    def read(self, leaf: int, env_ids: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """One leaf `[K, ...]` of steps `[K]`."""
+        return self._rings[leaf][self._slots(env_ids, steps)]
+
+    def cut(
+        self, env_ids: np.ndarray, first: np.ndarray, structure: Any, weight: np.ndarray
+    ) -> tuple[Sample, np.ndarray]:
+        """The transitions whose first steps have these numbers `[B]`, each after its history.
+
+        The history of a transition is the `burn_in` steps before it. Where the stream has not so many, its
+        first step is repeated in the missing places, and `done` is set there, so that nothing from before
+        goes into its frame stack.
+
+        Returns:
+          A sample of arrays `[S, B, ...]`, and the policy versions `[B]` of the first steps.
+        """
+        begin = self._slots(env_ids, first)
+        available = self._history[begin]
+        oldest = first - available
+        steps = first + self._offsets
+        slots = self._slots(env_ids, np.maximum(steps, oldest))
+        arrays = []
+        for leaf, ring in zip(self.leaves, self._rings, strict=True):
+            array = self._pool.array((*slots.shape, *leaf.shape), leaf.dtype)
+            # Slots are never out of range; checking them would take a buffer.
+            np.take(ring, slots, axis=0, out=array, mode="clip")
+            arrays.append(array)
+        nest: Any = optree.tree_unflatten(structure, arrays)
+        prev_action, env, agent = nest
+        fresh = (steps <= oldest) & (available < self._burn_in)
+        env.done[fresh], env.truncated[fresh] = True, False
+        return Sample(prev_action, env, agent, (), weight), self._versions[begin]
+
+    def of(self, env_id: int, steps: int) -> Iterator[np.ndarray]:
+        """Views of the part of each ring of an environment that is in use after this many steps."""
+        begin = env_id * self._length
+        for ring in (*self._rings, self._versions, self._history):
+            yield ring[begin : begin + min(steps, self._length)]
+
+    def _slots(self, env_ids: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        return env_ids * self._length + steps % self._length
 
 
 class Handle(NamedTuple):
@@ -39,7 +142,7 @@ class TransitionTable:
 
     def __init__(
         self,
-        config: TransitionReplayConfig,
+        config: ReplaySettings,
         unroll: UnrollConfig,
         max_bytes: int,
         num_envs: int,
@@ -88,25 +191,19 @@ class TransitionTable:
             StepRings.bytes_per_step(self._rings.leaves)
         )
 
-    def add(
-        self,
-        env_ids: np.ndarray,
-        step: tuple[list[np.ndarray], Any],
-        in_stream: np.ndarray,
-        policy_version: int,
-    ) -> np.ndarray:
+    def add(self, env_ids: np.ndarray, step: Nest, in_stream: np.ndarray, policy_version: int) -> np.ndarray:
         """Stores a step of environments `[K]`; returns those whose transition it completed.
 
         Args:
           env_ids: int64 `[K]`, each at most once.
-          step: from `flatten`, arrays `[K, ...]`.
+          step: (prev_action, env, agent), nest of `[K, ...]`.
           in_stream: int64 `[K]`, how many steps of the same streams are before it.
           policy_version: number of updates that the policy had received.
 
         Raises:
           ValueError: all steps would take too much memory, or they are not like those restored.
         """
-        arrays, structure = step
+        arrays, structure = optree.tree_flatten(step)
         if self._structure is None:
             self._begin(arrays, structure)
         assert self._rings is not None
@@ -136,12 +233,12 @@ class TransitionTable:
         there = handle.first > self._newest(handle.env_ids) - self._capacity
         self._draws.update(self._indices(handle.env_ids[there], handle.first[there]), priorities[there])
 
-    def header(self) -> transition_file.Header | None:
+    def header(self) -> TransitionsHeader | None:
         """What a file begins with; None as long as there is nothing to save."""
         if self._rings is None:
             return None
         envs = self.num_envs, self.num_served
-        return transition_file.Header(*envs, self._cut(), self._rings.leaves, self._draws.highest)
+        return TransitionsHeader(*envs, self._cut(), self._rings.leaves, self._draws.highest)
 
     def save(self, file: Writer, env_id: int) -> None:
         """Writes everything of an environment."""
@@ -150,23 +247,29 @@ class TransitionTable:
         for array in (steps, self._draws.get(self._all_of(env_id)), *self._rings.of(env_id, int(steps[0]))):
             file.array(array)
 
-    def prepare(self, path: str, header: transition_file.Header) -> None:
-        """Makes room for the contents of a file.
+    def restore(self, path: str, file: Reader) -> None:
+        """Reads a file, of which all streams are interrupted, into a table that is empty.
 
         Raises:
-          ValueError: transitions were cut in another way, or they would take too much memory.
+          DamagedError: the contents are not what was written; the table is not to be used.
+          MisfitError: they would take too much memory, are of other environments, or transitions were cut in
+            another way.
         """
-        if self._cut() != header.cut:
-            raise ValueError(
-                f"{path} contains a replay with other transitions ({header.cut} for each of "
-                f"{header.num_served} environments, not {self._cut()}); use the flags that it was written "
-                "with, or move it away to continue with an empty replay."
+        header = TransitionsHeader.read(file)
+        if (header.num_envs, header.num_served) != (self.num_envs, self.num_served):
+            raise MisfitError(
+                f"The restored replay contains transitions of {header.num_served} environments, not of "
+                f"{self.num_served}; resume with as many, or move its file away to continue with an empty "
+                "replay."
             )
+        check_same(path, "transitions", header.cut, self._cut())
         self._allocate(header.leaves)
         self._draws.highest = header.highest_priority
+        for env_id in range(self.num_envs):
+            self._restore(file, env_id)
+        file.finish()
 
-    def restore(self, file: Reader, env_id: int) -> None:
-        """Reads what `save` wrote, after `prepare`. The environment's stream is interrupted."""
+    def _restore(self, file: Reader, env_id: int) -> None:
         assert self._rings is not None
         steps = int(file.array(np.int64, (1,))[0])
         if not 0 <= steps < _MAX_STEPS:
@@ -180,7 +283,7 @@ class TransitionTable:
 
     def _begin(self, arrays: list[np.ndarray], structure: Any) -> None:
         """Prepares for steps with this structure, of which these are the first."""
-        leaves = [Leaf.of(array) for array in arrays]
+        leaves = [Leaf(array.shape[1:], array.dtype) for array in arrays]
         if self._rings is None:
             self._allocate(leaves)
         elif self._rings.leaves != leaves:

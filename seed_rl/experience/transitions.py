@@ -1,21 +1,23 @@
 """Replay of n-step transitions: DQN's (Mnih et al., 2015), or a prioritized one (Schaul et al., 2016)."""
 
 import threading
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from seed_rl.experience import transition_file
-from seed_rl.experience.base import Batch, ClosedError, Experience
-from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.experience.memory_limit import machine_memory, replay_limit
+from seed_rl.experience import replay_file
+from seed_rl.experience.base import (
+    Batch,
+    ClosedError,
+    Experience,
+    ReplaySettings,
+    Setup,
+    StepStore,
+    UnrollConfig,
+)
+from seed_rl.experience.memory import machine_memory, replay_limit
 from seed_rl.experience.rate_limiter import RateLimiter
-from seed_rl.experience.replay_file import Writer
-from seed_rl.experience.transition_store import TransitionStore
 from seed_rl.experience.transition_table import Handle, TransitionTable
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.types import Unroll
+from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 
 class TransitionReplay(Experience):
@@ -25,64 +27,33 @@ class TransitionReplay(Experience):
     last step is there, and counts as added when it has been handed over.
     """
 
-    def __init__(self, config: TransitionReplayConfig, batch_size: int, unroll: UnrollConfig, seed: int):
+    def __init__(self, config: ReplaySettings, setup: Setup):
         """Prepares an empty replay.
 
         Args:
           config: settings.
-          batch_size: B, transitions in a batch.
-          unroll: how transitions are cut: `length` is n.
-          seed: seed for random draws.
+          setup: what it is made for; the unrolls' `length` is n.
 
         Raises:
-          ValueError: the replay may be larger than the machine's memory.
+          ValueError: the replay may be larger than the machine's memory, there is too little room for each
+            environment, or what is cut is no transitions.
         """
-        self._config, self._batch_size, self.is_saved = config, batch_size, config.checkpoint_replay
-        self._unroll = unroll
+        self._config, self._setup, self.is_saved = config, setup, config.checkpoint_replay
         self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
-        self._limiter = RateLimiter(config.replay_ratio, batch_size, config.replay_buffer_min_size)
-        self._random = np.random.default_rng(seed)
-        self._table: TransitionTable | None = None
+        self._limiter = RateLimiter(config.replay_ratio, setup.batch_size, config.replay_buffer_min_size)
+        self._random = np.random.default_rng(setup.seed)
+        self._table = self._make_table()
         self._added = 0  # Including those restored, and those that are gone.
         self._closed = False
         self._changed = threading.Condition()
+        self.store = TransitionStore(setup.num_envs, setup.unroll, self)
 
     def __len__(self) -> int:
         """The number of transitions in replay."""
-        return len(self._table) if self._table is not None else 0
+        return len(self._table)
 
-    def store(
-        self,
-        num_envs: int,
-        unroll: UnrollConfig,
-        insert: Callable[[list[Unroll]], None] | None = None,
-        num_served: int | None = None,
-    ) -> TransitionStore:
-        """The store that writes into this replay; see `Experience.store`.
-
-        Raises:
-          ValueError: there is too little room for each environment, or other environments were restored.
-        """
-        del insert
-        served = num_envs if num_served is None else num_served
-        if self._table is None:
-            self._table = self._make_table(num_envs, served)
-        elif (num_envs, served) != (self._table.num_envs, self._table.num_served):
-            raise ValueError(
-                f"The restored replay contains transitions of {self._table.num_served} environments, not of "
-                f"{served}; resume with as many, or move its file away to continue with an empty replay."
-            )
-        return TransitionStore(num_envs, unroll, self)
-
-    def add(
-        self,
-        env_ids: np.ndarray,
-        step: tuple[list[np.ndarray], Any],
-        in_stream: np.ndarray,
-        policy_version: int,
-    ) -> np.ndarray:
+    def add(self, env_ids: np.ndarray, step: Nest, in_stream: np.ndarray, policy_version: int) -> np.ndarray:
         """Stores a step of environments, without waiting; see `TransitionTable.add`."""
-        assert self._table is not None
         with self._changed:
             return self._table.add(env_ids, step, in_stream, policy_version)
 
@@ -114,8 +85,7 @@ class TransitionReplay(Experience):
             self._changed.wait_for(lambda: self._closed or self._is_ready())
             if self._closed:
                 raise ClosedError
-            assert self._table is not None
-            batch = self._table.draw(self._batch_size, self._random)
+            batch = self._table.draw(self._setup.batch_size, self._random)
             self._limiter.sampled()
             self._changed.notify_all()
         return batch
@@ -127,15 +97,13 @@ class TransitionReplay(Experience):
 
     def update_priorities(self, handle: Handle, priorities: np.ndarray) -> None:
         """Sets the priorities `[B]` of a batch's transitions, except those overwritten in the meantime."""
-        assert self._table is not None
         with self._changed:
             self._table.update(handle, priorities)
 
     def figures(self) -> dict[str, float]:
         """Size, memory and the replay ratio as measured since the minimum size was reached."""
         with self._changed:
-            nbytes = self._table.nbytes if self._table is not None else 0
-            figures = {"replay_size": float(len(self)), "replay_mib": nbytes / 2**20}
+            figures = {"replay_size": float(len(self)), "replay_mib": self._table.nbytes / 2**20}
             if (ratio := self._limiter.measured_ratio) is not None:
                 figures["replay_ratio"] = ratio
         return figures
@@ -148,37 +116,86 @@ class TransitionReplay(Experience):
 
     def save(self, path: str) -> None:
         """Writes everything to a file, if the settings ask for it; may keep other threads waiting."""
-        table = self._table
-        if table is None or not self._config.checkpoint_replay:
-            return
         with self._changed:
-            header = table.header()
-
-        def save(file: Writer, env_id: int) -> None:
-            with self._changed:
-                table.save(file, env_id)
-
-        if header is not None:
-            transition_file.write(path, header, save)
+            header = self._table.header() if self.is_saved else None
+        if header is None:
+            return
+        with replay_file.writing(path) as file:
+            header.write(file)
+            for env_id in range(header.num_envs):
+                with self._changed:
+                    self._table.save(file, env_id)
 
     def restore(self, path: str) -> None:
-        """Loads what `save` wrote, if the settings ask for it and there is such a file; before `store`.
+        """Loads what `save` wrote, if the settings ask for it and there is such a file; before any step.
 
         Raises:
           DamagedError: the file is damaged; nothing of it is used.
           ValueError: the file cannot be read, or was written with other settings.
         """
-        header = transition_file.read_header(path) if self._config.checkpoint_replay else None
-        if header is None:
-            return
-        table = self._make_table(header.num_envs, header.num_served)
-        table.prepare(path, header)
-        transition_file.read(path, table.restore)
-        self._table, self._added = table, len(table)
-        self._limiter.restored(len(table))
 
-    def _make_table(self, num_envs: int, num_served: int) -> TransitionTable:
-        return TransitionTable(self._config, self._unroll, self._max_bytes, num_envs, num_served)
+        def read(file: replay_file.Reader) -> TransitionTable:
+            table = self._make_table()
+            table.restore(path, file)
+            return table
+
+        table = replay_file.read(path, read) if self.is_saved else None
+        if table is not None:
+            self._table, self._added = table, len(table)
+            self._limiter.restored(len(table))
+
+    def _make_table(self) -> TransitionTable:
+        setup = self._setup
+        return TransitionTable(self._config, setup.unroll, self._max_bytes, setup.num_envs, setup.served)
 
     def _is_ready(self) -> bool:
         return len(self) > 0 and self._limiter.may_sample()
+
+
+class TransitionStore(StepStore):
+    """Keeps nothing itself but how many steps there were in each environment's stream.
+
+    After a reset, transitions of the interrupted stream that were complete stay in replay.
+    """
+
+    keeps_states = False
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig, replay: TransitionReplay):
+        """Prepares.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+          replay: takes the steps.
+
+        Raises:
+          ValueError: what is cut is no transitions.
+        """
+        super().__init__(num_envs, unroll)
+        if unroll.every != 1 or unroll.stagger:
+            raise ValueError(f"{unroll} cuts no transitions; set period=1 and stagger=False.")
+        self._replay = replay
+
+    def append(
+        self,
+        env_ids: np.ndarray,
+        prev_action: np.ndarray,
+        env: EnvOutput,
+        agent: AgentOutput,
+        starting: np.ndarray,
+        states: Nest,
+        policy_version: int,
+    ) -> list[int]:
+        """Adds one step; returns the environments whose transition it completed. See `StepStore.append`."""
+        del starting, states
+        env_ids = env_ids.astype(np.int64, copy=False)  # Large enough for the number of a slot.
+        in_stream = self._count[env_ids]
+        step = prev_action, env, agent._replace(info={})  # Of what the agent said, losses need the action.
+        completed = self._replay.add(env_ids, step, in_stream, policy_version)
+        self._count[env_ids] = in_stream + 1
+        return completed.tolist()
+
+    def hand_over(self, completed: list[int]) -> None:
+        """Waits until training has caught up with these transitions, which are in replay already."""
+        if completed:
+            self._replay.wait_for_room(len(completed))

@@ -1,42 +1,38 @@
-"""Collects the steps of every environment in rings, and hands out unrolls one by one."""
+"""Gathers the steps of every environment in rings, and copies unrolls out of them when they are complete."""
 
+import abc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import optree
 
-from seed_rl.experience.step_store import StepStore
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import StepStore, UnrollConfig
+from seed_rl.experience.memory import BufferPool
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
 
 
-class UnrollStore(StepStore):
+class RingStore(StepStore):
     """A ring buffer of `S = burn_in + T + 1` steps per environment.
 
-    An unroll is complete when it is handed out, so it may be used even if its environment has been reset in
-    the meantime. Its `stream` distinguishes it from unrolls before and after a reset, in whatever order they
-    arrive.
+    An unroll is copied when its last step comes in, so it may be used even if its environment has been reset
+    in the meantime. It goes straight into the memory that training or replay reads: leaf by leaf, without
+    anything in between.
     """
 
-    def __init__(self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None]):
-        """Prepares an empty store.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: how their steps are cut.
-          insert: takes the unrolls that are handed over; may block.
-        """
+    def __init__(self, num_envs: int, unroll: UnrollConfig):
+        """Prepares an empty store; see `StepStore`. The first steps tell what memory is needed."""
         super().__init__(num_envs, unroll)
-        self._insert = insert
         # Unrolls in progress at the same time, each with the state and policy version of its first step.
         self._heads = -(-self._stored // self._period) + 1
         self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
-        self._versions = np.zeros((num_envs, self._heads), np.int64)
-        self._rings: list[np.ndarray] = []  # One per leaf of a step, then one per leaf of a state.
+        self._versions = np.zeros(num_envs * self._heads, np.int64)
+        # One per leaf of a step, `[num_envs * S, ...]`, and one per leaf of a state.
+        self._rings: list[np.ndarray] = []
         self._states: list[np.ndarray] = []
         self._structure: Any = None
+        self._pool = BufferPool()
         self._allocating = threading.Lock()
 
     def reset(self, env_ids: np.ndarray, stream: int) -> None:
@@ -53,9 +49,8 @@ class UnrollStore(StepStore):
         starting: np.ndarray,
         states: Nest,
         policy_version: int,
-    ) -> list[Unroll]:
-        """Adds one step, and returns the unrolls that it completed; see `StepStore.append`."""
-        env_ids = env_ids.astype(np.intp, copy=False)  # Once here; NumPy would do it for each array.
+    ) -> list[Any]:
+        """Adds one step, and copies the unrolls that it completed; see `StepStore.append`."""
         step: Any = (prev_action, env, agent)
         leaves, structure = optree.tree_flatten(step)
         state_leaves, state_structure = optree.tree_flatten(states)
@@ -66,50 +61,91 @@ class UnrollStore(StepStore):
                     self._states = self._allocate(self._heads, state_leaves)
                     self._structure = structure, state_structure
         if len(starting):
-            self._begin(env_ids[starting], state_leaves, policy_version)
+            heads = self._head(env_ids[starting], self._count[env_ids[starting]])
+            self._versions[heads] = policy_version
+            for kept, leaf in zip(self._states, state_leaves, strict=True):
+                kept[heads] = leaf
+        return self._add(env_ids, leaves)
+
+    def _add(self, env_ids: np.ndarray, leaves: Sequence[Any]) -> list[Any]:
+        """Writes the leaves `[B, ...]` of a step, and copies the unrolls that it completed."""
+        env_ids = env_ids.astype(np.intp, copy=False)  # Once here; NumPy would do it for each array.
         count = self._count[env_ids]
-        slots = count % self._stored
-        used = count >= 0
-        if not used.all():
-            slots = np.where(used, slots, 0)  # Overwritten before an unroll begins.
+        slots = env_ids * self._stored + count % self._stored  # Before the first unroll, too.
         for ring, leaf in zip(self._rings, leaves, strict=True):
-            ring[env_ids, slots] = leaf
+            ring[slots] = leaf
         self._count[env_ids] = count + 1
         first = count + 1 - self._stored
         complete = (first >= 0) & (first % self._period == 0)
-        return self._unrolls(env_ids[complete], first[complete]) if complete.any() else []
+        return self._finish(env_ids[complete], first[complete]) if complete.any() else []
+
+    @abc.abstractmethod
+    def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[Any]:
+        """Copies the unrolls of these environments that begin at their steps `first`; see `append`."""
+
+    def _allocate(self, length: int, leaves: Sequence[Any]) -> list[np.ndarray]:
+        return [np.zeros((len(self._count) * length, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
+
+    def _memory(self, size: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Memory for so many unrolls: leaves of their steps `[S, size, ...]` and states `[size, ...]`."""
+        return (
+            [self._pool.array((self._stored, size, *x.shape[1:]), x.dtype) for x in self._rings],
+            [self._pool.array((size, *x.shape[1:]), x.dtype) for x in self._states],
+        )
+
+    def _copy(
+        self, env_id: int, first: int, steps: list[np.ndarray], states: list[np.ndarray], column: int
+    ) -> int:
+        """Copies an unroll into a column of `_memory`; returns the policy version of its first step."""
+        begin = env_id * self._stored
+        middle, end = begin + first % self._stored, begin + self._stored
+        for ring, array in zip(self._rings, steps, strict=True):
+            array[: end - middle, column] = ring[middle:end]
+            if middle > begin:
+                array[end - middle :, column] = ring[begin:middle]
+        head = self._head(env_id, first)
+        for kept, array in zip(self._states, states, strict=True):
+            array[column] = kept[head]
+        return int(self._versions[head])
+
+    def _head(self, env_ids: Any, first: Any) -> Any:
+        return env_ids * self._heads + (first // self._period) % self._heads
+
+    def _nests(self, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Any:
+        """What the leaves of steps and of states are: prev_action, env, agent, and the state."""
+        structure, state_structure = self._structure
+        nest: Any = optree.tree_unflatten(structure, steps)
+        return (*nest, optree.tree_unflatten(state_structure, states))
+
+
+class UnrollStore(RingStore):
+    """Hands out unrolls one by one.
+
+    An unroll's `stream` tells it from unrolls before and after a reset, in whatever order they arrive.
+    """
+
+    def __init__(self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None]):
+        """Prepares an empty store.
+
+        Args:
+          num_envs: number of environments; their ids are 0 to num_envs - 1.
+          unroll: how their steps are cut.
+          insert: takes the unrolls that are handed over; may block.
+        """
+        super().__init__(num_envs, unroll)
+        self._insert = insert
 
     def hand_over(self, completed: list[Unroll]) -> None:
         """Inserts unrolls; see `StepStore.hand_over`."""
         if completed:
             self._insert(completed)
 
-    def _allocate(self, length: int, leaves: list[Any]) -> list[np.ndarray]:
-        return [np.zeros((len(self._count), length, *leaf.shape[1:]), leaf.dtype) for leaf in leaves]
-
-    def _begin(self, env_ids: np.ndarray, states: list[np.ndarray], policy_version: int) -> None:
-        head = self._head(self._count[env_ids])
-        self._versions[env_ids, head] = policy_version
-        for kept, leaf in zip(self._states, states, strict=True):
-            kept[env_ids, head] = leaf
-
-    def _head(self, first: np.ndarray) -> np.ndarray:
-        return (first // self._period) % self._heads
-
-    def _unrolls(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
-        """The unrolls `[S, ...]` of these environments that begin at their steps `first`."""
-        order = (first[:, np.newaxis] + np.arange(self._stored)) % self._stored
-        head = self._head(first)
-        # Leaf by leaf over all unrolls: mapping a function over every unroll's nest takes four times as long.
-        steps = zip(*(ring[env_ids[:, np.newaxis], order] for ring in self._rings), strict=True)
-        states = [kept[env_ids, head] for kept in self._states]
-        of_each = (self._versions[env_ids, head], env_ids, first, self._stream[env_ids])
-        origins = zip(*(numbers.tolist() for numbers in of_each), strict=True)
-        structure, state_structure = self._structure
+    def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[Unroll]:
         unrolls = []
-        for index, (step, numbers) in enumerate(zip(steps, origins, strict=True)):
-            state = optree.tree_unflatten(state_structure, [leaf[index] for leaf in states])
-            nest: Any = optree.tree_unflatten(structure, step)
-            prev_action, env, agent = nest
-            unrolls.append(Unroll(prev_action, env, agent, state, *numbers))
+        origins = zip(env_ids.tolist(), first.tolist(), self._stream[env_ids].tolist(), strict=True)
+        for env_id, start, stream in origins:
+            steps, states = self._memory(1)
+            version = self._copy(env_id, start, steps, states, 0)
+            nests = self._nests([x[:, 0] for x in steps], [x[0] for x in states])
+            unrolls.append(Unroll(*nests, version, env_id, start, stream))
         return unrolls

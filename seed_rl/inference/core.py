@@ -12,10 +12,10 @@ import numpy as np
 import optree
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.step_store import StepStore
+from seed_rl.experience.base import StepStore
 from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.figures import BatchFigures
-from seed_rl.inference.refusals import OVER, overflow, problems
+from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_large
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
@@ -110,8 +110,13 @@ class InferenceCore:
             if not batch:
                 return []
         answers, completed = self.process([request for _, request in batch])
-        if self._store.holds:
-            batch, answers = self._without_closing(batch, answers, batcher)
+        if WAITS in answers:
+            waiting = [answer is WAITS for answer in answers]
+            for pair in itertools.compress(batch, waiting):
+                if not self._hold(*pair, batcher):
+                    self._submit_again(*pair, batcher)  # Training has been quick.
+            batch = [pair for pair, waits in zip(batch, waiting, strict=True) if not waits]
+            answers = [answer for answer in answers if answer is not WAITS]
             if not batch:
                 return completed
         requests = [request for _, request in batch]
@@ -119,16 +124,6 @@ class InferenceCore:
         deliver(list(zip(requests, answers, strict=True)))
         self.figures.add(requests)
         return completed
-
-    def _without_closing(
-        self, batch: list[tuple[int, Request]], answers: list[Any], batcher: Batcher[Request]
-    ) -> tuple[list[tuple[int, Request]], list[Answer]]:
-        """The requests that have an answer, and their answers; the others are held back."""
-        for pair, answer in zip(batch, answers, strict=True):
-            if answer is None and not self._hold(*pair, batcher):
-                self._submit_again(*pair, batcher)  # Training has been quick.
-        has_answer = [answer is not None for answer in answers]
-        return list(itertools.compress(batch, has_answer)), list(itertools.compress(answers, has_answer))
 
     def _hold(self, client: int, request: Request, batcher: Batcher[Request]) -> bool:
         resume = functools.partial(self._submit_again, client, request, batcher)
@@ -143,7 +138,7 @@ class InferenceCore:
     def process(self, requests: list[Request]) -> tuple[list[Any], list[Any]]:
         """Acts on a batch; returns the answer to each request, and what `hand_over` takes.
 
-        The answer is None if the request has to wait for training before it is acted on (see `_close`).
+        The answer is `WAITS` if the request has to wait for training before it is acted on.
 
         Raises:
           FloatingPointError: the policy has diverged.
@@ -154,48 +149,56 @@ class InferenceCore:
                 self._begin(lease)
             if not (over or self._store.holds):
                 return self._process_in_turn(requests, env_ids)
-            answers = [OVER if lease in over else None for lease in leases]
-            return (self._close if self._store.holds else self._process_others)(requests, answers)
+            answers: list[Answer | None] = [OVER if lease in over else None for lease in leases]
+            closed = self._close(requests, answers) if self._store.holds else []
+            answers_of_others, completed = self._process_others(requests, answers)
+            return answers_of_others, closed + completed
 
-    def _close(
-        self, requests: list[Request], answers: Sequence[Answer | None]
-    ) -> tuple[list[Answer | None], list[Any]]:
-        """Acts on the requests that have no answer yet; those that close their unrolls remain without one.
+    def _close(self, requests: list[Request], answers: list[Answer | None]) -> list[Any]:
+        """Stores the steps that end rollouts, and puts answers to them in place; returns what they complete.
 
-        A step that closes an unroll is stored with the policy's values for it. But it will be acted on again,
-        so the table remains as it is.
+        Such a step is not acted on before training is done with the rollout, so the table remains as it is.
         """
-        is_last = [
-            answer is None and self._store.closes(self._training_ids(request.lease))
-            for request, answer in zip(requests, answers, strict=True)
+        places = [
+            place
+            for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
+            if answer is None and self._store.closes(self._training_ids(request.lease))
         ]
-        if not any(is_last):
-            return self._process_others(requests, answers)
-        closing = list(itertools.compress(requests, is_last))
-        values, completed = self._process_in_turn(closing, _env_ids(closing), is_last=True)
-        remaining = iter(values)
-        answers = [next(remaining) if last else answer for last, answer in zip(is_last, answers, strict=True)]
-        answers, more = self._process_others(requests, answers)
-        waits = [last and not isinstance(x, BadStep) for last, x in zip(is_last, answers, strict=True)]
-        return [None if wait else x for wait, x in zip(waits, answers, strict=True)], completed + more
+        if not places:
+            return []
+        closing, batch, end, completed = [requests[place] for place in places], self._rows(), 0, list[Any]()
+        batch.fill([request.records for request in closing], _env_ids(closing))
+        records = batch.rows["record"]
+        found = dict(zip(places, problems(self._steps, records, closing), strict=True))
+        for place, request in zip(places, closing, strict=True):
+            lease, begin, end = request.lease, end, end + request.lease.num_envs
+            env = self._steps.views(records[begin:end])
+            if found[place] is None and (large := too_large(env)).any():
+                found[place] = self._end_stream(lease, lease.env_ids[large])
+            if found[place] is None:
+                training = lease.env_ids < self._num_training_envs
+                env = optree.tree_map(lambda x, training=training: x[training], env)
+                completed += self._store.close(lease.env_ids[training], env)
+            answers[place] = found[place] or WAITS
+        return completed
 
     def _process_in_turn(
-        self, requests: list[Request], env_ids: np.ndarray, is_last: bool = False
+        self, requests: list[Request], env_ids: np.ndarray
     ) -> tuple[list[Answer], list[Any]]:
         """Does the same for streams whose turn it is, while no other thread acts for their environments."""
         batch = self._rows()
         batch.fill([request.records for request in requests], env_ids)
         if not self._steps.are_valid(batch.rows["record"]):
             answers = problems(self._steps, batch.rows["record"], requests)
-            return self._process_others(requests, answers, is_last)
-        return self._act(batch.rows, env_ids, requests, is_last)
+            return self._process_others(requests, answers)
+        return self._act(batch.rows, env_ids, requests)
 
     def _process_others(
-        self, requests: list[Request], answers: Sequence[Answer | None], is_last: bool = False
+        self, requests: list[Request], answers: Sequence[Answer | None]
     ) -> tuple[list[Answer], list[Any]]:
         """Acts on the requests that have no answer yet."""
         good = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
-        others, completed = self._process_in_turn(good, _env_ids(good), is_last) if good else ([], [])
+        others, completed = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
         remaining = iter(others)
         return [next(remaining) if answer is None else answer for answer in answers], completed
 
@@ -206,18 +209,15 @@ class InferenceCore:
         return self._of_thread.rows
 
     def _act(
-        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request], is_last: bool
+        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
     ) -> tuple[list[Answer], list[Any]]:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         training = np.flatnonzero(env_ids < self._num_training_envs)
         training_ids = env_ids[training]
         starting = self._store.starting(training_ids)
-        rows["starts"][slice(None) if is_last else training[starting]] = True
+        rows["starts"][training[starting]] = True
         with self._weights() as version:
             prev_action, output, states, is_good = self._table.act(rows)
-        if is_last:
-            self._table.restore(env_ids, prev_action, states)
-            rows["starts"], states = False, optree.tree_map(lambda x: x[:0], states)
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
             possible = [self._actions.are_possible(action) for action in output.action]
@@ -229,9 +229,8 @@ class InferenceCore:
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         completed = self._store.append(training_ids, *step, starting, states, version)
-        executed = 0 if is_last else len(training) - int(np.count_nonzero(step[1].truncated))
         with self._lock:
-            self.agent_steps += executed
+            self.agent_steps += len(training) - int(np.count_nonzero(step[1].truncated))
         return answers, completed
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
@@ -261,11 +260,15 @@ class InferenceCore:
             rows = slice(end, end := end + request.lease.num_envs)
             env_ids = request.lease.env_ids
             if not is_good[rows].all():
-                answers[index] = overflow(env_ids[~is_good[rows]])
+                answers[index] = self._end_stream(request.lease, env_ids[~is_good[rows]])
                 is_good[rows] = False
-                self._drop_unrolls(request.lease)
-                self._table.reset(env_ids)
         return is_good
+
+    def _end_stream(self, lease: Lease, env_ids: np.ndarray) -> BadStep:
+        """Drops everything of a stream with environments that make the network overflow; the answer to it."""
+        self._drop_unrolls(lease)
+        self._table.reset(lease.env_ids)
+        return overflow(env_ids)
 
     def _split(self, actions: np.ndarray, requests: list[Request]) -> list[bytes]:
         """The bytes of each request's actions."""

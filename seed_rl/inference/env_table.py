@@ -88,13 +88,6 @@ class EnvTable:
             zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
             self._write(self._prev_action, env_ids, zeros)
 
-    def restore(self, env_ids: np.ndarray, prev_action: np.ndarray, states: Nest) -> None:
-        """Writes actions `[B, ...]` and states `[B, ...]` back into rows, as `act` returned them."""
-        with self._on_device():
-            for row, values in zip(tf.nest.flatten(self._states), tf.nest.flatten(states), strict=True):
-                self._write(row, env_ids, tf.convert_to_tensor(values))
-            self._write(self._prev_action, env_ids, tf.convert_to_tensor(prev_action))
-
     def policy_is_finite(self) -> bool:
         """Whether the policy's variables and its answer to an observation of zeros are finite; slow."""
         table = {id(variable) for variable in [*tf.nest.flatten(self._states), self._prev_action]}

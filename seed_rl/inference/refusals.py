@@ -1,12 +1,17 @@
 """What streams are told whose steps cannot be acted on. Imports no TensorFlow."""
 
 import numpy as np
+import optree
 
 from seed_rl.serving.request import BadStep, Request
+from seed_rl.types import LARGEST_INPUT, EnvOutput
 from seed_rl.wire.codec import StepCodec
 
 # The answer to a step of a stream that has ended; nobody reads it.
 OVER = BadStep("A newer stream of these environments has taken over.")
+
+# The place of an answer to a step that has to wait for training; it is not sent.
+WAITS = BadStep("These environments wait for training.")
 
 # The most environments that a message names.
 _MOST_NAMED = 8
@@ -25,6 +30,16 @@ def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> 
             found.append(None)
         except ValueError as error:
             found.append(BadStep(str(error)))
+    return found
+
+
+def too_large(env: EnvOutput) -> np.ndarray:
+    """Which environments have numbers in a step `[B]` that may not be trained on: bool `[B]`."""
+    found = np.zeros(len(env.reward), bool)
+    for leaf in optree.tree_leaves(env):
+        if leaf.dtype.kind == "f" or leaf.dtype.itemsize > 4:
+            inner = tuple(range(1, leaf.ndim))
+            found |= ~(np.abs(leaf.astype(np.float64)) < LARGEST_INPUT).all(axis=inner)
     return found
 
 

@@ -19,7 +19,7 @@ from seed_rl.devices import report
 from seed_rl.devices.hosts import REDUCTION_ERRORS
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
-from seed_rl.experience.intake import Intake
+from seed_rl.experience.base import Setup
 from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
@@ -79,22 +79,19 @@ class Learner:
         self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team)
         self._figures = self._saver.make_figures(config)
         self._team.report_with(self._figures)
+        self._usage = Usage()
         self._experience = algorithm.experience.make(
-            config.batch_size // self._team.count,
-            algorithm.unroll,
-            InitialPriorities(algorithm),
-            config.seed + self._team.index,
+            Setup(
+                config.num_envs - algorithm.num_eval_envs,
+                algorithm.unroll,
+                config.batch_size // self._team.count,
+                config.seed + self._team.index,
+                InitialPriorities(algorithm),
+                self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
+                None if config.synchronous else self._usage.intake,
+            )
         )
         self._saver.restore_experience(self._experience)
-        in_a_thread = self._experience.inserts_slowly and not config.synchronous
-        self._usage = Usage()
-        self._intake = Intake(self._experience, self._usage.intake) if in_a_thread else None
-        self._store = self._experience.store(
-            config.num_envs - algorithm.num_eval_envs,
-            algorithm.unroll,
-            self._intake.insert if self._intake else None,
-            self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
-        )
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
@@ -119,7 +116,7 @@ class Learner:
             self._environment.spec,
             self._config.num_envs,
             self._algorithm.num_eval_envs,
-            self._store,
+            self._experience.store,
             weights,
             device,
             self._usage.batches,
@@ -153,7 +150,7 @@ class Learner:
             self._cores,
             self._figures,
             self._security,
-            self._intake,
+            self._experience.background,
             team.hosts,
             team.listener,
         )

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seed_rl.experience.base import ClosedError, Experience
-from seed_rl.experience.intake import Intake
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.reporting.figures import RunFigures
@@ -41,7 +40,7 @@ class Serving:
         cores: Sequence[InferenceCore],
         figures: RunFigures,
         security: Security,
-        intake: Intake | None = None,
+        background: Callable[[], None] | None = None,
         hosts: LearnerHosts | None = None,
         listener: Listener | None = None,
     ):
@@ -53,7 +52,7 @@ class Serving:
           cores: compute the actions, each for its part of the environments; one in a synchronous run.
           figures: receive episodes and leases.
           security: TLS and token that actors need.
-          intake: what the cores' unrolls go through, if anything; it gets a thread.
+          background: job of the experience that gets a thread, if there is one.
           hosts: all learner hosts, if there are several.
           listener: what listens on the address already, if anything.
 
@@ -80,8 +79,7 @@ class Serving:
             listener=listener,
             gateways=gateway_addresses(config.server_address, config.num_gateways),
         )
-        self._intake = intake
-        jobs: list[tuple[str, Callable[[], None]]] = [("intake", intake.run)] if intake else []
+        jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads
             jobs += [
@@ -106,8 +104,6 @@ class Serving:
         stop in time is named in a warning, and ends with the process.
         """
         experience.close()
-        if self._intake:
-            self._intake.close()
         for batcher in self._batchers:
             batcher.close()
         server = threading.Thread(target=self._stop_server, args=(reason,), name="the server", daemon=True)

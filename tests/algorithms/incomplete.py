@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.policy import Policy
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.config import FifoConfig
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.options import Options
 from seed_rl.types import AgentOutput
 

@@ -31,9 +31,14 @@ def random_env(seed=0):
     return EnvOutput(reward, done, truncated, rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8))
 
 
-def rollout(algorithm, action=DISCRETE, seed=0):
+def traced(algorithm):
+    """How the algorithm's policy acts, for several rollouts."""
+    return tf.function(algorithm.policy.act, autograph=False)
+
+
+def rollout(algorithm, action=DISCRETE, seed=0, act=None):
     """A sample `[T + 1, B, ...]` that the algorithm's policy has played, from a state in mid-episode."""
-    env, policy, act = random_env(seed), algorithm.policy, tf.function(algorithm.policy.act, autograph=False)
+    env, policy, act = random_env(seed), algorithm.policy, act or traced(algorithm)
     first = tf.nest.map_structure(lambda x: tf.constant(x[-1]), random_env(seed + 1))
     output, state = act(tf.constant(action.zeros(B)), first, policy.initial_state(B), tf.range(B))
     prev_action, rows, start = output.action, [], state
@@ -43,3 +48,16 @@ def rollout(algorithm, action=DISCRETE, seed=0):
         rows.append((prev_action, step, output))
         prev_action = output.action
     return Sample(*tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows), start, tf.ones([B]))
+
+
+def unacted(sample):
+    """The rollout as training gets it: its last step has not been acted on, so nothing may be read there.
+
+    NaN stands for the zeros of the store, since it would show in everything.
+    """
+
+    def ends(array):
+        nothing = np.nan if array.dtype.is_floating else 0
+        return tf.concat([array[:-1], tf.fill(array[-1:].shape, tf.cast(nothing, array.dtype))], 0)
+
+    return sample._replace(agent=tf.nest.map_structure(ends, sample.agent))

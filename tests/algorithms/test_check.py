@@ -63,11 +63,11 @@ def with_attribute(attribute, value):
         ),
         (
             lambda: without("unroll"),
-            "Complete.unroll must be a seed_rl.experience.unroll_config.UnrollConfig, not None.",
+            "Complete.unroll must be a seed_rl.experience.base.UnrollConfig, not None.",
         ),
         (
             lambda: with_attribute("unroll", 20),
-            "Complete.unroll must be a seed_rl.experience.unroll_config.UnrollConfig, not 20.",
+            "Complete.unroll must be a seed_rl.experience.base.UnrollConfig, not 20.",
         ),
     ],
 )

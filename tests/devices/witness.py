@@ -22,7 +22,7 @@ from seed_rl.algorithms.policy import Policy
 from seed_rl.devices.placement import split_cpu
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher

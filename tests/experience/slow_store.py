@@ -1,23 +1,9 @@
 """What a step store should do, in plain Python, and steps that say what they are in each of their arrays."""
 
 import numpy as np
+import optree
 
-from seed_rl.experience.unroll_config import UnrollConfig
-from seed_rl.types import AgentOutput, EnvOutput
-
-CUTS = [
-    UnrollConfig(3, period=1, stagger=False),  # Transitions of three steps.
-    UnrollConfig(1, period=1, stagger=False),
-    UnrollConfig(3, burn_in=2, period=1, stagger=False),
-    UnrollConfig(5, period=2, stagger=False),
-    UnrollConfig(5, period=2),
-    UnrollConfig(4, burn_in=3, period=2),
-    UnrollConfig(4, burn_in=3, period=3),
-    UnrollConfig(2, burn_in=1, period=4),  # As long as its period.
-    UnrollConfig(3, period=7),  # Steps between unrolls are in none of them.
-    UnrollConfig(3, burn_in=1, period=11),
-    UnrollConfig(6, burn_in=4),
-]
+from seed_rl.types import AgentOutput, EnvOutput, Unroll
 
 
 class SlowStore:
@@ -48,15 +34,20 @@ class SlowStore:
         return begins, [(env_id, self._streams[env_id], first, unroll, version)]
 
 
+def env_of(steps):
+    """What environments send at these steps."""
+    steps = np.array(steps, np.float32)
+    false = np.zeros(len(steps), bool)
+    return EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})
+
+
 def append(store, env_ids, steps, version=0):
     """One step of these environments; every array holds the step's number, the state holds minus it."""
     env_ids, steps = np.array(env_ids), np.array(steps, np.float32)
-    false = np.zeros(len(steps), bool)
-    env = EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})
     starting = store.starting(env_ids)
     assert starting.dtype == np.intp
-    state = (-steps[starting],)
-    return store.append(env_ids, steps, env, AgentOutput(steps, {"q": steps}), starting, state, version)
+    state, agent = (-steps[starting],), AgentOutput(steps, {"q": steps})
+    return store.append(env_ids, steps, env_of(steps), agent, starting, state, version)
 
 
 def steps_of(unroll):
@@ -68,3 +59,17 @@ def steps_of(unroll):
     np.testing.assert_array_equal(unroll.env.observation["image"], np.stack([steps, steps + 0.5], axis=1))
     assert unroll.initial_state[0] == -steps[0]
     return steps.tolist()
+
+
+def unrolls_of(batch):
+    """The unrolls of a batch, in its order."""
+    steps = batch.sample.prev_action, batch.sample.env, batch.sample.agent
+    for column, version in enumerate(batch.policy_version.tolist()):
+        of_column = optree.tree_map(lambda x, column=column: x[:, column], steps)
+        state = optree.tree_map(lambda x, column=column: x[column], batch.sample.initial_state)
+        yield Unroll(*of_column, state, version)
+
+
+def in_batch(batch):
+    """(steps, policy version) of every unroll in a batch."""
+    return [(steps_of(unroll), unroll.policy_version) for unroll in unrolls_of(batch)]

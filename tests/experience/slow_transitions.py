@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.types import AgentOutput, EnvOutput
 
 SHAPE = (3, 2)
@@ -20,15 +20,14 @@ def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, nu
     Where the test names no ratio, nobody waits for anybody.
     """
     unroll = UnrollConfig(n, burn_in, period=1, stagger=False, keeps_state=False)
-    replay = dataclasses.replace(CONFIG, **settings).make(batch_size, unroll, None, seed=0)
+    setup = Setup(num_envs, unroll, batch_size, num_served=num_served)
+    replay = dataclasses.replace(CONFIG, **settings).make(setup)
     if "replay_ratio" not in settings:
         replay._limiter.may_sample = lambda: True
         replay._limiter.may_insert = lambda: True
     if path:
         replay.restore(str(path))
-    return replay, Streams(
-        replay.store(num_envs, unroll, None, num_served), num_envs, unroll, truncation=truncation
-    )
+    return replay, Streams(replay.store, num_envs, unroll, truncation=truncation)
 
 
 def drawn(replay, batches):

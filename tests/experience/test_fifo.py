@@ -1,23 +1,18 @@
 import numpy as np
 import pytest
 
-from seed_rl.experience.base import Batch, ClosedError
+from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
 from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import Fifo
-from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience.slow_store import append
 from tests.threads import Thread
 from tests.waiting import wait_until
 
-UNROLL = UnrollConfig(2)
+SETUP = Setup(3, UnrollConfig(2, stagger=False), batch_size=2)
 
 
 def batch(*numbers):
     return Batch(None, np.array(numbers), None)
-
-
-def no_priorities(unrolls):
-    raise AssertionError("A queue has no priorities.")
 
 
 def numbers(batch):
@@ -25,7 +20,7 @@ def numbers(batch):
 
 
 def test_first_in_first_out_each_once():
-    fifo = Fifo(2, capacity=6)
+    fifo = Fifo(SETUP, capacity=6)
     fifo.add(5, [batch(0, 1), batch(2, 3)])
     assert fifo.figures() == {"queue_depth": 5.0}
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
@@ -37,7 +32,7 @@ def test_first_in_first_out_each_once():
 
 
 def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
-    fifo = Fifo(2, capacity=4, passes=2)
+    fifo = Fifo(SETUP, capacity=4, passes=2)
     fifo.add(4, [batch(0, 1), batch(2, 3)])
     assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
     assert fifo.figures() == {"queue_depth": 0.0}
@@ -49,7 +44,7 @@ def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
 
 
 def test_inference_waits_for_room():
-    fifo = Fifo(2, capacity=3)
+    fifo = Fifo(SETUP, capacity=3)
     fifo.add(3, [batch(0, 1)])
     fifo.wait_for_room()
     fifo.add(3, [batch(2, 3), batch(4, 5)])
@@ -64,7 +59,7 @@ def test_inference_waits_for_room():
 
 
 def test_sample_waits_for_a_batch():
-    fifo, got = Fifo(2), []
+    fifo, got = Fifo(SETUP), []
     thread = Thread(lambda: got.append(numbers(fifo.sample())))
     fifo.add(1, [])
     wait_until(thread.is_waiting, "a sample that waits")
@@ -75,7 +70,7 @@ def test_sample_waits_for_a_batch():
 
 
 def test_close_wakes_everybody_now_and_later():
-    empty, full = Fifo(2), Fifo(2)
+    empty, full = Fifo(SETUP), Fifo(SETUP)
     full.add(3, [batch(0, 1)])
     threads = [
         Thread(empty.sample),
@@ -95,18 +90,13 @@ def test_close_wakes_everybody_now_and_later():
 
 
 def test_capacity_below_a_batch_is_refused():
-    with pytest.raises(ValueError, match="--queue_capacity=3 is less than --batch_size=4"):
-        FifoConfig(queue_capacity=3).make(4, UNROLL, no_priorities, seed=0)
-
-
-def test_unrolls_are_not_inserted():
-    with pytest.raises(TypeError, match="Fifo takes no unrolls; write steps into its store"):
-        Fifo(2).insert([])
+    with pytest.raises(ValueError, match="--queue_capacity=1 is less than --batch_size=2"):
+        FifoConfig(queue_capacity=1).make(SETUP)
 
 
 def test_capacity_is_one_batch_unless_given():
-    fifo = FifoConfig().make(2, UNROLL, no_priorities, seed=0)
-    store = fifo.store(3, UnrollConfig(2, stagger=False))
+    fifo = FifoConfig().make(SETUP)
+    store = fifo.store
 
     def play():
         for step in range(3):

@@ -46,7 +46,7 @@ def experience():
 
 @pytest.fixture
 def intake(experience):
-    found = Intake(experience)
+    found = Intake(experience.insert, Waits(INTAKE_FOR_UNROLLS))
     found.thread = start(found.run)
     yield found
     experience.gate.set()
@@ -101,7 +101,7 @@ def test_an_error_of_the_experience_ends_the_thread(experience):
         raise ValueError("full")
 
     experience.insert = fail
-    intake = Intake(experience)
+    intake = Intake(experience.insert, Waits(INTAKE_FOR_UNROLLS))
     thread = start(intake.run)
     intake.insert([0])
     thread.join(DEADLINE_SECS)
@@ -110,7 +110,7 @@ def test_an_error_of_the_experience_ends_the_thread(experience):
 
 def test_its_thread_waits_for_unrolls_and_not_while_it_inserts():
     experience, waits = SlowExperience(), Waits(INTAKE_FOR_UNROLLS)
-    intake = Intake(experience, waits)
+    intake = Intake(experience.insert, waits)
     thread = start(intake.run)
     share = lambda: waits.take().get(INTAKE_FOR_UNROLLS)  # noqa: E731
     wait_until(lambda: share() == 1.0, "a wait for unrolls")

@@ -8,9 +8,8 @@ import numpy as np
 import optree
 import pytest
 
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.experience.unroll_config import UnrollConfig
 from tests.experience import trajectories
 from tests.experience.trajectories import Streams
 from tests.selection import mostly_slow
@@ -49,12 +48,10 @@ class Open:
 
 def make(length=4, burn_in=2, batch_size=3, priorities=None, **settings):
     """A replay; where the test names no ratio, nobody waits for anybody."""
-    replay = dataclasses.replace(CONFIG, **settings).make(
-        batch_size,
-        UnrollConfig(length, burn_in),
-        priorities or (lambda unrolls: np.ones(len(unrolls), np.float32)),
-        seed=0,
-    )
+    setup = Setup(3, UnrollConfig(length, burn_in), batch_size)
+    if priorities:
+        setup = setup._replace(initial_priorities=priorities)
+    replay = dataclasses.replace(CONFIG, **settings).make(setup)
     if "replay_ratio" not in settings:
         replay._limiter = Open()
     return replay

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.config import RolloutsConfig, WholeRolloutsConfig
-from seed_rl.experience.rollouts import Rollouts
-from seed_rl.experience.unroll_config import UnrollConfig
-from tests.experience.slow_store import append
-from tests.experience.test_slab_store import in_batch
+from seed_rl.experience.fifo import Rollouts
+from tests.experience.slow_store import append, env_of, unrolls_of
 from tests.threads import Thread
 from tests.waiting import wait_until
 
@@ -16,9 +14,9 @@ T, N = 3, 4
 ALL = range(N)
 
 
-def make(batch_size=2, num_envs=N, **options):
-    rollouts = Rollouts(batch_size, **options)
-    return rollouts, rollouts.store(num_envs, UnrollConfig(T))
+def make(batch_size=2, num_envs=N, num_served=None, **options):
+    rollouts = Rollouts(Setup(num_envs, UnrollConfig(T), batch_size, num_served=num_served), **options)
+    return rollouts, rollouts.store
 
 
 def never():
@@ -27,10 +25,29 @@ def never():
 
 def play(store, env_ids, first=0, version=0):
     """One rollout's steps of these environments, with numbers from `first` on."""
-    for step in range(first, first + T + 1):
-        assert not store.hold(np.array(env_ids), never)
-        assert store.closes(np.array(env_ids)) == (step == first + T)
-        append(store, env_ids, [100 * env_id + step for env_id in env_ids], version)
+    env_ids = np.array(env_ids)
+    for step in range(first, first + T):
+        assert not store.hold(env_ids, never)
+        assert not store.closes(env_ids)
+        append(store, env_ids, 100 * env_ids + step, version)
+    assert store.closes(env_ids)
+    assert store.close(env_ids, env_of(100 * env_ids + first + T)) == env_ids.tolist()
+    assert not store.closes(env_ids)
+
+
+def played(rollouts):
+    """(steps, policy version) of every unroll of a rollout, sorted; its last step has not been acted on."""
+    found = []
+    for unroll in unrolls_of(rollouts.sample()):
+        steps, agent = unroll.env.reward, unroll.agent
+        np.testing.assert_array_equal(unroll.env.observation["image"][:, 1], steps + 0.5)
+        for array in (agent.action, agent.info["q"]):
+            np.testing.assert_array_equal(array, [*steps[:-1], 0])
+        # What these steps were acted on with; the action before the last step is that of the step before.
+        np.testing.assert_array_equal(unroll.prev_action, [*steps[:-1], steps[-2]])
+        assert unroll.initial_state[0] == -steps[0]
+        found.append((steps.tolist(), unroll.policy_version))
+    return sorted(found)
 
 
 def test_a_rollout_is_one_unroll_of_each_environment():
@@ -40,17 +57,15 @@ def test_a_rollout_is_one_unroll_of_each_environment():
     assert rollouts.figures() == {"rollout_unrolls": 3.0}
     play(store, [2])
     assert rollouts.batch_ready()
-    found = sorted(in_batch(rollouts.sample()))
-    assert found == [([100 * i + t for t in range(T + 1)], 0) for i in ALL]
+    assert played(rollouts) == [([100 * i + t for t in range(T + 1)], 0) for i in ALL]
     assert not rollouts.batch_ready()
 
 
-def test_unrolls_do_not_overlap_because_the_last_step_is_acted_on_again():
+def test_the_last_step_of_a_rollout_is_the_first_of_the_next():
     rollouts, store = make()
     for number in range(3):
         play(store, ALL, first=number * T, version=number)
-        found = sorted(in_batch(rollouts.sample()))
-        assert found[0] == ([number * T + t for t in range(T + 1)], number)
+        assert played(rollouts)[0] == ([number * T + t for t in range(T + 1)], number)
         rollouts.trained()
 
 
@@ -79,7 +94,7 @@ def test_an_interrupted_environment_plays_its_unroll_from_the_start():
     store.reset(np.array([0]), 1)
     assert not store.hold(np.array([0]), never)
     play(store, [0], first=50)
-    assert sorted(in_batch(rollouts.sample()))[0] == ([50 + t for t in range(T + 1)], 0)
+    assert played(rollouts)[0] == ([50 + t for t in range(T + 1)], 0)
 
 
 def test_an_environment_that_is_interrupted_while_it_waits_goes_on_waiting():
@@ -93,7 +108,7 @@ def test_an_environment_that_is_interrupted_while_it_waits_goes_on_waiting():
     rollouts.trained()
     assert resumed == [0]
     play(store, [0, 1, 2, 3], first=9)
-    assert len(in_batch(rollouts.sample())) == N
+    assert len(played(rollouts)) == N
 
 
 def test_environments_that_only_evaluate_never_wait():
@@ -126,13 +141,12 @@ def test_whole_rollouts_need_a_batch_of_that_size():
 
 
 def test_a_host_expects_only_the_environments_that_it_serves():
-    rollouts = Rollouts(2)
-    store = rollouts.store(N, UnrollConfig(T), num_served=2)
+    rollouts, store = make(num_served=2)
     play(store, [2, 3])
-    assert [steps[0] for steps, _ in sorted(in_batch(rollouts.sample()))] == [200, 300]
+    assert [steps[0] for steps, _ in played(rollouts)] == [200, 300]
 
 
 @pytest.mark.parametrize(("config", "uses"), [(RolloutsConfig(epochs=3), 3), (WholeRolloutsConfig(), 1)])
 def test_settings_make_rollouts(config, uses):
     assert config.uses == uses
-    assert isinstance(config.make(4, UnrollConfig(T), None, 0), Rollouts)
+    assert isinstance(config.make(Setup(4, UnrollConfig(T), 4)), Rollouts)

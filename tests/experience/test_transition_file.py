@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from seed_rl.types import AgentOutput, EnvOutput
 from tests.experience.slow_transitions import assert_is, drawn, make
 
 
@@ -91,9 +92,10 @@ def test_a_replay_of_other_environments_is_refused(tmp_path):
         make(checkpoint_replay=True, path=path, num_envs=4)
     replay, _ = make(checkpoint_replay=True, path=path)
     observation = np.zeros((1, 3, 2), np.uint8)
-    step = ([observation], None), np.zeros(1, np.int64), 0
+    zeros = np.zeros(1, np.int32)
+    step = zeros, EnvOutput(zeros, zeros, zeros, observation), AgentOutput(zeros, {})
     with pytest.raises(ValueError, match=r"other observations or actions .*move its file away"):
-        replay.add(np.zeros(1, np.int64), *step)
+        replay.add(np.zeros(1, np.int64), step, np.zeros(1, np.int64), 0)
 
 
 def test_a_replay_for_more_memory_is_refused(tmp_path):

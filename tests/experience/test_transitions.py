@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
 from seed_rl.experience.transition_table import Handle
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.networks.stacking import FrameStack
 from seed_rl.ops.n_step import n_step_targets
 from seed_rl.types import ArraySpec
@@ -325,6 +324,5 @@ def test_too_many_transitions_for_the_memory_are_refused_at_the_first_step():
     "unroll", [UnrollConfig(3, period=1, stagger=False), UnrollConfig(3, keeps_state=False)]
 )
 def test_unrolls_that_are_no_transitions_are_refused(unroll):
-    replay = CONFIG.make(2, unroll, None, seed=0)
     with pytest.raises(ValueError, match=r"needs keeps_state=False|cuts no transitions"):
-        replay.store(2, unroll)
+        CONFIG.make(Setup(2, unroll, 2))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 
 
 @pytest.mark.parametrize(

@@ -1,147 +1,200 @@
-"""The store alone; tests/inference/test_core.py checks it together with what feeds it."""
+"""The stores of unrolls beside lists in plain Python."""
 
+import collections
+import gc
+
+import hypothesis
+import hypothesis.strategies as st
 import numpy as np
+import optree
 import pytest
+import tensorflow as tf
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.devices.replicas import Replicas
+from seed_rl.experience.base import Setup, UnrollConfig
+from seed_rl.experience.fifo import Fifo
+from seed_rl.experience.memory import BufferPool
 from seed_rl.experience.unroll_store import UnrollStore
-from tests.experience.slow_store import CUTS, SlowStore, append, steps_of
+from tests.experience.slow_store import SlowStore, append, in_batch, steps_of
+from tests.threads import Thread
+from tests.waiting import DEADLINE_SECS
+
+PLENTY = 10**6
+
+CUTS = st.builds(
+    UnrollConfig,
+    length=st.integers(1, 5),
+    burn_in=st.integers(0, 4),
+    period=st.one_of(st.none(), st.integers(1, 8)),
+    stagger=st.booleans(),
+)
 
 
-def make(num_envs, length, **settings):
-    """A store whose environments all begin at once, unless `stagger` is set."""
-    return create(num_envs, UnrollConfig(length, **{"stagger": False, **settings}))
+def mark(array):
+    """Overwrites memory with bytes that no step has."""
+    array.reshape(-1).view(np.uint8)[:] = 0xEE
+    return array
 
 
-def create(num_envs, config):
-    return UnrollStore(num_envs, config, lambda unrolls: None)
+class MarkedPool(BufferPool):
+    """What memory held before is not what it is to hold."""
+
+    def array(self, shape, dtype):
+        return mark(super().array(shape, dtype))
 
 
-@pytest.mark.parametrize(("length", "burn_in"), [(1, 0), (3, 0), (3, 1), (2, 5)])
-def test_unrolls_overlap_by_burn_in_and_one(length, burn_in):
-    store, stored, firsts = make(1, length, burn_in=burn_in), burn_in + length + 1, []
-    for step in range(4 * stored):
-        for unroll in append(store, [0], [step], version=step):
-            first = unroll.env.reward[0]
-            assert step == first + stored - 1  # Handed out as soon as it is complete.
-            np.testing.assert_array_equal(unroll.env.reward, first + np.arange(stored))
-            np.testing.assert_array_equal(unroll.env.observation["image"][:, 1], unroll.env.reward + 0.5)
-            assert (unroll.initial_state[0], unroll.policy_version) == (-first, first)
-            assert (unroll.env_id, unroll.first_step) == (0, first)
-            firsts.append(first)
-    assert firsts == list(range(0, 3 * stored + 1, length))[: len(firsts)]
-    assert firsts[-1] > 3 * stored - length
+def marked(store):
+    """The same store, whose memory is marked until it is written."""
+    allocate = store._allocate
+    store._pool, store._allocate = MarkedPool(), lambda *args: [mark(x) for x in allocate(*args)]
+    return store
 
 
-def test_unrolls_do_not_change_after_they_were_handed_out():
-    store = make(1, 2)
-    (unroll,) = [u for step in range(3) for u in append(store, [0], [step])]
-    for step in range(3, 9):
-        append(store, [0], [step])
-    assert unroll.env.reward.tolist() == [0, 1, 2]
-    assert unroll.initial_state[0] == 0
+class Stores(RuleBasedStateMachine):
+    """A queue and a list of unrolls get the same steps; environments come in any order and are reset."""
+
+    @initialize(cut=CUTS, num_envs=st.integers(1, 4), batch_size=st.integers(1, 4), passes=st.integers(1, 3))
+    def begin(self, cut, num_envs, batch_size, passes):
+        self.inserted, self.expected = [], []
+        self.single = marked(UnrollStore(num_envs, cut, self.inserted.extend))
+        self.fifo = Fifo(Setup(num_envs, cut, batch_size), PLENTY, passes)
+        marked(self.fifo.store)
+        self.model = SlowStore(num_envs, cut)
+        self.next = 10_000 * np.arange(num_envs)
+        self.version, self.batch_size = 0, batch_size
+        self.rest = []  # Unrolls that are in no batch yet.
+        self.queue = collections.deque()  # (batch, passes left).
+        self.passes, self.held = passes, []
+
+    @rule(data=st.data(), count=st.integers(1, 12))
+    def step(self, data, count):
+        num_envs = len(self.next)
+        env_ids = np.array(data.draw(st.permutations(range(num_envs))), np.int32)
+        env_ids = env_ids[: data.draw(st.integers(1, num_envs))]
+        for _ in range(count):
+            self.version += 1
+            steps = self.next[env_ids]
+            answers = [
+                self.model.append(env_id, float(step), self.version)
+                for env_id, step in zip(env_ids.tolist(), steps.tolist(), strict=True)
+            ]
+            begin = [place for place, (begins, _) in enumerate(answers) if begins]
+            for store in (self.single, self.fifo.store):
+                assert store.starting(env_ids).tolist() == begin
+            unrolls = [unroll for _, found in answers for unroll in found]
+            for store in (self.single, self.fifo.store):
+                completed = append(store, env_ids, steps, self.version)
+                assert len(completed) == len(unrolls)
+                store.hand_over(completed)
+            self.expected += unrolls
+            self.rest += [unroll[3:] for unroll in unrolls]
+            self.next[env_ids] += 1
+        while len(self.rest) >= self.batch_size:
+            self.queue.append((self.rest[: self.batch_size], self.passes))
+            del self.rest[: self.batch_size]
+
+    @rule(data=st.data())
+    def reset(self, data):
+        env_id = data.draw(st.integers(0, len(self.next) - 1))
+        self.version += 1
+        for store in (self.single, self.fifo.store):
+            store.reset(np.array([env_id]), self.version)
+        self.model.reset(env_id, self.version)
+        self.next[env_id] += 1000
+
+    @precondition(lambda self: self.queue)
+    @rule(is_held=st.booleans())
+    def sample(self, is_held):
+        expected, left = self.queue.popleft()
+        if left > 1:
+            self.queue.append((expected, left - 1))
+        batch = self.fifo.sample()
+        assert in_batch(batch) == expected
+        assert batch.sample.weight.tolist() == [1.0] * self.batch_size
+        if is_held:  # A view of one array is enough to keep its memory.
+            view = batch.sample.env.observation["image"][1:]
+            self.held.append((view, view.copy()))
+
+    @rule()
+    def release(self):
+        self.held.clear()
+
+    @invariant()
+    def same(self):
+        if hasattr(self, "queue"):
+            assert self.fifo.batch_ready() == bool(self.queue)
+            assert len(self.inserted) == len(self.expected)
+            for view, copy in self.held:
+                np.testing.assert_array_equal(view, copy)
+
+    def teardown(self):
+        if hasattr(self, "queue"):
+            assert [
+                (u.env_id, u.stream, u.first_step, steps_of(u), u.policy_version) for u in self.inserted
+            ] == self.expected
 
 
-def test_stagger_spreads_the_ends():
-    store, ends = make(4, 8, stagger=True), {}
-    for step in range(16):
-        for unroll in append(store, range(4), [step] * 4):
-            ends[int(unroll.env.reward[0])] = step
-    assert ends == {0: 8, 2: 10, 4: 12, 6: 14}
+Stores.TestCase.settings = hypothesis.settings(
+    max_examples=150, stateful_step_count=25, deadline=None, derandomize=True, database=None
+)
+test_stores_do_what_lists_do = Stores.TestCase
 
 
-def test_reset_drops_the_unfinished_unroll_of_that_environment_only():
-    store = make(2, 3)
-    for step in range(2):
-        append(store, [0, 1], [step, step])
-    store.reset(np.array([1]), stream=1)
-    got = [u for step in range(2, 6) for u in append(store, [1, 0], [100 + step, step])]
-    assert [u.env.reward.tolist() for u in got] == [[0, 1, 2, 3], [102, 103, 104, 105]]
-    assert [(u.env_id, u.first_step) for u in got] == [(0, 0), (1, 0)]
+def make(num_envs, batch_size, length=2):
+    fifo = Fifo(Setup(num_envs, UnrollConfig(length, stagger=False), batch_size), PLENTY)
+    return fifo, fifo.store
 
 
-def test_unrolls_before_and_after_a_reset_are_told_apart():
-    store = make(2, 3)
-    first = [u for step in range(4) for u in append(store, [0, 1], [step, step])]
-    store.reset(np.array([1]), stream=1)
-    second = [u for step in range(4, 11) for u in append(store, [0, 1], [step, step])]
-    told = [(u.env_id, u.stream, u.first_step) for u in first + second]
-    assert sorted(told) == [(0, 0, 0), (0, 0, 3), (0, 0, 6), (1, 0, 0), (1, 1, 0), (1, 1, 3)]
+def test_memory_is_used_again():
+    fifo, store = make(2, 2)
+    addresses = set()
+    for step in range(200):
+        append(store, range(2), [step, step])
+        while fifo.batch_ready():
+            addresses.add(fifo.sample().sample.env.reward.ctypes.data)
+    assert len(addresses) < 4
 
 
-def test_nothing_of_before_a_reset_is_left_in_an_unroll():
-    """Also not where the reset comes between two steps of the same unroll, at whatever step."""
-    for steps_before in range(1, 9):
-        store = make(1, 3, burn_in=1)
-        for step in range(steps_before):
-            append(store, [0], [step])
-        store.reset(np.array([0]), stream=1)
-        unrolls = [u for step in range(100, 112) for u in append(store, [0], [step])]
-        assert [u.env.reward[0] for u in unrolls] == [100, 103, 106]
-        assert all((u.env.reward >= 100).all() for u in unrolls)
+def test_what_training_reads_is_never_written_into():
+    """Whatever TensorFlow shares with NumPy: the tensors of an update keep their values."""
+    (fifo, store), tensors, copies = make(64, 64), [], []
+    for step in range(13):
+        append(store, range(64), step + 100 * np.arange(64))
+        while fifo.batch_ready():
+            sample = fifo.sample().sample
+            copies.append(optree.tree_map(np.copy, sample))
+            tensors.append(Replicas().distribute(sample))
+            del sample
+            gc.collect()
+    assert len(tensors) == 6
+    for copy, tensor in zip(copies, tensors, strict=True):
+        assert tf.is_tensor(tensor.env.reward)
+        for a, b in zip(optree.tree_leaves(copy), optree.tree_leaves(tensor), strict=True):
+            np.testing.assert_array_equal(a, b.numpy())
 
 
-def described(unroll):
-    """As `SlowStore` has it."""
-    return unroll.env_id, unroll.stream, unroll.first_step, steps_of(unroll), unroll.policy_version
+def test_threads_fill_batches_together():
+    """Each has environments of its own; no unroll is lost, doubled or mixed with another."""
+    fifo, store = make(6, 4)
 
+    def play(env_ids):
+        for step in range(400):
+            append(store, env_ids, 1000 * np.array(env_ids) + step)
 
-@pytest.mark.parametrize("config", CUTS, ids=str)
-def test_against_lists_in_plain_python(config):
-    """Environments step at different speeds, in any order, and are reset at any moment."""
-    num_envs, rng = 5, np.random.default_rng(0)
-    store, slow = create(num_envs, config), SlowStore(num_envs, config)
-    next_step, found_count = np.zeros(num_envs, int), 0
-    for version in range(200):
-        if rng.random() < 0.03:
-            env_id = int(rng.integers(num_envs))
-            store.reset(np.array([env_id]), stream=version)
-            slow.reset(env_id, version)
-            next_step[env_id] += 1000
-        chosen = rng.permutation(np.flatnonzero(rng.random(num_envs) < np.linspace(1.0, 0.4, num_envs)))
-        steps = [slow.append(int(env_id), float(next_step[env_id]), version) for env_id in chosen]
-        begin = [place for place, (begins, _) in enumerate(steps) if begins]
-        assert store.starting(chosen).tolist() == begin
-        found = [described(unroll) for unroll in append(store, chosen, next_step[chosen], version)]
-        assert found == [unroll for _, completed in steps for unroll in completed]
-        next_step[chosen] += 1
-        found_count += len(found)
-    assert found_count > 20
-
-
-def test_every_step_begins_an_n_step_transition():
-    store = make(1, 3, period=1)
-    found = [described(unroll) for step in range(9) for unroll in append(store, [0], [step], 10 * step)]
-    assert found == [
-        (0, 0, first, [first, first + 1, first + 2, first + 3], 10 * first) for first in range(6)
-    ]
-
-
-def test_a_reset_in_the_middle_of_overlapping_unrolls_drops_all_of_them():
-    store = make(1, 3, period=1)
-    before = [unroll for step in range(5) for unroll in append(store, [0], [step])]
-    store.reset(np.array([0]), stream=1)
-    after = [unroll for step in range(100, 105) for unroll in append(store, [0], [step])]
-    assert [unroll.env.reward[0] for unroll in before + after] == [0, 1, 100, 101]
-    assert [unroll.stream for unroll in before + after] == [0, 0, 1, 1]
-
-
-def test_stagger_is_spread_over_the_period():
-    store, firsts = make(4, 3, period=8, stagger=True), {}
-    for step in range(16):
-        for unroll in append(store, range(4), [step] * 4):
-            firsts.setdefault(unroll.env_id, []).append(int(unroll.env.reward[0]))
-    assert firsts == {0: [0, 8], 1: [2, 10], 2: [4, 12], 3: [6]}
-
-
-def test_unrolls_are_inserted_when_they_are_handed_over():
-    inserted = []
-    store = UnrollStore(1, UnrollConfig(1), inserted.append)
-    for step in range(3):
-        store.hand_over(append(store, [0], [step]))
-    assert [[steps_of(unroll) for unroll in unrolls] for unrolls in inserted] == [[[0, 1]], [[1, 2]]]
+    threads = [Thread(play, env_ids) for env_ids in ([0, 1], [2, 3], [4, 5])]
+    for thread in threads:
+        assert thread.finished(), DEADLINE_SECS
+        assert thread.error is None
+    found = []
+    while fifo.batch_ready():
+        found += [steps for steps, _ in in_batch(fifo.sample())]
+    assert len(found) == 4 * (6 * 199 // 4)
+    expected = [[1000 * i + 2 * n + t for t in range(3)] for i in range(6) for n in range(199)]
+    assert all(found.count(steps) == 1 for steps in found)
+    assert all(steps in expected for steps in found)
 
 
 def test_a_store_with_states_refuses_settings_without():
     with pytest.raises(ValueError, match="UnrollStore needs keeps_state=True"):
-        make(1, 3, keeps_state=False)
+        UnrollStore(1, UnrollConfig(3, keeps_state=False), lambda unrolls: None)

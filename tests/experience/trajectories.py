@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.types import AgentOutput, EnvOutput
 

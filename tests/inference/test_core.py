@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.env_table import EnvTable

@@ -12,8 +12,8 @@ from seed_rl.actor.statistics import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.failures import FailureConfig
-from seed_rl.experience.rollouts import Rollouts
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import Setup, UnrollConfig
+from seed_rl.experience.fifo import Rollouts
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
@@ -143,8 +143,8 @@ def test_what_environments_execute_is_counted(kinds, num_eval_envs):
 
 @pytest.mark.parametrize("kinds", MIXTURES.values(), ids=MIXTURES)
 def test_a_step_that_waits_for_training_counts_once(kinds):
-    rollouts = Rollouts(len(kinds))
-    world = World(kinds, 0, lambda count: rollouts.store(count, UNROLL))
+    rollouts = Rollouts(Setup(len(kinds), UNROLL, len(kinds)))
+    world = World(kinds, 0, lambda count: rollouts.store)
     for _ in range(6):
         while not rollouts.batch_ready():
             world.play()

@@ -7,8 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from seed_rl.experience.rollouts import Rollouts
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import Setup, UnrollConfig
+from seed_rl.experience.fifo import Rollouts
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep, Request
@@ -27,10 +27,9 @@ class World:
     def __init__(self, num_groups, num_eval_envs=0, num_inference_envs=64):
         num_envs = num_groups * SIZE
         self.version, self.num_training = 0, num_envs - num_eval_envs
-        self.rollouts = Rollouts(self.num_training)
-        store = self.rollouts.store(self.num_training, UnrollConfig(T))
+        self.rollouts = Rollouts(Setup(self.num_training, UnrollConfig(T), self.num_training))
         weights = lambda: contextlib.nullcontext(self.version)  # noqa: E731
-        self.core = InferenceCore(Witness(), SPEC, num_envs, num_eval_envs, store, weights)
+        self.core = InferenceCore(Witness(), SPEC, num_envs, num_eval_envs, self.rollouts.store, weights)
         self.batcher = Batcher(num_inference_envs, 0.01)
         self._keys, self._actors = itertools.count(), itertools.count(1)
         self.clients, self._leases = [None] * num_groups, [None] * num_groups
@@ -95,12 +94,14 @@ def check(batch, version, first_steps):
     np.testing.assert_array_equal(env, np.broadcast_to(env[0], env.shape))
     expected = np.asarray(first_steps) + np.arange(T + 1)[:, np.newaxis]
     np.testing.assert_array_equal(steps[:, order], expected)
-    np.testing.assert_array_equal(sample.agent.action, action(env, steps))
-    np.testing.assert_array_equal(sample.prev_action, sample.agent.info["prev_action"])
+    np.testing.assert_array_equal(sample.agent.action[:-1], action(env, steps)[:-1])
+    np.testing.assert_array_equal(sample.prev_action[:-1], sample.agent.info["prev_action"][:-1])
+    # The last step has not been acted on.
+    assert not sample.agent.action[-1].any() and not sample.agent.info["acted"][-1].any()
     before = np.where(steps % 1000 == 0, 0, action(env, steps - 1))
     np.testing.assert_array_equal(sample.prev_action, before)
-    # The state counts the steps acted on: once each, although the last one of an unroll is seen twice.
-    np.testing.assert_array_equal(sample.agent.info["acted"] % 1000, steps % 1000 + 1)
+    # The state counts the steps acted on: once each, although the last one of an unroll is stored twice.
+    np.testing.assert_array_equal(sample.agent.info["acted"][:-1] % 1000, steps[:-1] % 1000 + 1)
     np.testing.assert_array_equal(sample.initial_state["saw"], np.where(steps[0] % 1000, steps[0] - 1, -1))
 
 

@@ -12,9 +12,8 @@ from seed_rl.algorithms.policy import Policy
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import ClosedError, UnrollConfig
 from seed_rl.experience.config import FifoConfig, ReplayConfig, TransitionReplayConfig
-from seed_rl.experience.unroll_config import UnrollConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.rows import Rows
 from seed_rl.learner.config import LearnerConfig

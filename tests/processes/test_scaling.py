@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.suites.classic import GymConfig
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.launch.gateways import Gateways, gateway_commands

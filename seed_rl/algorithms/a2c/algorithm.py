@@ -5,6 +5,7 @@ import tensorflow as tf
 from seed_rl.algorithms.a2c.config import A2CConfig
 from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import LOSS, Losses
+from seed_rl.algorithms.rollout_parts import bootstrapped
 from seed_rl.experience.config import WholeRolloutsConfig
 from seed_rl.ops.gae import gae
 from seed_rl.ops.masked import explained_variance, masked_mean, masked_normalize
@@ -36,11 +37,11 @@ class A2C(ActorCriticAlgorithm):
         config, distribution = self._config, self._distribution
         output, _ = self._network.unroll(sample.prev_action, sample.env, self._network_state(sample))
         policy, values = output.policy_parameters[:-1], output.baseline[:-1]
-        valid = tf.logical_not(sample.env.truncated[:-1])
+        last_value, valid = bootstrapped(output.baseline[-1], sample.env.truncated)
         advantages = gae(
             rewards=self._reward(sample.env.reward[1:]),
             discounts=self._discounts(sample),
-            values=output.baseline,
+            values=tf.concat([values, last_value[tf.newaxis]], 0),
             valid=valid,
             lambda_=config.lambda_,
         )

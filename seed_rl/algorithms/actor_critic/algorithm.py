@@ -8,7 +8,7 @@ import tensorflow as tf
 from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
 from seed_rl.algorithms.actor_critic.policy import ActorCriticPolicy, RewardScale
 from seed_rl.algorithms.base import LOSS, Algorithm, Objective
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
 from seed_rl.ops.rewards import clip_reward, soft_asymmetric

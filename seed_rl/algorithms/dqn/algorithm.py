@@ -10,7 +10,7 @@ from seed_rl.algorithms.dqn.config import DQNConfig
 from seed_rl.algorithms.dqn.policy import DQNPolicy, Exploration
 from seed_rl.algorithms.dqn.returns import KINDS
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.munchausen import munchausen_bonus, soft_value

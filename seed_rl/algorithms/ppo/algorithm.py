@@ -6,7 +6,7 @@ from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.actor_critic.clipped_loss import Transitions, clipped_losses
 from seed_rl.algorithms.base import Epochs, Losses
 from seed_rl.algorithms.ppo.config import PPOConfig
-from seed_rl.algorithms.rollout_parts import parts_of
+from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
 from seed_rl.ops.gae import gae
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
@@ -41,12 +41,16 @@ class PPO(ActorCriticAlgorithm):
         """Adds advantages and the baseline's targets to rollouts `[T + 1, B, ...]`; drops their last step.
 
         Advantages come from the values of the time when the actions were chosen, which are those of the
-        weights before the first epoch. Rewards are scaled by statistics that include those of the rollout.
+        weights before the first epoch; the value of the last step is computed here. Rewards are scaled by
+        statistics that include those of the rollout.
         """
         if self._reward_scale:
             self._reward_scale.observe(sample.env, sample.initial_state[1])
-        info, valid = sample.agent.info, tf.logical_not(sample.env.truncated[:-1])
-        values = info["baseline"]
+        info, network_state = sample.agent.info, self._network_state(sample)
+        last = last_step(self._network.trunk, sample._replace(initial_state=network_state))
+        output, _ = self._network.unroll(*last)
+        last_value, valid = bootstrapped(output.baseline[-1], sample.env.truncated)
+        values = tf.concat([info["baseline"][:-1], last_value[tf.newaxis]], 0)
         advantages = gae(
             rewards=self._reward(sample.env.reward[1:]),
             discounts=self._discounts(sample),
@@ -68,7 +72,7 @@ class PPO(ActorCriticAlgorithm):
             prev_action,
             env,
             AgentOutput(agent.action, transitions._asdict()),
-            self._network_state(sample),
+            network_state,
             sample.weight,
         )
         return parts_of(self._network.trunk, prepared)

@@ -6,8 +6,8 @@ from seed_rl.algorithms.base import LOSS, Algorithm, Epochs, Losses, Objective
 from seed_rl.algorithms.discrete import num_actions
 from seed_rl.algorithms.pqn.config import PQNConfig
 from seed_rl.algorithms.pqn.policy import PQNPolicy
-from seed_rl.algorithms.rollout_parts import parts_of
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.exploration import annealed_epsilon
 from seed_rl.ops.lambda_returns import lambda_returns
@@ -55,12 +55,17 @@ class PQN(Algorithm):
         self._network.trunk.observe(sample.env)
 
     def prepare(self, sample: Sample) -> Sample:
-        """Adds targets to rollouts `[T + 1, B, ...]`, from the Q-values of acting; drops their last step."""
-        valid = tf.logical_not(sample.env.truncated[:-1])
+        """Adds targets to rollouts `[T + 1, B, ...]`; drops their last step.
+
+        They come from the Q-values of acting, and from those of the last step, which are computed here.
+        """
+        last = self._q_values(*last_step(self._network.trunk, sample))[-1]
+        last_value, valid = bootstrapped(tf.reduce_max(last, -1), sample.env.truncated)
+        values = tf.reduce_max(sample.agent.info["q_values"][:-1], -1)
         targets = lambda_returns(
             rewards=clip_reward(sample.env.reward[1:], self._config.max_abs_reward),
             discounts=tf.where(sample.env.done[1:], 0.0, self._config.discounting),
-            values=tf.reduce_max(sample.agent.info["q_values"], -1),
+            values=tf.concat([values, last_value[tf.newaxis]], 0),
             valid=valid,
             lambda_=self._config.lambda_,
         )

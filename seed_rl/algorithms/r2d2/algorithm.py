@@ -10,7 +10,7 @@ from seed_rl.algorithms.discrete import num_actions, num_training_envs
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.r2d2.policy import R2D2Policy
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.exploration import training_epsilons
 from seed_rl.ops.masked import masked_mean

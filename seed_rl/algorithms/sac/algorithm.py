@@ -14,7 +14,7 @@ from seed_rl.algorithms.sac.actions import actions_for
 from seed_rl.algorithms.sac.config import SACConfig
 from seed_rl.algorithms.sac.policy import SACPolicy
 from seed_rl.algorithms.target_network import copy_weights, observe_in_all
-from seed_rl.experience.unroll_config import UnrollConfig
+from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.twin_critics import PolicyNetwork, TwinCritics
 from seed_rl.ops import draws
 from seed_rl.ops.masked import masked_mean

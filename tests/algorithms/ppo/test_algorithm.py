@@ -10,8 +10,7 @@ from seed_rl.algorithms.ppo.config import PPOConfig
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from tests.algorithms.objectives import loss_of, variables_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
-from tests.ops.test_gae import reference
+from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, traced, unacted
 
 
 def make(action=DISCRETE, **options):
@@ -26,19 +25,47 @@ def columns(sample):
     return {name: np.reshape(array, (T, B, *array.shape[2:])) for name, array in info.items()}
 
 
-def test_advantages_and_targets_are_those_of_the_values_when_acting(monkeypatch):
-    monkeypatch.setattr("tests.ops.test_gae.T", T)
-    monkeypatch.setattr("tests.ops.test_gae.B", B)
-    algorithm = make(discounting=0.9, lambda_=0.8, max_abs_reward=0.5)
-    sample = rollout(algorithm)
-    assert sample.env.truncated.numpy()[:-1].any() and sample.env.done.numpy()[1:].any()
-    found, values = columns(algorithm.prepare(sample)), sample.agent.info["baseline"].numpy()
-    valid = ~sample.env.truncated.numpy()[:-1]
-    rewards = np.clip(sample.env.reward.numpy()[1:], -0.5, 0.5)
-    advantages = reference(rewards, np.where(sample.env.done[1:], 0, 0.9), values, valid, 0.8)
-    np.testing.assert_allclose(found["advantages"], advantages, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(found["targets"], advantages + values[:-1], rtol=1e-4, atol=1e-5)
-    np.testing.assert_array_equal(found["valid"], valid)
+def generalized_advantages(sample, discounting, lambda_, limit):
+    """One transition after the other, from the end; the values are those of acting, also of the last step."""
+    values, found = sample.agent.info["baseline"].numpy(), np.zeros((T, B))
+    rewards, done, truncated = (x.numpy() for x in sample.env[:3])
+    rewards = np.clip(rewards, -limit, limit)
+    for b in range(B):
+        following = 0.0
+        for t in reversed(range(T)):
+            discount = 0.0 if done[t + 1, b] else discounting
+            delta = rewards[t + 1, b] + discount * values[t + 1, b] - values[t, b]
+            following = 0.0 if truncated[t, b] else delta + discount * lambda_ * following
+            found[t, b] = following
+    return found, found + values[:-1]
+
+
+@pytest.mark.parametrize("lstm_size", [0, 8])
+def test_advantages_and_targets_of_twenty_updates_against_numpy(lstm_size):
+    """The value to bootstrap from is that of the weights that have played, in the state they were in."""
+    algorithm = make(lstm_size=lstm_size, discounting=0.9, lambda_=0.8, max_abs_reward=0.5)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.01))
+    act, prepare = traced(algorithm), tf.function(algorithm.prepare, autograph=False)
+    for number in range(20):
+        sample = rollout(algorithm, seed=number, act=act)
+        prepared = prepare(unacted(sample))
+        advantages, targets = generalized_advantages(sample, 0.9, 0.8, 0.5)
+        valid = ~sample.env.truncated.numpy()[:-1]
+        found = columns(prepared)
+        np.testing.assert_allclose(found["advantages"], advantages, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(found["targets"], targets, rtol=1e-5, atol=1e-5)
+        np.testing.assert_array_equal(found["valid"], valid)
+        trainer.update(unacted(sample), 0.0)
+
+
+def test_a_last_step_at_which_the_network_overflows_is_no_experience():
+    algorithm = make()
+    sample = unacted(rollout(algorithm))
+    value = algorithm._network._baseline_head
+    value.bias.assign([2e8])
+    found = columns(algorithm.prepare(sample))
+    assert not found["valid"][-1].any() and not found["advantages"][-1].any()
+    assert np.isfinite(found["targets"]).all()
 
 
 @pytest.mark.parametrize("action", ACTIONS)

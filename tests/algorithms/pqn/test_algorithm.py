@@ -7,8 +7,10 @@ import tensorflow as tf
 
 from seed_rl.algorithms.pqn.algorithm import PQN
 from seed_rl.algorithms.pqn.config import PQNConfig
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
 from tests.algorithms.objectives import loss_of
-from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
+from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, traced, unacted
 
 
 def make(action=DISCRETE, **options):
@@ -35,14 +37,18 @@ def returns(sample, lambda_, discounting, limit):
 
 
 @pytest.mark.parametrize("lstm_size", [0, 8])
-def test_targets_are_lambda_returns_of_the_values_when_acting(lstm_size):
+def test_targets_of_twenty_updates_against_numpy(lstm_size):
+    """Lambda-returns of the values when acting, also of the last step, which has not been acted on."""
     algorithm = make(lstm_size=lstm_size, lambda_=0.7, discounting=0.9, max_abs_reward=0.5)
-    sample = rollout(algorithm)
-    prepared = algorithm.prepare(sample)
-    shape = (T, B) if lstm_size else (1, T * B)
-    assert prepared.env.reward.shape == shape
-    targets = np.reshape(prepared.agent.info["target"], (T, B))
-    np.testing.assert_allclose(targets, returns(sample, 0.7, 0.9, 0.5), rtol=1e-4, atol=1e-5)
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, learning_rate=0.01))
+    act, prepare = traced(algorithm), tf.function(algorithm.prepare, autograph=False)
+    for number in range(20):
+        sample = rollout(algorithm, seed=number, act=act)
+        prepared = prepare(unacted(sample))
+        assert prepared.env.reward.shape == ((T, B) if lstm_size else (1, T * B))
+        targets = np.reshape(prepared.agent.info["target"], (T, B))
+        np.testing.assert_allclose(targets, returns(sample, 0.7, 0.9, 0.5), rtol=1e-5, atol=1e-5)
+        trainer.update(unacted(sample), 0.0)
 
 
 @pytest.mark.parametrize("lstm_size", [0, 8])
@@ -50,7 +56,7 @@ def test_the_loss_against_numpy(lstm_size):
     """Nothing has been trained yet, so the values are still those of acting."""
     algorithm = make(lstm_size=lstm_size)
     sample = rollout(algorithm)
-    prepared = algorithm.prepare(sample)
+    prepared = algorithm.prepare(unacted(sample))
     q_values, actions = sample.agent.info["q_values"].numpy()[:-1], sample.agent.action.numpy()[:-1]
     taken = np.take_along_axis(q_values, actions[..., np.newaxis], -1)[..., 0]
     errors = np.reshape(prepared.agent.info["target"], (T, B)) - taken
