@@ -1,10 +1,12 @@
 """What streams are told whose steps cannot be acted on. Imports no TensorFlow."""
 
+from typing import cast
+
 import numpy as np
 import optree
 
 from seed_rl.serving.request import BadStep, Request
-from seed_rl.types import LARGEST_INPUT, EnvOutput
+from seed_rl.types import LARGEST_INPUT, EnvOutput, Nest
 from seed_rl.wire.codec import StepCodec
 
 # The answer to a step of a stream that has ended; nobody reads it.
@@ -35,8 +37,8 @@ def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> 
 
 def too_large(env: EnvOutput) -> np.ndarray:
     """Which environments have numbers in a step `[B]` that may not be trained on: bool `[B]`."""
-    found = np.zeros(len(env.reward), bool)
-    for leaf in optree.tree_leaves(env):
+    found, nest = np.zeros(len(env.reward), bool), cast(Nest, env)
+    for leaf in optree.tree_leaves(nest):
         if leaf.dtype.kind == "f" or leaf.dtype.itemsize > 4:
             inner = tuple(range(1, leaf.ndim))
             found |= ~(np.abs(leaf.astype(np.float64)) < LARGEST_INPUT).all(axis=inner)

@@ -198,3 +198,19 @@ def test_threads_fill_batches_together():
 def test_a_store_with_states_refuses_settings_without():
     with pytest.raises(ValueError, match="UnrollStore needs keeps_state=True"):
         UnrollStore(1, UnrollConfig(3, keeps_state=False), lambda unrolls: None)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "named"),
+    [
+        ({"length": 0}, "length=0"),
+        ({"length": -3}, "length=-3"),
+        ({"length": 5, "burn_in": -1}, "burn_in=-1"),
+        ({"length": 5, "period": 0}, "period=0"),
+        ({"length": 5, "period": -2}, "period=-2"),
+    ],
+)
+def test_numbers_that_are_too_low_are_refused(numbers, named):
+    words = rf"{named}\b.* is not valid; length and period must be at least 1, and burn_in at least 0\.$"
+    with pytest.raises(ValueError, match=words):
+        UnrollConfig(**numbers)

@@ -175,19 +175,23 @@ def test_an_actor_that_is_replaced_while_it_waits():
     assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream is not asked again.
 
 
-def test_a_bad_last_step_is_refused_at_once():
+@pytest.mark.parametrize("reward", [np.nan, 1e16])
+def test_a_last_step_that_must_not_be_trained_on_is_refused_at_once(reward):
     world = World(1)
     for _ in range(T):
         world.ask(0)
         world.answer()
-    world.ask(0, records=b"\xff" * len(StepCodec(SPEC).encode(example())))
+    false, ids = np.zeros(SIZE, bool), np.zeros(SIZE, np.int32)
+    env = EnvOutput(np.full(SIZE, reward, np.float32), false, false, {"env": ids, "step": ids})
+    world.ask(0, records=StepCodec(SPEC).encode(env))
     world.answer()
     assert world.refused == [0] and not world.rollouts.batch_ready()
-
-
-def example():
-    false, ids = np.zeros(SIZE, bool), np.zeros(SIZE, np.int32)
-    return EnvOutput(np.zeros(SIZE, np.float32), false, false, {"env": ids, "step": ids})
+    world.join(0)
+    for _ in range(T + 1):
+        world.ask(0)
+        world.answer()
+    batch = world.rollouts.sample()
+    np.testing.assert_array_equal(batch.sample.env.observation["step"][:, 0], 1000 + np.arange(T + 1))
 
 
 def test_environments_that_only_evaluate_are_in_no_rollout():
