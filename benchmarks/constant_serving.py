@@ -7,13 +7,13 @@ from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import make_bell
+from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Answer, Request
 from seed_rl.serving.server import InferenceServer
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.serving.tasks import Task
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from seed_rl.wire.gateways import gateway_addresses, private_address
 from seed_rl.wire.protocol import SERVICE, EnvironmentDescription, max_message_bytes
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
@@ -24,7 +24,7 @@ class Serving:
     """The part of a learner between the wire and the experience, around any kind of inference.
 
     Attributes:
-      streams: number of streams opened so far.
+      streams: number of environment groups that are connected so far.
     """
 
     def __init__(
@@ -46,16 +46,16 @@ class Serving:
           envs_per_message: environments in a message.
           inference_batch_size: most environments in an inference call.
           serve: answers batches until the batcher is closed.
-          num_gateways: processes that serve the clients in this one's place, see `wire.gateways`.
+          num_gateways: processes that serve the clients in this one's place, see `serving.gateway`.
         """
         spec = null_spec(size)
         environment = EnvironmentDescription("null", NullConfig(size=size).to_dict(), spec)
-        self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_bell())
-        self.streams = 0
+        self._batcher: Batcher[Request] = Batcher(inference_batch_size, 0.02, make_wake_up_set())
+        self.streams, self._envs_per_message = 0, envs_per_message
         behind = private_address(address)
         self._listener = Listener(
             address,
-            max_message_bytes(StepCodec(spec).record_bytes, envs_per_message),
+            max_message_bytes(StepCodec(spec).record_bytes, num_envs),
             (SERVICE,),
             also=behind,
         )
@@ -65,7 +65,7 @@ class Serving:
             num_envs,
             [self._batcher],
             envs_per_message,
-            on_lease=self._count_stream,
+            on_actor=self._count_streams,
             listener=self._listener,
         )
         self._gateways = Gateways(gateway_commands(gateway_addresses(address, num_gateways), behind, {}))
@@ -74,9 +74,8 @@ class Serving:
         )
         self._thread.start()
 
-    def _count_stream(self, lease: Lease) -> None:
-        del lease
-        self.streams += 1
+    def _count_streams(self, task: Task) -> None:
+        self.streams += len(task.envs) // self._envs_per_message
 
     @property
     def gateway_pids(self) -> list[int]:
@@ -121,4 +120,4 @@ class ConstantServing(Serving):
     def _serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
         while (batch := batcher.next_batch()) is not None:
             batcher.finish([client for client, _ in batch])
-            deliver([(request, bytes(self._action_bytes * request.lease.num_envs)) for _, request in batch])
+            deliver([(request, bytes(self._action_bytes * request.group.num_envs)) for _, request in batch])

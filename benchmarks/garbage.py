@@ -15,7 +15,6 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from typing import Any
 import grpc
 import psutil
 
-from benchmarks.garbage_inputs import KINDS, Garbage, hello_and_step, send
+from benchmarks.garbage_inputs import KINDS, Garbage, join_of, ready_and_step, send
 from benchmarks.harness import module_child, print_result, print_table, read_metrics, running, wait_until
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
@@ -46,8 +45,7 @@ LEARNER = (
     "--intra_op_threads=1",
     "--total_environment_frames=1000000000",
 )
-ACTOR = ("--environment=catch", "--env_batch_size=4", "--task=1")
-NEW_ENVS = 12  # The environments of new actors begin here.
+ENVS = 4  # Of an actor.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +76,11 @@ def _run(config: GarbageConfig, path: Path) -> dict[str, Any]:
     both = [f"--server_address={address[0]}:{address[1]}", f"--token_file={path}/token"]
     logdir, log = path / "run", path / "learner.log"
     learner = module_child("seed_rl.learner_main", *LEARNER, f"--logdir={logdir}", *both, log=log)
-    actor = module_child("seed_rl.actor_main", *ACTOR, *both, log=path / "actor.log")
+    actor = module_child("seed_rl.actor_main", f"--env_batch_size={ENVS}", *both, log=path / "actor.log")
     with running([learner, actor]):
         wait_until(lambda: _frames(logdir) > 0, [learner, actor], _START_SECS, "first update")
-        description = first_answer(address, token, _START_SECS).description
-        garbage, before, start = Garbage(config.seed, description, token), _use(learner), time.monotonic()
+        welcome = first_answer(address, token, _START_SECS).welcome
+        garbage, before, start = Garbage(config.seed, welcome, token), _use(learner), time.monotonic()
         accepted, seconds = _campaign(config, garbage, address, token)
         campaign_secs = time.monotonic() - start
         time.sleep(_SETTLE_SECS)
@@ -131,11 +129,11 @@ class Answer:
 
     Attributes:
       seconds: until the actions for its first step; None: it got none in time.
-      description: the learner's, if it has answered.
+      welcome: the learner's, if it has answered.
     """
 
     seconds: float | None = None
-    description: pb.Description = dataclasses.field(default_factory=pb.Description)
+    welcome: pb.Welcome = dataclasses.field(default_factory=pb.Welcome)
 
 
 def first_answer(address: tuple[str, int], token: str | None, timeout_secs: float) -> Answer:
@@ -143,33 +141,27 @@ def first_answer(address: tuple[str, int], token: str | None, timeout_secs: floa
     start, answer = time.monotonic(), Answer()
     metadata = [("authorization", f"Bearer {token}")] if token else []
     options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_reconnect_backoff_ms", 1_000)]
-    run_id = secrets.randbits(64)
-    with grpc.insecure_channel(f"{address[0]}:{address[1]}", options) as channel:
-        while (left := start + timeout_secs - time.monotonic()) > 0:
-            try:
-                answer.description = InferenceStub(channel).Describe(
-                    pb.DescribeRequest(), timeout=left, metadata=metadata, wait_for_ready=True
-                )
-                hello, step = hello_and_step(answer.description, NEW_ENVS, run_id)
-                with _said(hello, step) as said:
-                    next(InferenceStub(channel).Act(said, timeout=left, metadata=metadata))
-                answer.seconds = time.monotonic() - start
-                return answer
-            except (grpc.RpcError, StopIteration):
-                time.sleep(_RETRY_SECS)
+    join, asked = join_of(ENVS, secrets.randbits(64)), f"{address[0]}:{address[1]}"
+    while (left := start + timeout_secs - time.monotonic()) > 0:
+        said: queue.SimpleQueue[pb.FromActor | None] = queue.SimpleQueue()
+        with (
+            grpc.insecure_channel(asked, options) as channel,
+            contextlib.suppress(grpc.RpcError, StopIteration),
+        ):
+            call = InferenceStub(channel).Connect(
+                iter(said.get, None), timeout=left, metadata=metadata, wait_for_ready=True
+            )
+            said.put(join)
+            answer.welcome = next(call).welcome
+            for message in ready_and_step(answer.welcome, ENVS):
+                said.put(message)
+            next(call)
+            answer.seconds = time.monotonic() - start
+        said.put(None)
+        if answer.seconds is not None:
+            break
+        time.sleep(_RETRY_SECS)
     return answer
-
-
-@contextlib.contextmanager
-def _said(*messages: pb.ActRequest) -> Iterator[Iterator[pb.ActRequest]]:
-    """An iterator over messages that does not end before the context does."""
-    waiting: queue.SimpleQueue[pb.ActRequest | None] = queue.SimpleQueue()
-    for message in messages:
-        waiting.put(message)
-    try:
-        yield iter(waiting.get, None)  # type: ignore[arg-type]
-    finally:
-        waiting.put(None)
 
 
 def _use(learner: Child) -> dict[str, float]:

@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import PROTOCOL_VERSION
 
 KINDS = ("bytes", "frames", "metadata", "messages")
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _DATA, _HEADERS, _SETTINGS, _GOAWAY = 0, 1, 4, 7
 _END_STREAM, _END_HEADERS = 1, 4
-_METHODS = ("Inference/Describe", "Inference/LeaseTask", "Inference/Act", "Learners/Meet", "Learners/Lease")
+_METHODS = ("Inference/Connect", "Learners/Meet", "Learners/Nothing")
 
 # What would end a line, forge another one or act on a terminal.
 _FORGED = b"\r\n\x1b]0;owned\x07\x1b[2Jseed_rl: Training is complete: 0 frames.\n"
@@ -27,17 +28,17 @@ _WAIT_SECS = 0.02
 class Garbage:
     """Makes inputs, the same ones from the same seed."""
 
-    def __init__(self, seed: int, description: pb.Description, token: str):
+    def __init__(self, seed: int, welcome: pb.Welcome, token: str):
         """Prepares.
 
         Args:
           seed: of everything that is drawn.
-          description: the learner's, so that messages can be almost right.
+          welcome: the learner's, so that messages can be almost right.
           token: sent with half of the calls.
         """
         self._random = random.Random(seed)
         self._token = token.encode()
-        self._messages = _messages(description)
+        self._messages = _messages(welcome)
 
     def input(self, kind: str) -> bytes:
         """What a connection sends, of one of `KINDS`."""
@@ -84,7 +85,7 @@ class Garbage:
                 draw.randbytes(draw.randrange(1, 50)),
                 b"",
                 b"/" + b"a" * 5000,
-                b"/seed_rl.Inference/" + draw.choice((b"Act\xc3", b"None", b"Act/", _FORGED)),
+                b"/seed_rl.Inference/" + draw.choice((b"Connect\xc3", b"None", b"Connect/", _FORGED)),
                 *(b"/seed_rl." + method.encode() for method in _METHODS),
             )
         )
@@ -105,7 +106,9 @@ class Garbage:
         sent = _begin() + _frame(
             _HEADERS, _END_HEADERS, 1, _packed(self._headers(b"/seed_rl." + method.encode()))
         )
-        for name in draw.choice((("any",), ("hello", "step"), ("hello", "any"), ("hello", "step", "step"))):
+        for name in draw.choice(
+            (("any",), ("join", "ready", "step"), ("join", "any"), ("join", "ready", "step", "step"))
+        ):
             message = bytearray(self._messages[draw.choice(list(self._messages)) if name == "any" else name])
             for _ in range(draw.choice((0, 1, 1, 3, 20))):
                 self._change(message)
@@ -161,35 +164,30 @@ def call_of(path: bytes) -> bytes:
     return _begin() + _frame(_HEADERS, _END_HEADERS | _END_STREAM, 1, _packed(_headers(path)))
 
 
-def hello_and_step(
-    description: pb.Description, first_env: int, run_id: int
-) -> tuple[pb.ActRequest, pb.ActRequest]:
-    """The hello of an actor with four environments, and a first step, a reset."""
-    hello = pb.Hello(
-        protocol_version=description.protocol_version,
-        run_id=run_id,
-        first_env=first_env,
-        num_envs=4,
-        environment=description.environment,
-        settings=description.settings,
-        observation=description.observation,
-        action=description.action,
-        task=first_env // 4,
+def join_of(num_envs: int, process_id: int) -> pb.FromActor:
+    """The Join of an actor with one group."""
+    join = pb.Join(
+        protocol_version=PROTOCOL_VERSION, process_id=process_id, num_envs=num_envs, num_groups=1, task=-1
     )
-    size = sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in description.observation)
+    return pb.FromActor(join=join)
+
+
+def ready_and_step(welcome: pb.Welcome, num_envs: int) -> list[pb.FromActor]:
+    """What an actor with one group says next: that it is ready, and a first step, a reset."""
+    size = sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in welcome.observation)
     record = struct.pack("<f??", 0.0, True, False) + bytes(size)
-    return pb.ActRequest(hello=hello), pb.ActRequest(step=pb.Step(records=4 * record))
+    step = pb.Step(group=0, records=num_envs * record)
+    return [pb.FromActor(ready=pb.Ready(applied=[0])), pb.FromActor(steps=[step])]
 
 
-def _messages(description: pb.Description) -> dict[str, bytes]:
-    """Valid messages of all kinds, for the environments 0 to 3."""
-    hello, step = hello_and_step(description, 0, run_id=1)
-    step.step.episodes.append(pb.Episode(env=1, episode_return=1.0, agent_steps=9))
+def _messages(welcome: pb.Welcome) -> dict[str, bytes]:
+    """Valid messages of all kinds, for four environments."""
+    ready, step = ready_and_step(welcome, 4)
+    step.steps[0].episodes.append(pb.Episode(env=1, episode_return=1.0, agent_steps=9))
     return {
-        "hello": hello.SerializeToString(),
+        "join": join_of(4, process_id=1).SerializeToString(),
+        "ready": ready.SerializeToString(),
         "step": step.SerializeToString(),
-        "lease": pb.LeaseRequest(run_id=1, num_envs=4, task=-1).SerializeToString(),
-        "describe": b"\x0a\x03abc",
         "host": b'{"index": 1, "identity": {}, "collective": "x:1"}',
         "nothing": b"",
     }

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import grpc
 
 from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
-from benchmarks.null_suite import SIZES, NullConfig, RoundTrips, null_suite
+from benchmarks.null_suite import SIZES, RoundTrips, null_suite
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory
@@ -65,14 +65,14 @@ def _end(config: ClientConfig, trips: RoundTrips) -> NoReturn:
 def _act(config: ClientConfig, trips: RoundTrips) -> None:
     actor_config = ActorConfig(
         server_address=config.server_address,
-        task=str(config.task),
+        task=config.task,
         env_batch_size=config.streams * config.envs_per_message,
         num_env_groups=config.streams,
         connect_timeout_secs=30.0,
         transport=config.transport,
     )
     suite = null_suite(trips, config.envs_per_message)
-    actor = Actor(actor_config, "null", suite, NullConfig(size=config.size))
+    actor = Actor(actor_config, suites=lambda name: suite)
     try:
         actor.run()
     finally:

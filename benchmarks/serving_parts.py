@@ -16,7 +16,7 @@ from benchmarks.constant_serving import ConstantServing
 from benchmarks.harness import finish, module_child, running, wait_until
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.reporting.cpu import CpuUse
-from seed_rl.wire.gateways import gateway_addresses
+from seed_rl.serving.gateway import gateway_addresses
 
 _START_TIMEOUT_SECS = 60.0
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from seed_rl.wire.generated.inference_pb2 import DescribeRequest
+from seed_rl.wire.generated.inference_pb2 import FromActor
 from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 
 
@@ -23,7 +23,8 @@ def connect(address: str, authority: str = "", name: str = "") -> grpc.Channel:
 
 try:
     with connect(*sys.argv[1:]) as channel:
-        InferenceStub(channel).Describe(DescribeRequest(), timeout=5)
+        next(InferenceStub(channel).Connect(iter([FromActor()]), timeout=5))
 except grpc.RpcError as error:
-    if error.code() is not grpc.StatusCode.UNAUTHENTICATED:  # A request for the token is an answer, too.
+    # It refuses an empty message, or asks for its token first.
+    if error.code() not in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED):
         sys.exit(f"The learner at {sys.argv[1]} does not answer: {error.code().name}.")

@@ -1,10 +1,11 @@
 r"""An actor process: steps environments and asks the learner for actions. Needs no TensorFlow.
 
+Which environments it plays, and with which settings, the learner tells it.
+
 Examples:
-  python -m seed_rl.actor_main --environment=catch --server_address=unix:/tmp/seed_rl.sock --task=0 \
-    --env_batch_size=8
-  python -m seed_rl.actor_main --environment=atari --game=Pong --server_address=learner.example:8686 \
-    --tls_authority=ca.pem --token_file=token --task=auto --env_batch_size=16 --num_env_groups=2
+  python -m seed_rl.actor_main --server_address=unix:/tmp/seed_rl.sock --env_batch_size=8
+  python -m seed_rl.actor_main --server_address=learner.example:8686 --tls_authority=ca.pem \
+    --token_file=token --env_batch_size=16 --num_env_groups=2
 
 Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 130 after
 Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise. A second signal ends the actor at once.
@@ -15,13 +16,9 @@ import os
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor, EnvironmentRefusedError
 from seed_rl.actor.memory import keep_freed_memory
-from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.flags.command_line import CommandLine, parse
+from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
-from seed_rl.launch.config import LocalConfig
-from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import complain, log_lines
 from seed_rl.signals import last_resort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
@@ -45,33 +42,19 @@ def main(argv: list[str]) -> int:
 def _play(argv: list[str]) -> int:
     log_lines()
     keep_freed_memory()
-    line = parse(
-        argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False, elsewhere=(LearnerConfig, LocalConfig)
-    )
-    config, environment_config = line.read(ActorConfig), line.environment_config()
-    security_config = line.read(SecurityConfig)
-    try:
-        return _run(line, config, environment_config, security_config)
-    except (LearnerGoneError, EnvironmentFailedError) as error:
-        complain(str(error))
-        return 1
-
-
-def _run(
-    line: CommandLine,
-    config: ActorConfig,
-    environment_config: EnvironmentConfig,
-    security_config: SecurityConfig,
-) -> int:
+    line = parse(argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False)
+    config, security_config = line.read(ActorConfig), line.read(SecurityConfig)
     with usage_errors():
         security = load_security(security_config, os.environ)
         check_connecting(config.server_address, security_config, security)
-        suite = environments.suite(line.environment)
-        actor = Actor(config, line.environment, suite, environment_config, security)
+    actor = Actor(config, security, line.given_environment())
     try:
         actor.run()
     except (RefusedError, EnvironmentRefusedError) as error:
         raise UsageError(str(error)) from None
+    except (LearnerGoneError, EnvironmentFailedError) as error:
+        complain(str(error))
+        return 1
     finally:
         actor.close()
     return 0

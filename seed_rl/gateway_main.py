@@ -8,7 +8,7 @@ Examples:
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
-Exit codes: 2 when a flag is wrong or the learner shares no memory, 130 after Ctrl-C, 143 after SIGTERM, 129
+Exit codes: 2 when a flag is wrong, 130 after Ctrl-C, 143 after SIGTERM, 129
 after SIGHUP, 1 otherwise.
 """
 
@@ -25,12 +25,9 @@ from seed_rl.messages import complain, log_lines
 from seed_rl.options import option
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
-from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
 from seed_rl.wire.protocol import SERVICE, channel_options
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
 
-_START_SECS = 300.0
 _GRACE_SECS = 3.0
 _TURN_SECS = 1.0
 
@@ -55,14 +52,11 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         security = load_security(config, os.environ)
         check_listening(config.server_address, config, security)
-    description = _describe(config.learner_address, security)
-    if not description.board.address:
-        raise UsageError(f"The learner at {config.learner_address} shares no memory, which gateways need.")
     try:
-        listener = Listener(config.server_address, description.max_message_bytes, (SERVICE,), security)
+        listener = Listener(config.server_address, -1, (SERVICE,), security)
     except AddressError as error:
         raise UsageError(str(error)) from None
-    gateway = listener.run(_make(config.learner_address, security, description))
+    gateway = listener.run(_make(config.learner_address, security))
     listener.add(gateway.handlers())
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.
@@ -76,25 +70,10 @@ def main(argv: list[str]) -> int:
         listener.stop()
 
 
-def _describe(address: str, security: Security) -> pb.Description:
-    """What the learner expects of actors, as soon as it serves any."""
-    options = {"timeout": _START_SECS, "wait_for_ready": True, "metadata": security.metadata()}
-    with grpc.insecure_channel(address) as channel:
-        describe = InferenceStub(channel).Describe
-        while True:
-            try:
-                return describe(pb.DescribeRequest(), **options)
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE:
-                    raise UsageError(
-                        f"The learner at {address} does not answer a gateway: {error.details()}"
-                    ) from None
-
-
-async def _make(address: str, security: Security, description: pb.Description) -> Gateway:
+async def _make(address: str, security: Security) -> Gateway:
     """Makes the gateway on the listener's event loop."""
     channel = grpc.aio.insecure_channel(address, channel_options(-1), grpc.Compression.NoCompression)
-    return Gateway(channel, security.metadata(), description)
+    return Gateway(channel, security.metadata())
 
 
 if __name__ == "__main__":

@@ -42,16 +42,16 @@ from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.runs import lock, record
 from seed_rl.runs.record import versions
+from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.signals import StopSignals, exit_code, last_resort
-from seed_rl.wire.board import is_supported
 from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.gateways import gateway_addresses, private_address
 from seed_rl.wire.hosts import SERVICE as LEARNERS_SERVICE
 from seed_rl.wire.hosts import LearnerHosts, find_hosts
 from seed_rl.wire.protocol import SERVICE as INFERENCE_SERVICE
 from seed_rl.wire.protocol import EnvironmentDescription, max_message_bytes
 from seed_rl.wire.security import Security, SecurityConfig, check_listening, is_local, load_security
+from seed_rl.wire.shared_memory import is_supported
 
 _SECOND = "the learner was ended at once; the run resumes from its last complete checkpoint."
 
@@ -225,7 +225,7 @@ def _listen(
             gateways = private_address(config.server_address)
         listener = Listener(
             config.server_address,
-            max_message_bytes(spec.record_bytes, config.inference_batch_size),
+            max_message_bytes(spec.record_bytes, config.num_envs),
             (INFERENCE_SERVICE, LEARNERS_SERVICE),
             security,
             also=gateways,

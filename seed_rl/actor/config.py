@@ -4,21 +4,20 @@ import dataclasses
 
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.options import Options, option, part
-from seed_rl.seeds import LARGEST_SEED
 
 
 @dataclasses.dataclass(frozen=True)
 class ActorConfig(Options):
-    """Settings of an actor, apart from those of its environments."""
+    """Settings of an actor. Those of its environments come from the learner."""
 
     server_address: str = option(
         "unix:/tmp/seed_rl.sock", "Where the learner listens: unix:PATH or HOST:PORT."
     )
-    task: str = option(
-        "0",
-        "Number of this actor, from 0; its environments start at id task x env_batch_size. auto: the learner "
-        "assigns a free number, so actors may come and go. An actor whose number is taken gives up after "
-        "45 s, which is long enough for a learner to notice that the other actor is gone.",
+    task: int | None = option(
+        None,
+        "Number of the task that this actor wants, from 0; it plays the environments from task x "
+        "env_batch_size on. It gets another one if that is taken. None: any.",
+        at_least=0,
     )
     env_batch_size: int = option(1, "Environments in this actor, stepped one after the other.", at_least=1)
     num_env_groups: int = option(
@@ -26,12 +25,6 @@ class ActorConfig(Options):
         "Number of groups that the actor's environments are split into; with 2, one group steps while the "
         "other waits for its actions.",
         at_least=1,
-    )
-    seed: int = option(
-        1,
-        "Seed of the environments; each derives its own from this and its id.",
-        at_least=0,
-        at_most=LARGEST_SEED,
     )
     connect_timeout_secs: float = option(
         300.0,
@@ -46,15 +39,8 @@ class ActorConfig(Options):
     )
     failures: FailureConfig = part(FailureConfig)
 
-    @property
-    def fixed_task(self) -> int | None:
-        """The task's number; None if the learner assigns it."""
-        return None if self.task == "auto" else int(self.task)
-
     def validate(self) -> None:
-        """Checks that the task is a number or auto, and that the groups have equal sizes."""
-        if self.task != "auto" and not (self.task.isascii() and self.task.isdigit()):
-            raise ValueError(f"--task={self.task} is not valid; use a number of at least 0, or auto.")
+        """Checks that the groups have equal sizes."""
         if self.env_batch_size % self.num_env_groups:
             raise ValueError(
                 f"--env_batch_size={self.env_batch_size} cannot be split into --num_env_groups="

@@ -1,8 +1,7 @@
-"""The actor: steps its environments, sends their outputs to the learner, and applies the actions it gets.
+"""The actor: joins a learner, makes the environments that it is given, and plays them.
 
-No network, no TensorFlow. Each group of environments has its own stream, so that one group steps while the
-others wait for their actions. All of them share one event loop; the group whose actions arrive first steps
-first.
+No network, no TensorFlow. One connection serves all groups of environments: one group steps while the others
+wait for their actions, and the group whose actions arrive first steps first.
 """
 
 import asyncio
@@ -12,93 +11,68 @@ import logging
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator
-from typing import NamedTuple
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
+from seed_rl.actor.carriers import Memory, Messages, play
 from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.environments import EnvironmentRefusedError, chosen, make_environment
 from seed_rl.actor.group import Group
-from seed_rl.actor.transport import open_link, play_on_board, play_with_messages
-from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments import registry
+from seed_rl.environments.base import Suite
 from seed_rl.seeds import derived_seed
-from seed_rl.wire.board_link import BoardLink
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire import shared_memory
 from seed_rl.wire.client import (
-    HELLO_SECS,
-    Connection,
+    Channel,
     LearnerGoneError,
     NoFreeTaskError,
     RefusedError,
     Stream,
-    TaskTakenError,
-    make_hello,
+    TrainingEndedError,
+    resolved,
 )
-from seed_rl.wire.gateways import resolved
-from seed_rl.wire.protocol import EnvironmentDescription
+from seed_rl.wire.codec import ActionCodec
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import PROTOCOL_VERSION
 from seed_rl.wire.security import Security, is_local
+from seed_rl.wire.shared_memory import MemoryLink, NoMemoryError
+
+__all__ = ["Actor", "EnvironmentRefusedError"]
 
 _log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_SECS = 0.2
 _LONGEST_BACKOFF_SECS = 5.0
-
-_NO_TASK = -1
-
-
-class Patience(NamedTuple):
-    """How long an actor waits for things that take only seconds.
-
-    Attributes:
-      hello_secs: for the answer to a hello.
-      taken_secs: for a fixed task that another process holds. If an actor's machine dies without closing its
-        connections, the learner takes half a minute to notice (`wire.protocol`), and this actor may be its
-        replacement.
-    """
-
-    hello_secs: float = HELLO_SECS
-    taken_secs: float = 45.0
-
-
-class EnvironmentRefusedError(ValueError):
-    """The suite refuses to make the environments; the message is the suite's."""
+_JOIN_SECS = 30.0
+_MOST_REDIRECTS = 100
 
 
 class Actor:
-    """The environments of one actor process, and their communication with the learner."""
+    """The environments of one actor process, and their connection with the learner."""
 
     def __init__(
         self,
         config: ActorConfig,
-        name: str,
-        suite: Suite,
-        environment_config: EnvironmentConfig,
         security: Security = Security(),  # noqa: B008 (immutable)
-        patience: Patience = Patience(),  # noqa: B008 (immutable)
+        given: Mapping[str, Any] | None = None,
+        suites: Callable[[str], Suite] = registry.suite,
     ):
-        """Makes and resets the environments; if the learner assigns the task, `run` does that.
+        """Prepares; `run` makes the environments.
 
         Args:
           config: the actor's settings.
-          name: the suite's name.
-          suite: makes the environments.
-          environment_config: their settings.
           security: TLS and token of the connection.
-          patience: waiting times besides `connect_timeout_secs`.
-
-        Raises:
-          EnvironmentRefusedError: the environments cannot be made.
-          EnvironmentFailedError: an environment failed too often in its random start.
+          given: the environment and its settings, by flag, as far as the user has given them.
+          suites: finds a suite by its name.
         """
-        self._config, self._patience = config, patience
-        self._name, self._suite, self._environment_config = name, suite, environment_config
-        self._actor_id = secrets.randbits(64)
-        self._group_size = config.env_batch_size // config.num_env_groups
-        self._security = security
-        self._task = _NO_TASK
+        self._config, self._security, self._given = config, security, given or {}
+        self._suites = suites
+        self._process_id = secrets.randbits(64)
+        self._task = -1 if config.task is None else config.task
+        self._played: tuple[Any, ...] | None = None  # What the groups were made for.
         self._groups: list[Group] = []
-        self._link: BoardLink | None = None  # To the board of the learner, if it is on this machine.
-        self._host: Connection | None = None  # To the task's learner host or gateway, if it is another.
-        if config.fixed_task is not None:
-            self._take(config.fixed_task)
+        self._has_played = False  # Since the connection was made.
 
     def run(self) -> None:
         """Plays until training has ended; reconnects with back-off if the connection is lost.
@@ -106,150 +80,127 @@ class Actor:
         Raises:
           RefusedError: the learner refuses this actor, or has had no task for it for `connect_timeout_secs`.
           LearnerGoneError: no learner could be reached for `connect_timeout_secs`.
-          EnvironmentRefusedError: the environments cannot be made (if the learner assigns the task).
+          EnvironmentRefusedError: the environments cannot be made, or flags contradict the learner's.
           EnvironmentFailedError: an environment failed too often.
         """
-        asyncio.run(self._run())
+        with contextlib.suppress(TrainingEndedError):
+            asyncio.run(self._run())
 
     async def _run(self) -> None:
-        connection = Connection(self._config.server_address, self._security)
-        try:
-            await self._play_on(connection)
-        finally:
-            self._close_link()
-            await connection.close()
-            await self._close_host()
-
-    async def _play_on(self, connection: Connection) -> None:
-        backoff = _FIRST_BACKOFF_SECS
-        gone_since: float | None = None
-        taken_since: float | None = None
+        backoff, gone_since = _FIRST_BACKOFF_SECS, time.monotonic()
         while True:
             try:
-                await self._play(await self._connect(connection))
-                return
-            except (LearnerGoneError, TaskTakenError) as error:
-                # All of them: one may have played until the refusal of another one arrived.
-                if self._groups and all(group.answered for group in self._groups):
-                    backoff, gone_since = _FIRST_BACKOFF_SECS, None
+                await self._connect()
+            except LearnerGoneError as error:
                 now = time.monotonic()
-                gone_since = gone_since or now
-                taken_since = (taken_since or now) if isinstance(error, TaskTakenError) else None
+                if self._has_played:
+                    backoff, gone_since, self._has_played = _FIRST_BACKOFF_SECS, now, False
                 if now - gone_since > self._config.connect_timeout_secs:
                     raise self._given_up(error) from None
-                if self._is_lost(taken_since, now):
-                    raise
                 _log.warning("Not connected (%s); trying again in %.1f s.", error, backoff)
                 await asyncio.sleep(backoff * random.uniform(0.7, 1.3))
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
-    def _is_lost(self, taken_since: float | None, now: float) -> bool:
-        """Whether another process has held this actor's fixed task too long to wait any further."""
-        if taken_since is None or self._config.fixed_task is None:
-            return False
-        return now - taken_since > self._patience.taken_secs
+    async def _connect(self) -> None:
+        """Connects, goes where the learner says, and plays until the connection ends, with an error."""
+        address = self._config.server_address
+        for redirects in range(_MOST_REDIRECTS):
+            channel = Channel(address, self._security)
+            try:
+                timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
+                stream, welcome = await channel.join(self._join(redirects), timeout_secs)
+                if not welcome.address:
+                    await self._play(stream, welcome)
+                address = self._checked(resolved(welcome.address, address))
+            finally:
+                await channel.close()
+        raise LearnerGoneError(f"{self._config.server_address} keeps sending this actor elsewhere")
 
-    async def _connect(self, connection: Connection) -> list[Stream]:
-        """Opens one stream per group."""
-        for group in self._groups:
-            group.answered = False
-        timeout_secs = min(30.0, self._config.connect_timeout_secs)
-        if self._config.fixed_task is None:
-            lease = await connection.lease_task(
-                self._actor_id, self._config.env_batch_size, self._task, timeout_secs
-            )
-            if lease.task != self._task or lease.must_restart:
-                _log.info("The learner has given this actor task %d.", lease.task)
-                self._take(lease.task)
-            if lease.address:
-                connection = await self._connect_to_host(resolved(lease.address, connection.address))
-        environment = EnvironmentDescription(
-            self._name, self._environment_config.to_dict(), self._groups[0].environment.spec
+    def _join(self, redirects: int) -> pb.Join:
+        return pb.Join(
+            protocol_version=PROTOCOL_VERSION,
+            process_id=self._process_id,
+            num_envs=self._config.env_batch_size,
+            num_groups=self._config.num_env_groups,
+            task=self._task,
+            can_share_memory=self._config.transport != "grpc" and shared_memory.is_supported(),
+            redirects=redirects,
         )
-        description = await connection.check(environment, timeout_secs)
-        self._close_link()
-        self._link = open_link(
-            self._config.transport,
-            description.board,
-            environment.spec,
-            [self._group_size] * len(self._groups),
-        )
-        hellos = [
-            make_hello(
-                environment,
-                run_id=self._actor_id,
-                task=self._task,
-                first_env=group.first_env,
-                num_envs=self._group_size,
-                board=self._link.place(number) if self._link else None,
-            )
-            for number, group in enumerate(self._groups)
-        ]
-        return await connection.open_all(environment, hellos, self._patience.hello_secs)
 
-    async def _connect_to_host(self, address: str) -> Connection:
-        """The connection to the learner host that serves the task; it replaces one to another host.
+    def _checked(self, address: str) -> str:
+        """The address of another host, unless the connection would be less safe.
 
         Raises:
-          RefusedError: the connection would be less safe than the one to the learner that named the host.
+          RefusedError: it would.
         """
-        if self._host is None or self._host.address != address:
-            await self._close_host()
-            asked = self._config.server_address
-            if is_local(asked) and not is_local(address) and not self._security.authority:
-                raise RefusedError(
-                    f"The learner at {asked} names the learner host {address} on another machine: give that "
-                    "host's address, and --tls_authority or --insecure."
-                )
-            self._host = Connection(address, self._security)
-        return self._host
+        asked = self._config.server_address
+        if is_local(asked) and not is_local(address) and not self._security.authority:
+            raise RefusedError(
+                f"The learner at {asked} names the learner host {address} on another machine: give that "
+                "host's address, and --tls_authority or --insecure."
+            )
+        return address
 
-    async def _close_host(self) -> None:
-        if self._host is not None:
-            await self._host.close()
-            self._host = None
+    async def _play(self, stream: Stream, welcome: pb.Welcome) -> None:
+        """Makes the environments and plays them until the connection ends, with an error."""
+        spec = self._take(welcome)
+        link = self._link(welcome, spec)
+        ready = pb.Ready(applied=[group.applied for group in self._groups], shares_memory=link is not None)
+        await stream.send(pb.FromActor(ready=ready).SerializeToString())
+        carrier = Memory(stream, link, self._groups) if link else Messages(stream, self._groups, spec)
+        before = sum(group.applied for group in self._groups)
+        try:
+            async with _ended_if_stuck(self._config.failures.env_step_timeout_secs):
+                await play(self._groups, carrier, ActionCodec(spec.action))
+        finally:
+            self._has_played = sum(group.applied for group in self._groups) > before
+            if isinstance(carrier, Memory):
+                await carrier.close()
 
-    def _take(self, task: int) -> None:
-        """Makes and resets the environments of a task, replacing any that there are."""
+    def _take(self, welcome: pb.Welcome) -> EnvironmentSpec:
+        """Makes and resets the environments, unless those that there are can go on; returns their spec."""
+        played = welcome.task, welcome.suite, dict(welcome.settings), welcome.seed
+        if self._groups and played == self._played and not welcome.must_reset:
+            return self._groups[0].environment.spec
         self.close()
-        config, size = self._config, self._group_size
-        self._task = task
-        for first_env in range(task * config.env_batch_size, (task + 1) * config.env_batch_size, size):
-            seeds = [derived_seed(config.seed, first_env + i) for i in range(size)]
-            try:
-                environment = make_batched(
-                    self._suite, self._environment_config, seeds, config.failures, first_env
-                )
-            except (ValueError, ImportError) as error:
-                raise EnvironmentRefusedError(str(error)) from error
-            random_start_steps = self._environment_config.random_start_steps
-            self._groups.append(Group(environment, first_env, seeds, random_start_steps))
+        _log.info("The learner has given this actor task %d.", welcome.task)
+        config, suite_and_settings = self._config, chosen(welcome, self._given, self._suites)
+        self._task, self._played = welcome.task, played
+        size = config.env_batch_size // config.num_env_groups
+        for group in range(config.num_env_groups):
+            first_env = welcome.task * config.env_batch_size + group * size
+            seeds = [derived_seed(welcome.seed, first_env + i) for i in range(size)]
+            environment = make_environment(suite_and_settings, welcome, seeds, config.failures, first_env)
+            self._groups.append(Group(environment, seeds, suite_and_settings[1].random_start_steps))
+        return self._groups[0].environment.spec
+
+    def _link(self, welcome: pb.Welcome, spec: EnvironmentSpec) -> MemoryLink | None:
+        """The link to shared memory; None if steps are sent as messages.
+
+        Raises:
+          RefusedError: shared memory is demanded and cannot be had.
+        """
+        if self._config.transport == "grpc":
+            return None
+        size = self._config.env_batch_size // self._config.num_env_groups
+        try:
+            return MemoryLink(welcome.memory, spec, size, self._config.num_env_groups)
+        except NoMemoryError as error:
+            if self._config.transport == "shared_memory":
+                raise RefusedError(
+                    f"This actor cannot share memory with the learner ({error}); use --transport=auto."
+                ) from None
+            _log.info("Steps are sent as messages: no shared memory, %s.", error)
+            return None
 
     def _given_up(self, error: Exception) -> Exception:
         """The error that `run` raises when it has waited long enough."""
-        if isinstance(error, NoFreeTaskError | TaskTakenError):
+        if isinstance(error, NoFreeTaskError):
             return RefusedError(str(error))
         config = self._config
         return LearnerGoneError(
             f"No learner at {config.server_address} for {config.connect_timeout_secs:g} s ({error})."
         )
-
-    async def _play(self, streams: list[Stream]) -> None:
-        """Plays all groups until one of them finds that training has ended, or fails; closes the streams."""
-        try:
-            async with _ended_if_stuck(self._config.failures.env_step_timeout_secs):
-                if self._link:
-                    await play_on_board(self._groups, streams, self._link)
-                else:
-                    await play_with_messages(self._groups, streams)
-        finally:
-            for stream in streams:
-                stream.close()
-
-    def _close_link(self) -> None:
-        if self._link:
-            self._link.close()
-            self._link = None
 
     def close(self) -> None:
         """Closes the environments."""

@@ -29,8 +29,8 @@ from seed_rl.launch.run import MOST_RESTARTS, Life
 from seed_rl.launch.watch import Restarts, Timing, describe_end
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
+from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.signals import STOP_CODES
-from seed_rl.wire.gateways import gateway_addresses
 
 _PATIENCE_SECS = 10.0
 # How long a node that is being taken away may take to leave the cluster before learners are placed again.
@@ -106,7 +106,7 @@ def _taken_ports(
     for learner, place in zip(learners, places, strict=True) if code == USAGE_EXIT_CODE else ():
         for address in (place.address, *gateway_addresses(place.address, num_gateways)):
             line = learner.last_line()
-            if f"Cannot listen on {address} (" in line or f"--server_address={address}: " in line:
+            if f"Cannot listen on {address}, " in line or f"--server_address={address}: " in line:
                 yield int(address.rpartition(":")[2])
 
 

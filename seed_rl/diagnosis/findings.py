@@ -220,7 +220,7 @@ def _more_actors(e: Evidence) -> str:
     used, processes = e.figures.get("actor_cpu_cores"), e.figures.get("actor_processes")
     if not used or not processes:
         if e.is_full:
-            return "; all cores are busy: add actors on other machines (--task=auto)."
+            return "; all cores are busy: add actors on other machines (--server_address)."
         return "; add actors (--num_actors), or cores for them."
     use = "process uses" if processes == 1 else f"{processes:g} processes use"
     words = f", and their {use} {used:.1f} cores"
@@ -230,7 +230,7 @@ def _more_actors(e: Evidence) -> str:
             "these waits."
         )
     if e.is_full:
-        return f"{words}, with all cores busy: add actors on other machines (--task=auto), or cores."
+        return f"{words}, with all cores busy: add actors on other machines (--server_address), or cores."
     return f"{words}; add actors (--num_actors): cores are free."
 
 
@@ -291,7 +291,7 @@ def _machine(e: Evidence) -> str | None:
     do = "stop the other programs, " if actors is not None and rest >= _MUCH_ELSE * cores else ""
     return (
         f"The machine is full: of {cores:g} cores, {', '.join(parts)}; {do}use a machine with more cores, or "
-        "put actors on others (--task=auto)."
+        "put actors on others (--server_address)."
     )
 
 

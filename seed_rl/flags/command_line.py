@@ -40,16 +40,16 @@ class CommandLine:
     """A parsed command line.
 
     Attributes:
-      environment: name of the environment suite.
+      environment: name of the environment suite; empty if an actor leaves it to its learner.
       agent: name of the agent; None for a main that takes none.
-      environment_class: the suite's configuration class.
+      environment_class: the suite's configuration class; None if there is no suite.
       agent_class: the agent's configuration class; None for a main that takes no agent.
       flag_values: the parsed flags.
     """
 
     environment: str
     agent: str | None
-    environment_class: type[EnvironmentConfig]
+    environment_class: type[EnvironmentConfig] | None
     agent_class: type[Options] | None
     flag_values: flags.FlagValues
 
@@ -63,6 +63,8 @@ class CommandLine:
 
     def environment_config(self) -> EnvironmentConfig:
         """The chosen environment's configuration, validated (UsageError)."""
+        if self.environment_class is None:
+            raise TypeError("No environment was chosen.")
         return self.read(self.environment_class)
 
     def agent_config(self) -> Options:
@@ -71,9 +73,16 @@ class CommandLine:
             raise TypeError("This main takes no agent.")
         return self.read(self.agent_class)
 
-    def given(self, *config_classes: type[Options], leave_out: Collection[str] = ()) -> list[str]:
+    def given_environment(self) -> dict[str, Any]:
+        """The environment and its settings, by flag, as far as they were set; JSON values."""
+        if self.environment_class is None:
+            return {}
+        names = [name for name in option_names(self.environment_class) if self.flag_values[name].present]
+        return {"environment": self.environment} | {name: getattr(self.flag_values, name) for name in names}
+
+    def given(self, *config_classes: type[Options] | None, leave_out: Collection[str] = ()) -> list[str]:
         """The flags of these classes that were set, each once as `--name=value`, for passing them on."""
-        fields = [leaf.name for config_class in config_classes for leaf in options_of(config_class)]
+        fields = [leaf.name for kind in config_classes if kind for leaf in options_of(kind)]
         names = [name for name in dict.fromkeys(fields) if name in self.flag_values and name not in leave_out]
         return given_flags(self.flag_values, names)
 
@@ -93,10 +102,10 @@ def parse(
       argv: the arguments, the program's name first.
       description: the text that `--help` prints above the flags.
       options: classes whose fields become flags of this main, besides the environment's and the agent's.
-      with_agent: whether this main takes `--agent`.
+      with_agent: whether this main needs an environment and an agent; otherwise it takes no agent.
       leave_out: by class, fields that get no flag.
-      elsewhere: classes of other mains. A flagfile may be shared with them: its lines for their flags (and
-        for the agent's, if this main takes none) are skipped.
+      elsewhere: classes of other mains. A flagfile may be shared with them: its lines for their flags
+        are skipped.
 
     Raises:
       UsageError: bad input, in one sentence.
@@ -109,7 +118,6 @@ def parse(
         agent_class = algorithms.config_class(agent) if agent else None
     foreign = option_names(*elsewhere)
     if not with_agent:
-        foreign |= {"agent"} | option_names(*([agent_class] if agent_class else []))
         agent = agent_class = None
 
     flag_values = flags.FlagValues()
@@ -121,13 +129,13 @@ def parse(
         is_more = environment is None or (with_agent and agent is None)
         more = f"\nWith {_CHOICES[with_agent]}, --help also prints their flags." if is_more else ""
         _end_with_help(description, flag_values, more)
-    if environment is None or environment_class is None:
+    if with_agent and environment is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
     if with_agent and agent is None:
         raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(algorithms.names())}).")
     chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
     _parse_all(expand_flagfiles(argv[1:], passed_over=foreign - set(flag_values)), flag_values, chosen)
-    return CommandLine(environment, agent, environment_class, agent_class, flag_values)
+    return CommandLine(environment or "", agent, environment_class, agent_class, flag_values)
 
 
 def parse_options(

@@ -19,8 +19,7 @@ from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_larg
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Answer, BadStep, Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Answer, BadStep, Group, Request
 from seed_rl.types import EnvironmentSpec
 from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -66,7 +65,8 @@ class InferenceCore:
         self._num_envs = num_envs
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
-        self._actors = np.zeros(num_envs, np.uint64)  # Processes whose episodes the table's rows belong to.
+        self._processes = np.zeros(num_envs, np.uint64)  # Those whose episodes the table's rows belong to.
+        self._acted = np.zeros(num_envs, np.int64)  # Steps acted on since the process has the environment.
         self._num_training_envs = num_envs - num_eval_envs
         self._store, self._weights = store, weights
         self._lock = threading.Lock()
@@ -127,13 +127,13 @@ class InferenceCore:
 
     def _hold(self, client: int, request: Request, batcher: Batcher[Request]) -> bool:
         resume = functools.partial(self._submit_again, client, request, batcher)
-        return self._store.hold(self._training_ids(request.lease), resume)
+        return self._store.hold(self._training_ids(request.group), resume)
 
     @staticmethod
     def _submit_again(client: int, request: Request, batcher: Batcher[Request]) -> None:
         """The time that the request was held back counts as training's, not as inference's."""
         request = request._replace(arrived=time.monotonic())
-        batcher.submit_all([(client, request, request.lease.num_envs)])
+        batcher.submit_all([(client, request, request.group.num_envs)])
 
     def process(self, requests: list[Request]) -> tuple[list[Any], list[Any]]:
         """Acts on a batch; returns the answer to each request, and what `hand_over` takes.
@@ -143,13 +143,13 @@ class InferenceCore:
         Raises:
           FloatingPointError: the policy has diverged.
         """
-        leases, env_ids = [request.lease for request in requests], _env_ids(requests)
-        with self._turns.take(leases) as (first, over):
-            for lease in first:
-                self._begin(lease)
-            if not (over or self._store.holds):
+        groups, env_ids = [request.group for request in requests], _env_ids(requests)
+        with self._turns.take(groups) as (first, over):
+            if not (first or over or self._store.holds):
                 return self._process_in_turn(requests, env_ids)
-            answers: list[Answer | None] = [OVER if lease in over else None for lease in leases]
+            answers: list[Answer | None] = [
+                OVER if r.group in over else self._begin(r) if r.group in first else None for r in requests
+            ]
             closed = self._close(requests, answers) if self._store.holds else []
             answers_of_others, completed = self._process_others(requests, answers)
             return answers_of_others, closed + completed
@@ -162,7 +162,7 @@ class InferenceCore:
         places = [
             place
             for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
-            if answer is None and self._store.closes(self._training_ids(request.lease))
+            if answer is None and self._store.closes(self._training_ids(request.group))
         ]
         if not places:
             return []
@@ -171,14 +171,14 @@ class InferenceCore:
         records = batch.rows["record"]
         found = dict(zip(places, problems(self._steps, records, closing), strict=True))
         for place, request in zip(places, closing, strict=True):
-            lease, begin, end = request.lease, end, end + request.lease.num_envs
+            group, begin, end = request.group, end, end + request.group.num_envs
             env = self._steps.views(records[begin:end])
             if found[place] is None and (large := too_large(env)).any():
-                found[place] = self._end_stream(lease, lease.env_ids[large])
+                found[place] = self._end_stream(group, group.env_ids[large])
             if found[place] is None:
-                training = lease.env_ids < self._num_training_envs
+                training = group.env_ids < self._num_training_envs
                 env = optree.tree_map(lambda x, training=training: x[training], env)
-                completed += self._store.close(lease.env_ids[training], env)
+                completed += self._store.close(group.env_ids[training], env)
             answers[place] = found[place] or WAITS
         return completed
 
@@ -218,6 +218,7 @@ class InferenceCore:
         rows["starts"][training[starting]] = True
         with self._weights() as version:
             prev_action, output, states, is_good = self._table.act(rows)
+        self._acted[env_ids] += 1
         answers: list[Answer] = [*self._split(output.action, requests)]
         if not (is_good.all() and self._actions.are_possible(output.action)):
             possible = [self._actions.are_possible(action) for action in output.action]
@@ -257,45 +258,55 @@ class InferenceCore:
             )
         is_good, end = is_good.copy(), 0
         for index, request in enumerate(requests):
-            rows = slice(end, end := end + request.lease.num_envs)
-            env_ids = request.lease.env_ids
+            rows = slice(end, end := end + request.group.num_envs)
+            env_ids = request.group.env_ids
             if not is_good[rows].all():
-                answers[index] = self._end_stream(request.lease, env_ids[~is_good[rows]])
+                answers[index] = self._end_stream(request.group, env_ids[~is_good[rows]])
                 is_good[rows] = False
         return is_good
 
-    def _end_stream(self, lease: Lease, env_ids: np.ndarray) -> BadStep:
-        """Drops everything of a stream with environments that make the network overflow; the answer to it."""
-        self._drop_unrolls(lease)
-        self._table.reset(lease.env_ids)
+    def _end_stream(self, group: Group, env_ids: np.ndarray) -> BadStep:
+        """Drops everything of a group with environments that make the network overflow; the answer to it."""
+        self._drop_unrolls(group)
+        self._table.reset(group.env_ids)
+        self._acted[group.env_ids] = -1
         return overflow(env_ids)
 
     def _split(self, actions: np.ndarray, requests: list[Request]) -> list[bytes]:
         """The bytes of each request's actions."""
         data, end, answers = self._actions.encode(actions), 0, []
         for request in requests:
-            begin, end = end, end + request.lease.num_envs * self._actions.action_bytes
+            begin, end = end, end + request.group.num_envs * self._actions.action_bytes
             answers.append(data[begin:end])
         return answers
 
-    def _begin(self, lease: Lease) -> None:
-        """Starts a stream: drops unfinished unrolls, and resets the table for a new actor's environments."""
-        env_ids = lease.env_ids
-        self._drop_unrolls(lease)
-        # The first stream of a new actor may have ended before its first step arrived here.
-        if (self._actors[env_ids] != np.uint64(lease.actor_id)).any():
+    def _begin(self, request: Request) -> bytes | None:
+        """Starts a group: drops unfinished unrolls, and resets the table for a new actor's environments.
+
+        Returns:
+          The answer, if the same process had the group before, its connection was lost, and its step has been
+          acted on already; else None.
+        """
+        group, env_ids, applied = request.group, request.group.env_ids, request.applied or 0
+        self._drop_unrolls(group)
+        is_new = bool((self._processes[env_ids] != np.uint64(group.process_id)).any())
+        if is_new:
             self._table.reset(env_ids)
-        self._actors[env_ids] = lease.actor_id
+            self._processes[env_ids] = group.process_id
+        elif (self._acted[env_ids] == applied + 1).all():
+            return self._actions.encode(self._table.last_action(env_ids))
+        self._acted[env_ids] = applied
+        return None
 
-    def _drop_unrolls(self, lease: Lease) -> None:
+    def _drop_unrolls(self, group: Group) -> None:
         """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""
-        self._store.reset(self._training_ids(lease), lease.key)
+        self._store.reset(self._training_ids(group), group.key)
 
-    def _training_ids(self, lease: Lease) -> np.ndarray:
+    def _training_ids(self, group: Group) -> np.ndarray:
         """The ids of a stream's environments that do not only evaluate."""
-        return lease.env_ids[lease.env_ids < self._num_training_envs]
+        return group.env_ids[group.env_ids < self._num_training_envs]
 
 
 def _env_ids(requests: list[Request]) -> np.ndarray:
     """The ids of all environments in a batch `[B]`."""
-    return np.concatenate([request.lease.env_ids for request in requests])
+    return np.concatenate([request.group.env_ids for request in requests])

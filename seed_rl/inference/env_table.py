@@ -88,6 +88,11 @@ class EnvTable:
             zeros = tf.zeros([len(env_ids), *self._prev_action.shape[1:]], self._prev_action.dtype)
             self._write(self._prev_action, env_ids, zeros)
 
+    def last_action(self, env_ids: np.ndarray) -> np.ndarray:
+        """The actions `[B, ...]` that were chosen last for rows."""
+        with self._on_device():
+            return tf.gather(self._prev_action, env_ids).numpy()
+
     def policy_is_finite(self) -> bool:
         """Whether the policy's variables and its answer to an observation of zeros are finite; slow."""
         table = {id(variable) for variable in [*tf.nest.flatten(self._states), self._prev_action]}

@@ -38,7 +38,7 @@ class BatchFigures:
             for request in requests:
                 arrived = request.arrived
                 self._waited += now - arrived
-                if answered := self._answered.pop(request.lease.key, None):
+                if answered := self._answered.pop(request.group.key, None):
                     self._turns += 1
                     self._turn_seconds += arrived - answered
 
@@ -47,8 +47,8 @@ class BatchFigures:
         now = self._clock()
         with self._lock:
             self._latencies += [now - request.arrived for request in requests]
-            self._batch_sizes.append(sum(request.lease.num_envs for request in requests))
-            self._answered.update([(request.lease.key, now) for request in requests])
+            self._batch_sizes.append(sum(request.group.num_envs for request in requests))
+            self._answered.update([(request.group.key, now) for request in requests])
 
     def take(self) -> dict[str, float]:
         """The figures since the last call, by plain name; those of batches only if there were any."""

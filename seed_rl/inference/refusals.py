@@ -26,9 +26,9 @@ def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> 
     """
     end, found = 0, list[BadStep | None]()
     for request in requests:
-        begin, end = end, end + request.lease.num_envs
+        begin, end = end, end + request.group.num_envs
         try:
-            steps.check(records[begin:end].tobytes(), request.lease.num_envs)
+            steps.check(records[begin:end].tobytes(), request.group.num_envs)
             found.append(None)
         except ValueError as error:
             found.append(BadStep(str(error)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Group
 
 
 class Turns:
@@ -21,31 +21,31 @@ class Turns:
 
     def __init__(self, num_envs: int):
         """Starts with no stream for any of `num_envs` environments."""
-        self._newest = np.full(num_envs, -1, np.int64)  # Keys of leases, which increase.
-        # By key: leases that have acted, and are the newest for all of their environments.
-        self._current: dict[int, Lease] = {}
-        self._acting: dict[int, Lease] = {}
+        self._newest = np.full(num_envs, -1, np.int64)  # Keys of groups, which increase.
+        # By key: groups that have acted, and are the newest for all of their environments.
+        self._current: dict[int, Group] = {}
+        self._acting: dict[int, Group] = {}
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def take(self, leases: Sequence[Lease]) -> Iterator[tuple[list[Lease], list[Lease]]]:
+    def take(self, groups: Sequence[Group]) -> Iterator[tuple[list[Group], list[Group]]]:
         """Holds the environments of a batch; waits first until no other thread holds any of them.
 
         They are held only briefly, while acting and storing the steps, but not while experience may block.
 
         Args:
-          leases: of the streams in the batch.
+          groups: of the streams in the batch.
 
         Returns:
-          A context manager that gives the leases whose streams act for the first time, and those that must
+          A context manager that gives the groups whose streams act for the first time, and those that must
           not act, because a newer stream has acted for one of their environments.
         """
-        batch = {lease.key: lease for lease in leases}
+        batch = {group.key: group for group in groups}
         with self._changed:
             # No other thread can hold the environments of a current stream: it has one step at a time, and
             # every older stream has ended or is refused.
             is_usual = batch.keys() <= self._current.keys()
-            turns = ([], []) if is_usual else self._admit(leases)
+            turns = ([], []) if is_usual else self._admit(groups)
             self._acting |= batch
         try:
             yield turns
@@ -55,20 +55,20 @@ class Turns:
                     del self._acting[key]
                 self._changed.notify_all()
 
-    def _admit(self, leases: Sequence[Lease]) -> tuple[list[Lease], list[Lease]]:
+    def _admit(self, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
         """Waits for the environments, and finds the streams that are new and those that are over."""
-        keys = np.repeat([lease.key for lease in leases], [lease.num_envs for lease in leases])
-        env_ids = np.concatenate([lease.env_ids for lease in leases])
+        keys = np.repeat([group.key for group in groups], [group.num_envs for group in groups])
+        env_ids = np.concatenate([group.env_ids for group in groups])
         self._changed.wait_for(lambda: not self._is_held(env_ids))
         before = self._newest[env_ids]
         np.maximum.at(self._newest, env_ids, keys)
         for key in before[before < self._newest[env_ids]].tolist():
             self._current.pop(key, None)
-        over = [lease for lease in leases if (self._newest[lease.env_ids] > lease.key).any()]
-        current = {lease.key: lease for lease in leases if lease not in over}
-        first = [lease for key, lease in current.items() if key not in self._current]
+        over = [group for group in groups if (self._newest[group.env_ids] > group.key).any()]
+        current = {group.key: group for group in groups if group not in over}
+        first = [group for key, group in current.items() if key not in self._current]
         self._current |= current
         return first, over
 
     def _is_held(self, env_ids: np.ndarray) -> bool:
-        return any(np.isin(lease.env_ids, env_ids).any() for lease in self._acting.values())
+        return any(np.isin(group.env_ids, env_ids).any() for group in self._acting.values())

@@ -11,7 +11,7 @@ from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import CommandLine, parse, scan
-from seed_rl.flags.definitions import option_names
+from seed_rl.flags.definitions import option_names, options_of
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch.config import LocalConfig
@@ -122,13 +122,13 @@ def parse_local(
 def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     """Makes the commands for a parsed command line.
 
-    All settings are validated here, before anything starts. Actors lease their tasks from several learners.
+    All settings are validated here, before anything starts.
 
     Args:
       line: the result of `parse_local`.
       server_address: the address that the (first) learner listens on. None on a cluster, where addresses
         are unknown until the learners have been placed: then the commands lack the addresses, the actors
-        lease their tasks, and the run directory is an absolute path.
+        take any task, and the run directory is an absolute path.
 
     Raises:
       UsageError: an invalid value.
@@ -148,7 +148,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     actor["env_batch_size"] = local.env_batch_size
     learner = {"num_envs": num_envs, "logdir": str(logdir)}
     config = line.read(LearnerConfig, **learner)
-    line.read(ActorConfig, **actor, task="0")
+    line.read(ActorConfig, **actor, task=None)
     check_split(local.num_learners, local.num_actors, num_envs, config.batch_size)
     if server_address is not None and config.num_gateways:
         raise UsageError(
@@ -159,21 +159,28 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     own = option_names(LocalConfig)
     agent_classes = [line.agent_class] if line.agent_class else []
     learner_flags = line.given(LearnerConfig, line.environment_class, *agent_classes, leave_out=own)
-    actor_flags = line.given(ActorConfig, line.environment_class, leave_out=own)
+    actor_flags = [*line.given(ActorConfig, leave_out=own), *code_flags(line)]
     chosen = {"environment": line.environment, "agent": line.agent, **learner}
-    own_tasks = server_address is not None and local.num_learners == 1
     return Plan(
         learners=[
             _command("learner_main", chosen, [*place_flags(addresses, i), *learner_flags])
             for i in range(local.num_learners)
         ],
         actors=[
-            _command("actor_main", {"environment": line.environment, "task": task, **actor}, actor_flags)
-            for task in (range(local.num_actors) if own_tasks else ["auto"] * local.num_actors)
+            _command("actor_main", {**({"task": i} if addresses else {}), **actor}, actor_flags)
+            for i in range(local.num_actors)
         ],
         logdir=logdir,
         num_gateways=config.num_gateways,
     )
+
+
+def code_flags(line: CommandLine) -> list[str]:
+    """The flags that an actor needs besides its own: those that name a module to import."""
+    assert line.environment_class is not None
+    others = {leaf.name for leaf in options_of(line.environment_class) if not leaf.metadata["is_code"]}
+    named = [flag for flag in line.given(line.environment_class, leave_out=others) if ":" in flag]
+    return [f"--environment={line.environment}", *named] if named else []
 
 
 def learner_addresses(first: str, count: int) -> list[str]:

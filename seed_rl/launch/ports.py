@@ -1,7 +1,5 @@
 """Ports of this machine that are held for a process until it listens there. No TensorFlow."""
 
-import errno
-import os
 import socket
 import sys
 from collections.abc import Iterable
@@ -29,10 +27,7 @@ def hold_port(host: str, port: int, reuse: bool) -> socket.socket | None:
 
 
 def hold_addresses(addresses: Iterable[str]) -> list[socket.socket]:
-    """Holds the ports of addresses on which processes of this one will listen.
-
-    Args:
-      addresses: HOST:PORT; others are left out.
+    """Holds the ports of addresses (HOST:PORT) on which processes of this one will listen.
 
     Raises:
       ValueError: a port is taken; one sentence.
@@ -40,34 +35,15 @@ def hold_addresses(addresses: Iterable[str]) -> list[socket.socket]:
     held: list[socket.socket] = []
     for address in addresses:
         host, _, port = address.rpartition(":")
-        if address.startswith("unix") or not port.isdigit():
-            continue
-        try:
-            held += _hold_host(host.strip("[]"), int(port))
-        except OSError as error:
+        found = None if address.startswith("unix") else hold_port(host.strip("[]"), int(port), reuse=True)
+        if found is None and not address.startswith("unix"):
             for other in held:
                 other.close()
             raise ValueError(
-                f"Cannot listen on {address} ({os.strerror(error.errno or 0)}), which is a gateway's; give "
-                "another --server_address, whose port --num_gateways free ones follow."
-            ) from None
-    return held
-
-
-def _hold_host(host: str, port: int) -> list[socket.socket]:
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except socket.gaierror:
-        return []  # The server reports it when it binds.
-    held = []
-    for family, _, _, _, place in dict.fromkeys(found):
-        try:
-            held.append(_bound(family, place, reuse=True))
-        except OSError as error:
-            if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                for other in held:
-                    other.close()
-                raise
+                f"Cannot listen on {address}, which is a gateway's; give another --server_address, whose "
+                "port --num_gateways free ones follow."
+            )
+        held += [found] if found else []
     return held
 
 

@@ -14,7 +14,7 @@ from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
-from seed_rl.launch.plan import place_flags
+from seed_rl.launch.plan import code_flags, place_flags
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options, option
 
@@ -182,7 +182,7 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
         ]
     flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
     return [
-        *_start("learner_main", line),
+        *(sys.executable, "-m", "seed_rl.learner_main", f"--environment={line.environment}"),
         f"--agent={line.agent}",
         f"--server_address={host if _is_loopback(host) else '0.0.0.0'}:{port}",
         f"--logdir={logdir}",
@@ -199,12 +199,12 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
     """
     assert place.replica is not None
     config = line.read(VertexConfig)
-    flags = mounted(line.given(ActorConfig, line.environment_class), config.gcs_mount)
+    flags = mounted([*line.given(ActorConfig), *code_flags(line)], config.gcs_mount)
     # The certificate and the token, created by gcp.submit for the job, are in environment variables.
     shared = [f"--server_address={place.learners[0]}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
-        number: [*_start("actor_main", line), "--task=auto", *shared]
+        number: [sys.executable, "-m", "seed_rl.actor_main", *shared]
         for number in range(first, first + config.actors_per_replica)
     }
 
@@ -219,10 +219,6 @@ def run_directory(line: CommandLine, trial: str | None) -> Path:
     logdir = line.read(LearnerConfig).logdir.rstrip("/")
     (path,) = mounted([f"={logdir}"], line.read(VertexConfig).gcs_mount)
     return Path(path.removeprefix("="), *([f"trial_{trial}"] if trial else []))
-
-
-def _start(module: str, line: CommandLine) -> list[str]:
-    return [sys.executable, "-m", f"seed_rl.{module}", f"--environment={line.environment}"]
 
 
 def _is_loopback(host: str) -> bool:

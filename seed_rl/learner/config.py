@@ -42,7 +42,7 @@ class LearnerConfig(TrainerConfig):
         0,
         "Processes that serve actors on other machines in place of the learner, and pass on their steps "
         "through shared memory. They listen on the ports that follow that of --server_address; actors with "
-        "--task=auto are sent there. 0: the learner serves all actors itself. Needs Linux.",
+        "this learner are sent there. 0: the learner serves all actors itself. Needs Linux.",
         at_least=0,
         is_plumbing=True,
     )

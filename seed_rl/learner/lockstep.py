@@ -43,7 +43,7 @@ class Lockstep:
         for client, request in self._serving.requests(timeout_secs):
             self._wait_for_others(client, request)
         self._keep(lambda client, request: self._serving.is_connected(client))
-        if sum(request.lease.num_envs for _, request in self._waiting.values()) == self._num_envs:
+        if sum(request.group.num_envs for _, request in self._waiting.values()) == self._num_envs:
             batch = [self._waiting[first] for first in sorted(self._waiting)]
             self._waiting.clear()
             self._completed.extend(self._serving.answer(batch))
@@ -51,11 +51,11 @@ class Lockstep:
 
     def _wait_for_others(self, client: int, request: Request) -> None:
         """Adds a request to those that wait; it replaces those of older streams of its environments."""
-        new = request.lease
+        new = request.group
         last = new.first_env + new.num_envs - 1
         self._keep(
             lambda client, old: (
-                old.lease.first_env > last or new.first_env >= old.lease.first_env + old.lease.num_envs
+                old.group.first_env > last or new.first_env >= old.group.first_env + old.group.num_envs
             )
         )
         self._waiting[new.first_env] = (client, request)

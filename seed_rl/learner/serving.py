@@ -13,12 +13,12 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import make_bell
+from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.waits import INFERENCE_FOR_REQUESTS
-from seed_rl.wire.gateways import gateway_addresses
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
@@ -50,7 +50,7 @@ class Serving:
           config: settings.
           environment: the environments.
           cores: compute the actions, each for its part of the environments; one in a synchronous run.
-          figures: receive episodes and leases.
+          figures: receive episodes and actors.
           security: TLS and token that actors need.
           background: job of the experience that gets a thread, if there is one.
           hosts: all learner hosts, if there are several.
@@ -62,7 +62,7 @@ class Serving:
         self._cores = cores
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self._batchers: list[Batcher[Request]] = [
-            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3, make_bell())
+            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3, make_wake_up_set())
             for _ in cores
         ]
         self._server = InferenceServer(
@@ -71,13 +71,14 @@ class Serving:
             config.num_envs,
             self._batchers,
             config.inference_batch_size,
-            figures.on_lease,
+            figures.on_actor,
             figures.on_episodes,
             security,
             cores[0].num_eval_envs,
             hosts=hosts,
             listener=listener,
             gateways=gateway_addresses(config.server_address, config.num_gateways),
+            seed=config.seed,
         )
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:

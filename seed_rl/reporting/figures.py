@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.tasks import Task
 
 # Number of training episodes in the mean return.
 _WINDOW = 100
@@ -83,9 +83,9 @@ class RunFigures:
         """Environment frames of the run, given the agent steps since this process started."""
         return self._frames_before + agent_steps * self._repeats
 
-    def on_lease(self, lease: Lease) -> None:
-        """Records that a stream was accepted."""
-        self.actor_restarts += lease.is_restart
+    def on_actor(self, task: Task) -> None:
+        """Records that an actor is ready."""
+        self.actor_restarts += task.had_others
 
     def keep_news(self) -> None:
         """From now on, keeps what `take_news` returns; for a learner host other than the first."""

@@ -1,30 +1,58 @@
-"""A gateway: serves actors on other machines in a process of its own, and passes their steps to the board.
+"""A gateway: carries the connections of actors on other machines from gRPC to the learner's shared memory.
 
-To the learner, each stream looks like an actor process on its machine. Hello and status are passed on, so the
-learner's rules for streams are all in one place. No TensorFlow.
+To the learner, each looks like an actor process on its machine. The learner decides everything: what does not
+fit is passed on to it as it is. No TensorFlow.
 """
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 
-from seed_rl.serving.refusal import RefusedError, one_message, parsed
-from seed_rl.serving.seats import Seat, Seats
-from seed_rl.serving.silence import Hellos, Limits, SilenceError
-from seed_rl.serving.slots import Lease
-from seed_rl.serving.steps import read_step
-from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.frames import actions_frame, step_frame
+from seed_rl.serving.connection import RefusedError, episode_problem
+from seed_rl.serving.service import MessageCarrier, handlers, parsed
+from seed_rl.serving.silence import FirstMessages, Limits, SilenceError
+from seed_rl.wire.client import send
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.frames import actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, sizes_of
+from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
 
-_LEASE_SECS = 30.0
+_MOST_WAITING = 1_024  # Streams without a Join.
 
-# How long the learner may take to forget a stream.
-_FAREWELL_SECS = 10.0
+Status = tuple[grpc.StatusCode, str]
+
+
+def gateway_addresses(server_address: str, num_gateways: int) -> tuple[str, ...]:
+    """Where the gateways of a learner listen.
+
+    Args:
+      server_address: of the learner: unix:PATH, or HOST:PORT; the gateways have the ports that follow.
+      num_gateways: how many gateways there are.
+
+    Raises:
+      ValueError: the port is not a number from 1, or there are not so many ports after it.
+    """
+    if server_address.startswith("unix:"):
+        return tuple(f"{server_address}.gateway{i}" for i in range(num_gateways))
+    host, _, port = server_address.rpartition(":")
+    if not port.isdigit() or not 0 < int(port) <= 65535 - num_gateways:
+        raise ValueError(
+            f"--num_gateways={num_gateways} needs as many ports after the one of --server_address="
+            f"{server_address}; give a port from 1 to {65535 - num_gateways}."
+        )
+    return tuple(f"{host}:{int(port) + 1 + i}" for i in range(num_gateways))
+
+
+def private_address(server_address: str) -> str:
+    """Where a learner listens for its gateways alone; nobody reaches it who could not reach the learner."""
+    if server_address.startswith("unix:"):
+        return f"{server_address}.learner"
+    return f"unix-abstract:seed_rl/{secrets.token_hex(16)}"
 
 
 class Gateway:
@@ -34,7 +62,6 @@ class Gateway:
         self,
         channel: grpc.aio.Channel,
         metadata: list[tuple[str, str]],
-        description: pb.Description,
         limits: Limits = Limits(),  # noqa: B008 (immutable)
     ):
         """Prepares the service.
@@ -42,29 +69,16 @@ class Gateway:
         Args:
           channel: to the learner.
           metadata: of each call to it.
-          description: the learner's, which has a board.
           limits: of what silent peers may use.
         """
-        self._channel, self._metadata, self._description = channel, metadata, description
-        self._lease = channel.unary_unary(f"/{SERVICE}/LeaseTask")
-        self._call = channel.stream_stream(f"/{SERVICE}/Act")
-        self._hellos = Hellos(limits.hello_secs, description.num_envs + limits.spare_streams)
-        spec = sizes_of(description)
-        self._codec = StepCodec(spec)
-        self._seats = Seats(description, spec)
+        self._channel, self._metadata = channel, metadata
+        self._call = channel.stream_stream(f"/{SERVICE}/Connect")
+        self._joins = FirstMessages(limits.join_secs, _MOST_WAITING)
         self._streams: set[asyncio.Task[Any]] = set()
-        self._leaving: set[asyncio.Task[Any]] = set()
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """The handlers for a gRPC server. Act's messages are bytes here, see `seed_rl.wire.frames`."""
-        return grpc.method_handlers_generic_handler(
-            SERVICE,
-            {
-                "Describe": one_message(self._describe, pb.DescribeRequest.FromString, self._hellos),
-                "LeaseTask": one_message(self._lease_task, bytes, self._hellos),
-                "Act": grpc.stream_stream_rpc_method_handler(self._act),
-            },
-        )
+        """The handlers for a gRPC server."""
+        return handlers(self._connect)
 
     async def close(self, grace_secs: float) -> None:
         """Gives every stream time to end on its own, so that its actor gets the reason; then ends all calls.
@@ -76,131 +90,128 @@ class Gateway:
             await asyncio.wait(self._streams, timeout=grace_secs)
         await self._channel.close()
 
-    async def _describe(self, request: pb.DescribeRequest) -> bytes:
-        return self._description.SerializeToString()
-
-    async def _lease_task(self, request: bytes) -> bytes:
-        try:
-            return await self._lease(request, timeout=_LEASE_SECS, metadata=self._metadata)
-        except grpc.RpcError as error:
-            raise RefusedError(error.code(), error.details() or "") from None
-
-    async def _act(self, request_iterator: Any, context: Any) -> None:
-        """Serves one environment group."""
+    async def _connect(self, request_iterator: Any, context: Any) -> None:
+        """Serves one actor process."""
         task = asyncio.current_task()
         assert task is not None
         self._streams.add(task)
+        call = None
         try:
-            first = await self._hellos.first(context.read())
-            message = b"" if first is grpc.aio.EOF else first
-            hello = parsed(message, "hello", "The first message of a stream must be a hello.").hello
-            code, details = await self._pass_on(context, hello)
+            join = parsed(await self._joins.first(context.read()), "join")
+            if join.join.num_groups > MOST_GROUPS:
+                raise RefusedError(
+                    grpc.StatusCode.FAILED_PRECONDITION,
+                    f"A gateway carries at most {MOST_GROUPS} groups of an actor; lower --num_env_groups.",
+                )
+            join.join.can_share_memory = True
+            call = self._call(metadata=self._metadata)
+            code, details = await self._serve(context, call, join)
         except (RefusedError, SilenceError) as refusal:
             code, details = refusal.code, str(refusal)
         finally:
             self._streams.discard(task)
+            if call is not None:
+                call.cancel()
         if code != grpc.StatusCode.OK:
             await context.abort(code, details)
 
-    async def _pass_on(self, context: Any, hello: pb.Hello) -> tuple[grpc.StatusCode, str]:
-        """Serves a stream that has said hello; returns the status that the learner ends it with."""
-        seat: Seat | None = None
-        largest = self._description.max_environments_per_message
-        # A group that the learner is going to refuse needs no memory. One on this machine has its own.
-        if not hello.HasField("board") and 0 < hello.num_envs <= largest:
-            seat = self._seats.take(hello.num_envs)
-            hello.board.CopyFrom(seat.place)
-        call = self._call(metadata=self._metadata)
+    async def _serve(self, context: Any, call: Any, join: pb.FromActor) -> Status:
+        """Passes on everything; returns the status that the learner ends the connection with."""
+        await send(call, join.SerializeToString())
+        welcome = await _read(call)
+        if welcome is grpc.aio.EOF:
+            return await call.code(), await call.details() or ""
+        answer = pb.FromLearner.FromString(welcome)
+        if answer.welcome.address:
+            await context.write(welcome)
+            return grpc.StatusCode.OK, ""
         try:
-            await self._serve(context, call, hello, seat)
-        finally:
-            # In a task of its own, because this one may be cancelled before the learner answers.
-            leaving = asyncio.ensure_future(self._leave(call, seat))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
-        return await asyncio.shield(leaving)
-
-    async def _leave(self, call: Any, seat: Seat | None) -> tuple[grpc.StatusCode, str]:
-        """Ends the call to the learner; returns its status."""
+            pump = _Pump(context, call, join.join, answer.welcome)
+        except NoMemoryError as error:
+            sentence = f"The gateway cannot share memory with the learner ({error}); connect again."
+            return grpc.StatusCode.UNAVAILABLE, sentence
+        reading = asyncio.ensure_future(pump.read())
+        ending = asyncio.ensure_future(call.code())
         try:
-            return await asyncio.wait_for(_end(call), _FAREWELL_SECS)
-        except TimeoutError:
-            return grpc.StatusCode.UNAVAILABLE, "The learner does not answer; connect again."
+            answer.welcome.ClearField("memory")
+            await context.write(answer.SerializeToString())
+            await asyncio.wait((reading, ending), return_when=asyncio.FIRST_COMPLETED)
+            if ending.done():
+                return ending.result(), await call.details() or ""
+            return grpc.StatusCode.OK, ""  # The actor has gone.
         finally:
-            call.cancel()  # Unless the learner has ended it.
-            if seat is not None:
-                self._seats.leave(seat)
+            reading.cancel()
+            ending.cancel()
+            pump.close()
 
-    async def _serve(self, context: Any, call: Any, hello: pb.Hello, seat: Seat | None) -> None:
-        """Says hello to the learner, and serves the stream until either end has ended."""
-        with _status_says_why():
-            await call.write(pb.ActRequest(hello=hello).SerializeToString())
-            await call.initial_metadata()
-        if call.done():
+
+class _Pump:
+    """Carries the steps and actions of a connection."""
+
+    def __init__(self, context: Any, call: Any, join: pb.Join, welcome: pb.Welcome):
+        spec, self._size = sizes_of(welcome), join.num_envs // join.num_groups
+        self._link = MemoryLink(welcome.memory, spec, self._size, join.num_groups)
+        self._context, self._call = context, call
+        self._num_bytes = self._size * StepCodec(spec).record_bytes
+        self._steps = step_frames(join.num_groups, self._num_bytes)
+        self._stream = MessageCarrier(context)
+        self._stream.frames = actions_frames(
+            join.num_groups, self._size * ActionCodec(spec.action).action_bytes
+        )
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._link.fileno(), self._on_wake_up)
+
+    async def read(self) -> None:
+        """Passes on what the actor says, until it has gone."""
+        message = await self._context.read()
+        with contextlib.suppress(RefusedError):
+            ready = parsed(message, "ready")
+            ready.ready.shares_memory = True
+            message = ready.SerializeToString()
+        if message is not grpc.aio.EOF:  # The learner refuses anything but a Ready.
+            await send(self._call, message)
+        while (message := await self._context.read()) is not grpc.aio.EOF:
+            if found := self._steps.split(message):
+                self._pass_on(found)
+            elif not self._take(message):
+                await send(self._call, message)
+
+    def _take(self, message: bytes) -> bool:
+        """Takes steps with episodes; returns whether the message was one with steps that fit."""
+        try:
+            steps = parsed(message, "steps").steps
+        except RefusedError:
+            return False
+        for step in steps:
+            if step.group >= len(self._link.parts) or len(step.records) != self._num_bytes:
+                return False
+            if episode_problem(step.episodes, self._size):
+                return False
+        for step in steps:
+            self._link.parts[step.group].write_episodes(step.episodes)
+        self._pass_on([(step.group | EPISODES, step.records) for step in steps])
+        return True
+
+    def _pass_on(self, steps: Sequence[tuple[int, bytes | memoryview]]) -> None:
+        for number, records in steps:
+            self._link.parts[number & ~EPISODES].records[:] = records
+        self._link.send([number for number, _ in steps])
+
+    def _on_wake_up(self) -> None:
+        numbers = self._link.receive()
+        if numbers is None or END in numbers:  # The call reports why.
+            self._loop.remove_reader(self._link.fileno())
             return
-        await context.send_initial_metadata(())
-        if seat is None:
-            await _first_to_end(_pass_messages(context, call), call.code())
-        else:
-            await _first_to_end(self._converse(context, call, hello, seat), _taken_over(call))
+        parts = self._link.parts
+        self._stream.send([(n, bytes(parts[n].actions)) for n in numbers if n < len(parts)])
 
-    async def _converse(self, context: Any, call: Any, hello: pb.Hello, seat: Seat) -> None:
-        """Passes on steps and actions.
-
-        If the learner ends the stream while the actor is busy, the actor's next step finds that out: gRPC
-        might lose the status if the step were on its way.
-        """
-        part = seat.part
-        lease = Lease(0, hello.run_id, hello.first_env, hello.num_envs, is_restart=False)
-        steps, prefix = step_frame(len(part.records)), actions_frame(len(part.actions)).prefix
-        call.add_done_callback(seat.wake)
-        while (message := await context.read()) is not grpc.aio.EOF and not call.done():
-            records, episodes = read_step(message, steps, self._codec, lease)
-            part.records[:] = records
-            if episodes:
-                part.write_episodes(episodes, lease.first_env)
-            await seat.ring(bool(episodes))
-            if call.done():
-                return
-            await context.write(prefix + bytes(part.actions))
+    def close(self) -> None:
+        self._loop.remove_reader(self._link.fileno())
+        self._link.close()
 
 
-async def _first_to_end(*coroutines: Coroutine[Any, Any, Any]) -> None:
-    """Waits for the first of these to end, and cancels the others.
-
-    Raises:
-      RefusedError: the first one has ended with it.
-    """
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+async def _read(call: Any) -> Any:
     try:
-        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in ended:
-            task.result()
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-async def _pass_messages(context: Any, call: Any) -> None:
-    """Passes on what comes besides the hello, for the learner to refuse."""
-    with _status_says_why():
-        while (message := await context.read()) is not grpc.aio.EOF:
-            await call.write(message)
-
-
-async def _taken_over(call: Any) -> None:
-    """Waits until a newer stream of the same actor has the environments: this one's actor may be silent."""
-    if await call.code() != grpc.StatusCode.ABORTED:
-        await asyncio.Event().wait()
-
-
-def _status_says_why() -> contextlib.AbstractContextManager[None]:
-    """Around uses of a call that the learner may have ended."""
-    return contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError)
-
-
-async def _end(call: Any) -> tuple[grpc.StatusCode, str]:
-    """Says that no more comes, and returns how the learner has ended the stream."""
-    with _status_says_why():
-        await call.done_writing()
-    return await call.code(), await call.details() or ""
+        return await call.read()
+    except grpc.RpcError:
+        return grpc.aio.EOF

@@ -1,20 +1,65 @@
 """Requests and answers in the batcher: plain data, free of gRPC and threads. No TensorFlow."""
 
+import dataclasses
+import functools
 from typing import NamedTuple, TypeAlias
 
-from seed_rl.serving.slots import Lease
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Environments `first_env` to `first_env + num_envs - 1`, which act together.
+
+    Attributes:
+      key: the number of the group among all groups of all connections; later ones have higher numbers.
+      process_id: of the actor process that plays them.
+      first_env: the id of the first environment.
+      num_envs: the number of environments.
+      is_restart: whether another process has had some of them since this one did.
+    """
+
+    key: int
+    process_id: int
+    first_env: int
+    num_envs: int
+    is_restart: bool
+
+    @functools.cached_property
+    def env_ids(self) -> np.ndarray:
+        """int32 `[num_envs]`."""
+        return np.arange(self.first_env, self.first_env + self.num_envs, dtype=np.int32)
 
 
 class Request(NamedTuple):
-    """One step of an environment group. A stream has one at a time, so its lease identifies the sender.
+    """One step of a group, which has one at a time.
 
-    `records` has as many bytes as the message Step must have; their contents are not checked yet.
-    `arrived` is the arrival time, in seconds of the monotonic clock.
+    Attributes:
+      group: the sender.
+      records: as many bytes as the message Step must have; their contents are not checked yet.
+      arrived: the arrival time, in seconds of the monotonic clock.
+      applied: with a group's first step, how many actions its environments have applied since its process
+        has had them; then None.
     """
 
-    lease: Lease
+    group: Group
     records: bytes | memoryview
     arrived: float
+    applied: int | None = None
+
+
+class Episode(NamedTuple):
+    """A finished episode.
+
+    Attributes:
+      env: the id of the environment.
+      episode_return: the sum of the raw rewards.
+      agent_steps: its length, in agent steps.
+    """
+
+    env: int
+    episode_return: float
+    agent_steps: int
 
 
 class BadStep(NamedTuple):

@@ -11,33 +11,30 @@ class Limits(NamedTuple):
     """How long peers may be silent, and how many of them there may be.
 
     All are short enough that a new actor gets in within 10 s of the last such peer. Honest ones send their
-    hello with the stream, and an actor that makes its environments between two calls connects again.
+    Join with the stream.
 
     Attributes:
-      takeover_secs: how long an actor waits for environments that another process holds: one that restarts
-        may be back before the learner sees that its old connection is closed.
-      hello_secs: how long a stream may stay open without its hello.
-      spare_streams: how many streams without a hello are allowed, besides one for each environment.
+      join_secs: how long a stream may stay open without its Join.
+      spare_streams: how many streams without a Join are allowed, besides one for each environment.
       handshake_secs: how long a connection may take for its TLS and HTTP/2 handshakes.
       idle_secs: how long a connection may stay open without a call.
     """
 
-    takeover_secs: float = 3.0
-    hello_secs: float = 5.0
+    join_secs: float = 5.0
     spare_streams: int = 64
     handshake_secs: float = 5.0
     idle_secs: float = 3.0
 
 
 class SilenceError(Exception):
-    """A stream ended without a hello, with this status and message; its actor may connect again."""
+    """A stream ended without a Join, with this status and message; its actor may connect again."""
 
     def __init__(self, code: grpc.StatusCode, sentence: str):
         super().__init__(sentence)
         self.code = code
 
 
-class Hellos:
+class FirstMessages:
     """Waits for the first messages of streams. Belongs to one event loop."""
 
     def __init__(self, timeout_secs: float, max_streams: int):
@@ -46,7 +43,7 @@ class Hellos:
         self._waiting: dict[asyncio.Future[Any], None] = {}  # The oldest first.
 
     async def first(self, read: Coroutine[Any, Any, Any]) -> Any:
-        """The message from `read`. One stream too many ends the oldest: honest actors say hello at once.
+        """The message from `read`. One stream too many ends the oldest: honest actors say Join at once.
 
         Raises:
           SilenceError: nothing arrived in time, or before there were too many streams.
@@ -60,12 +57,12 @@ class Hellos:
             if message.cancelled():
                 raise SilenceError(
                     grpc.StatusCode.UNAVAILABLE,
-                    "Too many streams are waiting without a hello; connect again.",
+                    "Too many streams are waiting without a Join; connect again.",
                 )
             if not message.done():
                 raise SilenceError(
                     grpc.StatusCode.DEADLINE_EXCEEDED,
-                    f"No hello came within {self._timeout_secs:g} s; send it as soon as the stream is open.",
+                    f"No Join came within {self._timeout_secs:g} s; send it as soon as the stream is open.",
                 )
             return message.result()
         finally:

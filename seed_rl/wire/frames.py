@@ -1,10 +1,10 @@
 """The two messages of every step as bytes, without protobuf objects, which would copy their arrays.
 
-The bytes before the arrays of such a message depend only on the arrays' size, so they are built once per
-stream. An actor in another language can simply use protobuf: the bytes are the same.
+The bytes before the arrays of such a message depend only on its group and the arrays' size, so they are built
+once per connection. An actor in another language can simply use protobuf: the bytes are the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from google.protobuf.message import Message
@@ -14,58 +14,71 @@ from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
-class Frame:
-    """Messages of one kind that end with the same number of raw bytes.
+class Frames:
+    """Messages of one group of a connection each, which end with the same number of raw bytes.
+
+    Protobuf reads several of them, one after the other, as one message with what is in all.
 
     Attributes:
-      prefix: the bytes before them.
+      prefixes: the bytes before the raw ones, by group.
     """
 
-    def __init__(self, message: Message, num_bytes: int):
-        """Takes the prefix from a message that ends with `num_bytes` raw bytes."""
-        data = message.SerializeToString()
-        self.prefix = data[: len(data) - num_bytes]
-        self._size = len(data)
+    def __init__(self, make: Callable[[int, bytes], Message], num_groups: int, num_bytes: int):
+        """Takes the prefixes from the messages that `make` makes of a group and `num_bytes` raw bytes."""
+        messages = [make(group, bytes(num_bytes)).SerializeToString() for group in range(num_groups)]
+        self.prefixes = [message[: len(message) - num_bytes] for message in messages]
+        self._groups = {prefix: group for group, prefix in enumerate(self.prefixes)}
+        self._head, self._size = len(self.prefixes[0]), len(messages[0])
 
-    def payload(self, data: bytes) -> memoryview | None:
-        """The raw bytes of a message; None if it is of another kind or size."""
-        if len(data) != self._size or not data.startswith(self.prefix):
-            return None
-        return memoryview(data)[len(self.prefix) :]
+    def split(self, data: bytes) -> list[tuple[int, memoryview]] | None:
+        """The groups in a message and their raw bytes; None if it is of another kind or size."""
+        head, size, view = self._head, self._size, memoryview(data)
+        found = []
+        for begin in range(0, len(data), size):
+            group = self._groups.get(data[begin : begin + head])
+            if group is None or begin + size > len(data):
+                return None
+            found.append((group, view[begin + head : begin + size]))
+        return found or None
 
 
-def step_frame(num_bytes: int) -> Frame:
-    """The frame of an ActRequest with a step of `num_bytes` bytes in which no episode ended."""
-    return Frame(pb.ActRequest(step=pb.Step(records=bytes(num_bytes))), num_bytes)
+def step_frames(num_groups: int, num_bytes: int) -> Frames:
+    """The frames of steps of `num_bytes` bytes in which no episode ended."""
+    return Frames(
+        lambda group, data: pb.FromActor(steps=[pb.Step(group=group, records=data)]), num_groups, num_bytes
+    )
 
 
-def actions_frame(num_bytes: int) -> Frame:
-    """The frame of an ActResponse with actions of `num_bytes` bytes."""
-    return Frame(pb.ActResponse(actions=bytes(num_bytes)), num_bytes)
+def actions_frames(num_groups: int, num_bytes: int) -> Frames:
+    """The frames of actions of `num_bytes` bytes."""
+    return Frames(
+        lambda group, data: pb.FromLearner(actions=[pb.Actions(group=group, actions=data)]),
+        num_groups,
+        num_bytes,
+    )
 
 
 class StepMessage:
-    """An ActRequest with one step of N environments that is written in place.
+    """The message of a group's step, which is written in place.
 
     Attributes:
-      records: its records, uint8.
-      output: EnvOutput `[N, ...]`; its arrays are the same bytes.
+      records: uint8, the records of N environments.
     """
 
-    def __init__(self, spec: EnvironmentSpec, num_envs: int):
+    def __init__(self, spec: EnvironmentSpec, num_envs: int, group: int = 0):
         """Prepares a message of zeros for environments of this spec."""
-        codec = StepCodec(spec)
-        num_bytes = num_envs * codec.record_bytes
-        prefix = np.frombuffer(step_frame(num_bytes).prefix, np.uint8)
+        self._group = group
+        num_bytes = num_envs * StepCodec(spec).record_bytes
+        prefix = np.frombuffer(step_frames(group + 1, num_bytes).prefixes[group], np.uint8)
         self._data = np.concatenate([prefix, np.zeros(num_bytes, np.uint8)])
         self.records = self._data[len(prefix) :]
-        self.output = codec.decode(self.records)
 
     def to_bytes(self, episodes: Sequence[pb.Episode] = ()) -> bytes:
         """The message as it is now, with the episodes that ended with this step."""
         if not episodes:
             return self._data.tobytes()
-        request = pb.ActRequest()  # Filled in place: a Step given to the constructor would be copied.
-        request.step.records = self.records.tobytes()
-        request.step.episodes.extend(episodes)
-        return request.SerializeToString()
+        message = pb.FromActor()  # Filled in place: a Step given to the constructor would be copied.
+        step = message.steps.add()
+        step.group, step.records = self._group, self.records.tobytes()
+        step.episodes.extend(episodes)
+        return message.SerializeToString()

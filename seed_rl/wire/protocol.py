@@ -1,20 +1,20 @@
-"""Shared by both ends of the wire: version, channel options, specs as messages, and their comparison."""
+"""Shared by both ends of a connection: version, gRPC options, specs as messages, and their comparison."""
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
 from seed_rl.wire.generated import inference_pb2 as pb
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 _INFERENCE = pb.DESCRIPTOR.services_by_name["Inference"]
 SERVICE = _INFERENCE.full_name
 METHODS = tuple(method.name for method in _INFERENCE.methods)
 
-# Room in a message besides the records: field tags, episodes, a hello with its settings.
+# Room in a message besides the records: field tags and episodes.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
 # A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer. Both time-outs are set,
@@ -31,21 +31,21 @@ _KEEPALIVE_OPTIONS = [
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentDescription:
-    """The environments of one end: the suite's name, its settings as JSON values, and the specs."""
+    """Environments: the suite's name, its settings as JSON values, and the specs."""
 
     name: str
     settings: Mapping[str, Any]
     spec: EnvironmentSpec
 
-    def describe_into(self, message: Any) -> None:
-        """Fills the fields that Description and Hello share."""
-        message.environment = self.name
+    def describe_into(self, welcome: pb.Welcome) -> None:
+        """Fills the fields of a Welcome that describe the environments."""
+        welcome.suite = self.name
         for key, value in self.settings.items():
-            message.settings[key] = json.dumps(value)
-        message.observation.extend(
+            welcome.settings[key] = json.dumps(value)
+        welcome.observation.extend(
             spec_message(name, leaf) for name, leaf in flatten_spec(self.spec.observation)
         )
-        message.action.CopyFrom(spec_message("", self.spec.action))
+        welcome.action.CopyFrom(spec_message("", self.spec.action))
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:
@@ -58,7 +58,7 @@ def channel_options(max_bytes: int) -> list[tuple[str, int]]:
 
 
 def max_message_bytes(record_bytes: int, num_envs: int) -> int:
-    """Size of the largest ActRequest for `num_envs` environments in one message."""
+    """The size of the largest message with a step of `num_envs` environments."""
     return record_bytes * num_envs + _MESSAGE_OVERHEAD_BYTES
 
 
@@ -74,42 +74,35 @@ def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
     )
 
 
-def sizes_of(description: pb.Description) -> EnvironmentSpec:
+def sizes_of(welcome: pb.Welcome) -> EnvironmentSpec:
     """A spec whose records and actions have the sizes of the learner's; without names and bounds."""
-    leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(description.observation)}
-    return EnvironmentSpec(leaves, _spec(description.action))
+    leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(welcome.observation)}
+    return EnvironmentSpec(leaves, _spec(welcome.action))
 
 
 def _spec(message: pb.ArraySpec) -> ArraySpec:
     return ArraySpec(tuple(message.shape), message.dtype)
 
 
-def differences(mine: Any, theirs: Any) -> list[str]:
-    """The differences between two messages that both describe environments (Description or Hello).
+def differences(spec: EnvironmentSpec, welcome: pb.Welcome) -> list[str]:
+    """The differences between the environments of this end and those of a Welcome.
 
     Returns:
-      Phrases such as `setting game: "Pong" here, "Breakout" there`; empty if nothing differs.
+      Phrases such as `observation: uint8 [4] here, uint8 [5] there`; empty if nothing differs.
     """
-    found = []
-    if mine.environment != theirs.environment:
-        return [f"environment: {mine.environment} here, {theirs.environment} there"]
-    for key in sorted(set(mine.settings) | set(theirs.settings)):
-        a, b = mine.settings.get(key, "none"), theirs.settings.get(key, "none")
-        if a != b:
-            found.append(f"setting {key}: {a} here, {b} there")
-    ours, others = _leaves(mine.observation), _leaves(theirs.observation)
-    for name in sorted(set(ours) | set(others)):
-        if ours.get(name) != others.get(name):
-            label = f"observation {name}".strip()
-            found.append(f"{label}: {ours.get(name, 'none')} here, {others.get(name, 'none')} there")
-    if mine.action != theirs.action:
-        a, b = _text(mine.action), _text(theirs.action)
-        found.append(f"action: {a} here, {b} there")
-    return found
+    mine = pb.Welcome()
+    EnvironmentDescription("", {}, spec).describe_into(mine)
+    ours, others = _texts(mine), _texts(welcome)
+    return [
+        f"{name}: {ours.get(name, 'none')} here, {others.get(name, 'none')} there"
+        for name in sorted(set(ours) | set(others))
+        if ours.get(name) != others.get(name)
+    ]
 
 
-def _leaves(specs: Iterable[pb.ArraySpec]) -> dict[str, str]:
-    return {spec.name: _text(spec) for spec in specs}
+def _texts(welcome: pb.Welcome) -> dict[str, str]:
+    observation = {f"observation {leaf.name}".strip(): _text(leaf) for leaf in welcome.observation}
+    return observation | {"action": _text(welcome.action)}
 
 
 def _text(message: pb.ArraySpec) -> str:

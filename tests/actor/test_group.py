@@ -1,52 +1,69 @@
 """A group's environments before its first step is sent."""
 
 import numpy as np
+import pytest
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.group import Group
-from seed_rl.actor.loop import Actor
 from seed_rl.environments.batched import make_batched
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
+from seed_rl.wire.codec import StepCodec
 
 SEEDS = list(range(8))
 CATCH = CatchConfig(rows=100)
 
 
-def groups(config, **settings):
-    actor = Actor(ActorConfig(env_batch_size=8, **settings), "catch", SUITE, config)
-    found = [group._message.output for group in actor._groups]
-    actor.close()
-    return found
+@pytest.fixture
+def make():
+    """Makes groups of eight environments of Catch: (group, views of its records)."""
+    made = []
+
+    def make_one(random_start_steps=0):
+        group = Group(make_batched(SUITE, CATCH, SEEDS), SEEDS, random_start_steps)
+        made.append(group)
+        steps = StepCodec(group.environment.spec)
+        records = np.zeros(8 * steps.record_bytes, np.uint8)
+        group.write_to(records)
+        return group, steps.decode(records)
+
+    yield make_one
+    for group in made:
+        group.environment.close()
 
 
 def rows(output):
     """The row of the ball: how many agent steps an environment has taken in its episode."""
-    return np.argmax(output.observation.max(axis=2), axis=1)
+    return np.argmax(output.observation.max(axis=2), axis=1).tolist()
 
 
-def test_a_random_start_is_in_the_first_step_of_every_group():
-    first, second = groups(CatchConfig(rows=100, random_start_steps=50), num_env_groups=2)
-    taken = [*rows(first).tolist(), *rows(second).tolist()]
-    assert len(set(taken)) > 4 and max(taken) <= 50
-    for output in (first, second):
-        assert output.done.all() and not output.reward.any() and not output.truncated.any()
-
-
-def test_environments_start_together_without_it():
-    (output,) = groups(CATCH)
-    assert rows(output).tolist() == [0] * 8
-
-
-def test_the_episode_of_a_random_start_is_not_reported():
-    reported = []
+def test_environments_start_together_unless_their_start_is_random(make):
     for random_start_steps in (0, 50):
-        group = Group(make_batched(SUITE, CATCH, SEEDS), 4, SEEDS, random_start_steps)
-        reported.append([])
-        for _ in range(2 * 99):
-            reported[-1] += group._step(np.ones(len(SEEDS), np.int32))
-        group.environment.close()
-    plain, decorrelated = reported
-    assert len(plain) == 2 * 8
+        _, output = make(random_start_steps)
+        assert output.done.all() and not output.reward.any() and not output.truncated.any()
+        assert len(set(rows(output))) > 3 if random_start_steps else rows(output) == [0] * 8
+        assert max(rows(output)) <= random_start_steps
+
+
+def test_a_step_is_written_where_the_group_was_told_last(make):
+    group, first = make()
+    second = StepCodec(group.environment.spec)
+    records = np.full(8 * second.record_bytes, 255, np.uint8)
+    group.write_to(records)
+    assert rows(second.decode(records)) == [0] * 8
+    group.step(np.ones(8, np.int32))
+    assert (rows(first), rows(second.decode(records)), group.applied) == ([0] * 8, [1] * 8, 1)
+
+
+def test_the_episode_of_a_random_start_is_not_reported(make):
+    plain, decorrelated = (
+        [episode for _ in range(2 * 99) for episode in group.step(np.ones(8, np.int32))]
+        for group, _ in (make(), make(50))
+    )
+    assert (len(plain), len(decorrelated)) == (2 * 8, 8)
     assert {episode.agent_steps for episode in decorrelated} == {99}
-    assert {episode.env for episode in decorrelated} == set(range(4, 12))
-    assert len(decorrelated) == 8
+    assert {episode.env for episode in decorrelated} == set(range(8))
+
+
+def test_groups_must_have_equal_sizes():
+    with pytest.raises(ValueError, match="cannot be split into --num_env_groups=3 equal groups"):
+        ActorConfig(env_batch_size=8, num_env_groups=3)

@@ -1,204 +1,178 @@
-"""What an actor does about a learner that keeps it waiting, or whose environments another process has."""
+"""An actor and a learner over both carriers: nothing is lost or comes twice, whatever happens."""
 
-import concurrent.futures
 import contextlib
 import logging
-import queue
-import threading
-import time
 
-import grpc
 import pytest
 
-from seed_rl.actor.loop import Patience
-from seed_rl.environments.specs import environment_spec
-from seed_rl.environments.suites.catch import SUITE, CatchConfig
-from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import make_bell
-from seed_rl.serving.server import InferenceServer
-from seed_rl.serving.silence import Limits
-from seed_rl.wire.board import is_supported
-from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
-from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.environments import EnvironmentRefusedError
+from seed_rl.actor.loop import Actor
+from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.hosts import LearnerHosts
-from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription
-from tests.players import Player
-from tests.wire.blocking import BlockingConnection
+from seed_rl.wire.shared_memory import MOST_GROUPS, is_supported
+from tests.actor.counting import DEADLINE_SECS, LENGTH, Learner, Player
+from tests.waiting import wait_until
 
-DEADLINE_SECS = 30.0
-ENVIRONMENT = CatchConfig(rows=4, columns=3)
-TRANSPORTS = ("grpc", "shared_memory") if is_supported() else ("grpc",)
-DESCRIPTION = EnvironmentDescription(
-    "catch", ENVIRONMENT.to_dict(), environment_spec(SUITE.make(ENVIRONMENT, 0), ENVIRONMENT)
-)
-
-
-def wait_until(condition, what):
-    deadline = time.monotonic() + DEADLINE_SECS
-    while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
-        time.sleep(0.01)
-
-
-def play(address, patience, connect_timeout_secs=DEADLINE_SECS, transport="auto"):
-    return Player(
-        address,
-        ENVIRONMENT,
-        connect_timeout_secs=connect_timeout_secs,
-        patience=patience,
-        transport=transport,
-    )
-
-
-@pytest.fixture(params=TRANSPORTS)
-def transport(request):
-    return request.param
-
-
-class Learner:
-    """A server that always answers with the first action."""
-
-    def __init__(self, address, stack, num_envs=2, hosts=None):
-        self.address, self._stack = address, stack
-        self.leases = []
-        self._batcher = Batcher(4, 0.01, make_bell())
-        self.server = InferenceServer(
-            address,
-            DESCRIPTION,
-            num_envs,
-            [self._batcher],
-            2,
-            self.leases.append,
-            limits=Limits(takeover_secs=0.05),
-            hosts=hosts,
-        )
-        thread = threading.Thread(target=self._answer, daemon=True)
-        thread.start()
-        for call in (lambda: thread.join(DEADLINE_SECS), self._batcher.close, self.server.stop):
-            stack.callback(call)
-
-    def hold(self):
-        """A stream of another process that holds the first environment."""
-        connection = BlockingConnection(self.address)
-        self._stack.callback(connection.close)
-        hello = make_hello(DESCRIPTION, run_id=1, task=0, first_env=0, num_envs=1)
-        return connection.open(DESCRIPTION, hello)
-
-    def _answer(self):
-        while (batch := self._batcher.next_batch()) is not None:
-            self._batcher.finish([client for client, _ in batch])
-            answers = [(request, bytes(4 * request.lease.num_envs)) for _, request in batch]
-            self.server.deliver(answers)
+needs_memory = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
+TRANSPORTS = ["grpc", pytest.param("shared_memory", marks=needs_memory)]
 
 
 @pytest.fixture
-def learner(tmp_path):
+def address(tmp_path):
+    return f"unix:{tmp_path}/s"
+
+
+@pytest.fixture
+def start(address):
+    """Starts learners at the test's address."""
     with contextlib.ExitStack() as stack:
-        yield Learner(f"unix:{tmp_path}/s", stack)
+
+        def start_one(num_envs=4, at=address, **options):
+            learner = Learner(at, num_envs, **options)
+            stack.callback(learner.stop)
+            return learner
+
+        yield start_one
 
 
-def test_a_fixed_task_is_asked_for_again_until_its_old_stream_is_gone(learner, caplog, transport):
-    caplog.set_level(logging.WARNING)
-    old = learner.hold()
-    player = play(learner.address, Patience(taken_secs=DEADLINE_SECS), transport=transport)
-    wait_until(lambda: "Task 0 is taken by a live actor" in caplog.text, "a refusal")
-    assert player.is_alive()
-    old.close()
-    wait_until(lambda: len({lease.first_env for lease in learner.leases[1:]}) == 2, "both groups to play")
-    learner.server.stop()
-    assert player.finished(DEADLINE_SECS) and player.error is None
+def shares_memory(learner):
+    return learner.memory is not None and type(learner.memory).__name__ == "mmap"
 
 
-@pytest.mark.parametrize(
-    ("patience", "connect_timeout_secs"), [(Patience(taken_secs=0.3), DEADLINE_SECS), (Patience(), 0.3)]
-)
-def test_a_fixed_task_that_stays_taken_is_given_up(learner, patience, connect_timeout_secs, transport):
-    learner.hold()
-    player = play(learner.address, patience, connect_timeout_secs, transport)
+def ended(player):
+    """The error that ended a player; None after training has ended."""
     assert player.finished(DEADLINE_SECS)
-    assert isinstance(player.error, RefusedError)
-    assert "Task 0 is taken by a live actor" in str(player.error)
+    return player.error
 
 
-class Mute:
-    """A learner that accepts the first hello of a connection and answers none of the others."""
-
-    def __init__(self, address):
-        self.calls = queue.SimpleQueue()  # (environment, context) of each hello
-        self._accepted = False
-        self._server = grpc.server(concurrent.futures.ThreadPoolExecutor(8))
-        handlers = {
-            "Describe": grpc.unary_unary_rpc_method_handler(
-                self._describe, pb.DescribeRequest.FromString, pb.Description.SerializeToString
-            ),
-            "Act": grpc.stream_stream_rpc_method_handler(
-                self._act, pb.ActRequest.FromString, pb.ActResponse.SerializeToString
-            ),
-        }
-        self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
-        self._server.add_insecure_port(address)
-        self._server.start()
-
-    def stop(self):
-        self._server.stop(None).wait(DEADLINE_SECS)
-
-    def _describe(self, request, context):
-        description = pb.Description(protocol_version=PROTOCOL_VERSION)
-        DESCRIPTION.describe_into(description)
-        return description
-
-    def _act(self, requests, context):
-        hello = next(requests).hello
-        left = threading.Event()
-        context.add_callback(left.set)
-        if hello.first_env == 0:
-            context.send_initial_metadata(())
-        self.calls.put((hello.first_env, left))
-        left.wait(DEADLINE_SECS)
-        return
-        yield
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_every_step_and_every_episode_arrives_once(start, address, transport):
+    learner = start()
+    player = Player(address, transport)
+    learner.wait_for(100)
+    assert shares_memory(learner) == (transport == "shared_memory")
+    learner.stop()
+    assert ended(player) is None
+    assert sorted(learner.seen) == [0, 1, 2, 3]
+    for env, steps in learner.seen.items():
+        assert steps == list(range(len(steps)))
+        returns = [value for of, value in learner.episodes if of == env]
+        assert returns == list(range(1, len(returns) + 1))
+        # The last step may have had no answer, or not have been taken.
+        assert abs(len(returns) - (len(steps) - 1) // LENGTH) <= 1
 
 
-def test_a_hello_without_an_answer_is_given_up_with_the_streams_beside_it(tmp_path):
-    address = f"unix:{tmp_path}/s"
-    mute = Mute(address)
-    player = play(address, Patience(hello_secs=0.3), connect_timeout_secs=0.1)
-    first, second = (mute.calls.get(timeout=DEADLINE_SECS) for _ in range(2))
-    assert [first[0], second[0]] == [0, 1]
-    assert player.finished(DEADLINE_SECS)
-    assert isinstance(player.error, LearnerGoneError)
-    assert "no answer to a hello within 0.3 s" in str(player.error)
-    mute.stop()
-
-
-def test_no_stream_stays_open_while_an_actor_waits_to_connect_again(tmp_path):
-    address = f"unix:{tmp_path}/s"
-    mute = Mute(address)
-    connection = BlockingConnection(address)
-    hellos = [make_hello(DESCRIPTION, run_id=1, task=0, first_env=env, num_envs=1) for env in range(2)]
-    with pytest.raises(LearnerGoneError, match=r"no answer to a hello within 0\.3 s") as caught:
-        connection.open_all(DESCRIPTION, hellos, 0.3)
-    for _ in range(2):  # The connection itself is still open.
-        _, left = mute.calls.get(timeout=DEADLINE_SECS)
-        assert left.wait(DEADLINE_SECS / 2)
-    del caught  # Until here it kept the calls: gRPC ends one that nobody refers to any more.
-    connection.close()
-    mute.stop()
-
-
-def test_an_actor_goes_to_the_host_that_serves_its_task(tmp_path, transport):
-    with contextlib.ExitStack() as stack:
-        addresses = (f"unix:{tmp_path}/0", f"unix:{tmp_path}/1")
-        learners = [
-            Learner(address, stack, num_envs=4, hosts=LearnerHosts(addresses, index))
-            for index, address in enumerate(addresses)
-        ]
-        players = [Player(addresses[0], ENVIRONMENT, task="auto", transport=transport) for _ in range(2)]
-        wait_until(lambda: all(len(learner.leases) == 2 for learner in learners), "both to be served")
-        assert [sorted(lease.first_env for lease in learner.leases) for learner in learners] == [
-            [0, 1],
-            [2, 3],
-        ]
+@needs_memory
+def test_from_memory_to_messages_and_back_nothing_is_lost_or_played_twice(start, address):
+    learners = [start()]
+    player = Player(address)
+    for memory in (False, True, True, False):
+        learners[-1].wait_for(50)
+        learners[-1].stop("Back in a moment.")
+        learners.append(start(shares_memory=memory))
+        learners[-1].wait_for(1)
+        assert shares_memory(learners[-1]) == memory
+    learners[-1].wait_for(50)
+    learners[-1].stop()
+    assert ended(player) is None
+    for env in range(4):
+        last = -1
         for learner in learners:
-            learner.server.stop()
-        assert all(player.finished(DEADLINE_SECS) and player.error is None for player in players)
+            steps = learner.seen[env]
+            assert steps[0] in (last, last + 1)  # The pending step again, unless it never arrived.
+            assert steps == list(range(steps[0], steps[0] + len(steps)))
+            last = steps[-1]
+        returns = [value for learner in learners for of, value in learner.episodes if of == env]
+        assert returns == sorted(set(returns))
+        assert last // LENGTH - len(learners) <= len(returns) <= last // LENGTH + 1
+
+
+def test_an_actor_whose_environments_others_have_played_starts_anew(start, address):
+    learner = start()
+    first = Player(address)
+    learner.wait_for(20)
+    learner.stop("Back in a moment.")
+    ours, learner = learner, start()
+    learner.wait_for(1)
+    assert learner.seen[0][0] >= ours.seen[0][-1] > 0  # It has gone on.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(first._actor, "_process_id", 1)  # To the learner, another process comes.
+        learner.server._connections.end("Once more.")
+        learner.server._connections._ended = None
+        wait_until(lambda: learner.seen[0].count(0) == 1, "a reset", DEADLINE_SECS)
+    assert len(learner.tasks) == 2 and learner.tasks[1].had_others
+    learner.stop()
+    assert ended(first) is None
+
+
+def test_a_task_is_wanted_again_and_others_take_what_is_left(start, address):
+    learner = start(8)
+    players = [Player(address, task=1), Player(address, task=1)]
+    learner.wait_for(3)
+    wait_until(lambda: len(learner.tasks) == 2, "both", DEADLINE_SECS)
+    assert sorted(task.number for task in learner.tasks) == [0, 1]
+    assert learner.tasks[0].number == 1
+    third = Player(address, secs=0.5)
+    assert str(ended(third)).startswith("All 8 environments of the learner are taken by other actors")
+    learner.stop()
+    assert [ended(player) for player in players] == [None, None]
+
+
+def test_a_flag_that_contradicts_the_learner_ends_the_actor_and_frees_its_task(start, address):
+    learner = start()
+    for _ in range(2):
+        error = ended(Player(address, given={"environment": "counting", "level": 2}))
+        assert isinstance(error, EnvironmentRefusedError)
+    player = Player(address, secs=5.0)
+    learner.wait_for(3)
+    learner.stop()
+    assert ended(player) is None
+
+
+@pytest.mark.parametrize(("memory", "groups"), [(False, 2), (True, MOST_GROUPS + 1)])
+def test_without_shared_memory_steps_are_messages_unless_it_is_demanded(
+    start, address, caplog, memory, groups
+):
+    """Because the learner has none, or because the actor has too many groups."""
+    caplog.set_level(logging.INFO)
+    learner = start(groups, shares_memory=memory)
+    demanding = ended(Player(address, "shared_memory", groups, groups))
+    assert isinstance(demanding, RefusedError)
+    assert str(demanding) == (
+        "This actor cannot share memory with the learner (the learner offers none); use --transport=auto."
+    )
+    player = Player(address, envs=groups, groups=groups)
+    learner.wait_for(3)
+    assert caplog.text.count("Steps are sent as messages: no shared memory, ") == 1
+    learner.stop()
+    assert ended(player) is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_actors_go_to_the_hosts_that_have_room_for_them(start, tmp_path, transport):
+    addresses = tuple(f"unix:{tmp_path}/{index}" for index in range(2))
+    learners = [
+        start(8, address, hosts=LearnerHosts(addresses, index)) for index, address in enumerate(addresses)
+    ]
+    players = [Player(addresses[0], transport) for _ in range(2)]
+    for learner in learners:
+        learner.wait_for(3)
+    assert [[task.number for task in learner.tasks] for learner in learners] == [[0], [1]]
+    for learner in learners:
+        learner.stop()
+    assert [ended(player) for player in players] == [None, None]
+
+
+def test_an_actor_gives_up_when_there_is_no_learner(address):
+    player = Player(address, secs=0.3)
+    error = ended(player)
+    assert isinstance(error, LearnerGoneError)
+    assert str(error).startswith(f"No learner at {address} for 0.3 s (")
+
+
+def test_a_learner_cannot_send_an_actor_to_another_machine_without_tls():
+    actor = Actor(ActorConfig("unix:/tmp/s"))
+    assert actor._checked("unix:/tmp/other") == "unix:/tmp/other"
+    with pytest.raises(RefusedError, match=r"names the learner host 192\.0\.2\.7:8686 on another machine"):
+        actor._checked("192.0.2.7:8686")

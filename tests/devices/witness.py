@@ -26,8 +26,7 @@ from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Group, Request
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -126,15 +125,15 @@ class Actors:
         self._records = StepCodec(SPEC).encode(steps)
         for first in range(first_env, first_env + GROUPS * GROUP, GROUP):
             self._clients[first] = batcher.connect()
-            self._step(Lease(first, 1, first, GROUP, is_restart=False))
+            self._step(Group(first, 1, first, GROUP, is_restart=False))
 
     def deliver(self, answers):
         for request, _ in answers:
-            self._step(request.lease)
+            self._step(request.group)
 
-    def _step(self, lease):
-        request = Request(lease, self._records, time.monotonic())
-        self._batcher.submit(self._clients[lease.first_env], request, GROUP)
+    def _step(self, group):
+        request = Request(group, self._records, time.monotonic())
+        self._batcher.submit(self._clients[group.first_env], request, GROUP)
 
 
 def nothing(*shape):

@@ -171,7 +171,7 @@ def test_what_bounds_a_run_is_said_with_its_figures_and_the_flag(name, given, wo
 @pytest.mark.parametrize(("name", "given", "words"), KINDS, ids=[kind[0] for kind in KINDS])
 def test_every_flag_that_is_named_exists(name, given, words):
     run = make_record(agent=given.get("agent", "vtrace"))
-    there = {*run.learner_settings, *run.agent_settings, "task", "agent", "num_env_groups"}
+    there = {*run.learner_settings, *run.agent_settings, "server_address", "agent", "num_env_groups"}
     there |= option_names(LocalConfig)
     for finding in found(**given):
         flags = re.findall(r"--(\w+)", finding.sentence)
@@ -223,7 +223,7 @@ def test_actors_that_use_no_cpu_wait_for_something_else():
 def test_actors_on_a_full_machine_go_to_others():
     said = found(**STEPPING, **FULL, actor_cpu_cores=2.0)
     assert [finding.name for finding in said] == ["actors", "machine"]
-    assert "other machines (--task=auto)" in said[0].sentence
+    assert "other machines (--server_address)" in said[0].sentence
 
 
 def test_the_machine_is_full_by_the_runs_own_use_where_that_of_all_is_unknown():

@@ -100,16 +100,22 @@ def test_nothing_chosen_names_what_can_be():
     assert refusal("--environment=maze") == "No agent is chosen; add --agent=NAME (greedy)."
 
 
+def test_an_actor_may_leave_the_environment_to_its_learner():
+    line = parsed("--batch_size=2", with_agent=False)
+    assert (line.environment, line.agent, line.given_environment()) == ("", None, {})
+    line = parsed("--environment=maze", "--walls=3", with_agent=False)
+    assert line.given_environment() == {"environment": "maze", "walls": 3}
+    assert refusal(*BOTH, with_agent=False).startswith("Unknown flag --agent for environment maze;")
+
+
 def test_a_flagfile_is_shared_with_other_mains(tmp_path):
     path = tmp_path / "shared.flags"
     path.write_text("--environment=maze\n--agent=greedy\n--greed=1\n--task=3\n--noquiet\n--batch_size=2")
-    line = parsed(f"--flagfile={path}", with_agent=False, elsewhere=(OtherMainConfig,))
+    line = parsed(f"--flagfile={path}", elsewhere=(OtherMainConfig,))
     assert line.read(MainConfig).batch_size == 2
-    assert "--task" in refusal(
-        f"--flagfile={path}", "--task=1", with_agent=False, elsewhere=(OtherMainConfig,)
-    )
-    path.write_text("--environment=maze\n--tusk=3")
-    assert "--tusk" in refusal(f"--flagfile={path}", with_agent=False, elsewhere=(OtherMainConfig,))
+    assert "--task" in refusal(f"--flagfile={path}", "--task=1", elsewhere=(OtherMainConfig,))
+    path.write_text("--environment=maze\n--agent=greedy\n--tusk=3")
+    assert "--tusk" in refusal(f"--flagfile={path}", elsewhere=(OtherMainConfig,))
 
 
 def test_given_flags_are_passed_on_once():

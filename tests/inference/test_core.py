@@ -14,8 +14,7 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
-from seed_rl.serving.request import BadStep, Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import BadStep, Group, Request
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
@@ -62,7 +61,7 @@ class World:
             np.arange(end - size, end, dtype=np.int32) for size, end in zip(groups, ends, strict=True)
         ]
         self._keys, self._actors = itertools.count(), itertools.count(1)
-        self._leases = [self.lease(group, next(self._actors)) for group in range(len(groups))]
+        self._leases = [self.group(group, next(self._actors)) for group in range(len(groups))]
         self.next_step = np.zeros(self.num_envs, np.int32)
         self.unrolls = [[] for _ in range(self.num_envs)]
 
@@ -72,8 +71,8 @@ class World:
 
     def rejoin(self, group, is_new_actor):
         """A new stream of the group; a new actor begins a new count of steps, at the next thousand."""
-        actor_id = next(self._actors) if is_new_actor else self._leases[group].actor_id
-        self._leases[group] = self.lease(group, actor_id)
+        process_id = next(self._actors) if is_new_actor else self._leases[group].process_id
+        self._leases[group] = self.group(group, process_id)
         ids = self._groups[group]
         if is_new_actor:
             self.next_step[ids] = (self.next_step[ids] // 1000 + 1) * 1000
@@ -89,9 +88,9 @@ class World:
         self.version += 1
         self.core.hand_over(unrolls)
 
-    def lease(self, group, actor_id):
+    def group(self, group, process_id):
         ids = self._groups[group]
-        return Lease(next(self._keys), actor_id, int(ids[0]), len(ids), is_restart=False)
+        return Group(next(self._keys), process_id, int(ids[0]), len(ids), is_restart=False)
 
     def request(self, group):
         """The group's next step."""

@@ -17,8 +17,7 @@ from seed_rl.experience.fifo import Rollouts
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Group, Request
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from tests.inference.test_core import SPEC, Witness
 
@@ -74,7 +73,7 @@ class World:
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]
         self._leases = [
-            Lease(key, 1 + key, first, GROUP, is_restart=False) for key, first in enumerate(firsts)
+            Group(key, 1 + key, first, GROUP, is_restart=False) for key, first in enumerate(firsts)
         ]
         self.core = InferenceCore(
             Witness(),
@@ -106,7 +105,7 @@ class World:
 
     def _deliver(self, pairs):
         for request, answer in pairs:
-            number = self._leases.index(request.lease)
+            number = self._leases.index(request.group)
             env, infos = self._batches[number].step(ActionCodec(SPEC.action).decode(answer))
             for episode in self._statistics[number].update(env, infos):
                 self.lengths[number * GROUP + episode.env].append(episode.agent_steps)

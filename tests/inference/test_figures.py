@@ -10,8 +10,7 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Group, Request
 from tests.inference.test_core import SPEC, Witness, World
 from tests.waiting import DEADLINE_SECS, wait_until
 
@@ -36,7 +35,7 @@ def figures(clock):
 
 
 def request(arrived, first_env=0, num_envs=2, key=7):
-    return Request(Lease(key, 1, first_env, num_envs, is_restart=False), b"", arrived)
+    return Request(Group(key, 1, first_env, num_envs, is_restart=False), b"", arrived)
 
 
 def serve(figures, clock, requests, begins, ends):

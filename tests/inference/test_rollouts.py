@@ -11,8 +11,7 @@ from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import BadStep, Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import BadStep, Group, Request
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from tests.inference.test_core import SPEC, Witness, action
@@ -45,7 +44,7 @@ class World:
             self.next_step[self._ids(group)] = (self.next_step[self._ids(group)] // 1000 + 1) * 1000
         self.clients[group] = self.batcher.connect()
         first = group * SIZE
-        self._leases[group] = Lease(next(self._keys), next(self._actors), first, SIZE, is_restart=False)
+        self._leases[group] = Group(next(self._keys), next(self._actors), first, SIZE, is_restart=False)
 
     def _ids(self, group):
         return np.arange(group * SIZE, (group + 1) * SIZE, dtype=np.int32)
@@ -62,7 +61,7 @@ class World:
 
     def deliver(self, pairs):
         for request, answer in pairs:
-            ids = request.lease.env_ids
+            ids = request.group.env_ids
             if isinstance(answer, BadStep):
                 self.refused.append(ids[0] // SIZE)
                 continue

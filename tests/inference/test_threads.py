@@ -118,7 +118,7 @@ class Served:
     def __init__(self, groups):
         self.world, self._sizes = World(groups, LENGTH, 0), groups
         self._batcher, self._errors = Batcher(2, 0.001), []
-        self._answers = {}  # Futures by lease key.
+        self._answers = {}  # Futures by group key.
         self._servers = [threading.Thread(target=self._serve, daemon=True) for _ in range(2)]
 
     def play(self, streams):
@@ -146,7 +146,7 @@ class Served:
             client = self._batcher.connect()
             for step in range(steps):
                 request = world.request(group)
-                answer = self._answers[request.lease.key] = concurrent.futures.Future()
+                answer = self._answers[request.group.key] = concurrent.futures.Future()
                 self._batcher.submit(client, request, size)
                 if step < steps - 1:
                     actions = ActionCodec(SPEC.action).decode(answer.result(DEADLINE_SECS))
@@ -162,7 +162,7 @@ class Served:
 
     def _deliver(self, pairs):
         for request, answer in pairs:
-            self._answers[request.lease.key].set_result(answer)
+            self._answers[request.group.key].set_result(answer)
 
 
 @pytest.mark.slow

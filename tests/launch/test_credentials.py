@@ -12,7 +12,7 @@ from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import RefusedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import SecurityConfig, check_connecting, check_listening, load_security
-from tests.wire.blocking import BlockingConnection
+from tests.wire.joining import join
 
 DESCRIPTION = EnvironmentDescription(
     "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
@@ -22,11 +22,7 @@ DESCRIPTION = EnvironmentDescription(
 def check(port, environment):
     security = load_security(SecurityConfig(tls_server_name=SERVER_NAME), environment)
     check_connecting("learner.example:80", SecurityConfig(), security)
-    connection = BlockingConnection(f"127.0.0.1:{port}", security)
-    try:
-        return connection.check(DESCRIPTION, 2.0)
-    finally:
-        connection.close()
+    return join(f"127.0.0.1:{port}", security, 2.0)
 
 
 def test_actors_of_the_run_are_let_in_and_no_others():
@@ -36,7 +32,7 @@ def test_actors_of_the_run_are_let_in_and_no_others():
     check_listening("0.0.0.0:80", SecurityConfig(), security)
     server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
     try:
-        assert check(server.port, credentials.actor).num_envs == 1
+        assert check(server.port, credentials.actor).suite == "catch"
         with pytest.raises(RefusedError, match="CERTIFICATE_VERIFY_FAILED"):
             check(server.port, others.actor)
         with pytest.raises(RefusedError, match="expects a token"):

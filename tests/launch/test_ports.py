@@ -39,7 +39,7 @@ def test_gateways_can_listen_on_addresses_that_are_held(held, host):
     for port in hold_addresses([address]):
         held(port)
     listener = Listener(address, 1000, ())
-    with pytest.raises(ValueError, match=r"in use.*, which is a gateway's; give another") as caught:
+    with pytest.raises(ValueError, match=r", which is a gateway's; give another") as caught:
         hold_addresses([address])
     assert address in str(caught.value)
     listener.stop()
@@ -51,11 +51,10 @@ def test_a_port_that_is_taken_lets_go_of_the_others():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ValueError, match=f"Cannot listen on 127.0.0.1:{port} "):
+        with pytest.raises(ValueError, match=f"Cannot listen on 127.0.0.1:{port}, "):
             hold_addresses([f"127.0.0.1:{free}", f"127.0.0.1:{port}"])
     hold_port("127.0.0.1", free, reuse=False).close()
 
 
 def test_sockets_of_files_and_unknown_hosts_are_left_to_who_listens():
     assert hold_addresses(["unix:/tmp/s.gateway0", "unix-abstract:x"]) == []
-    assert hold_addresses(["no such host:1"]) == []

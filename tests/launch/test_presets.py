@@ -89,5 +89,5 @@ def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(n
         elsewhere=(ActorConfig, LocalConfig),
     )
     assert parsed.read(LearnerConfig).num_envs == num_envs
-    actor = line.read(ActorConfig, server_address="", task="0")
+    actor = line.read(ActorConfig, server_address="")
     assert actor.num_env_groups == 2 and actor.env_batch_size % 2 == 0

@@ -127,9 +127,8 @@ def test_the_actors_of_a_replica_ask_the_learner_for_their_tasks():
     commands = vertex_job.actor_commands(line("--actors_per_replica=3"), place)
     assert list(commands) == [6, 7, 8]
     assert commands[7] == [
-        *(sys.executable, "-m", "seed_rl.actor_main", "--environment=catch", "--task=auto"),
-        *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
-        *("--env_batch_size=4", "--rows=7"),
+        *(sys.executable, "-m", "seed_rl.actor_main", "--server_address=learner:2222"),
+        *("--tls_server_name=learner.seed-rl", "--env_batch_size=4"),
     ]
 
 
@@ -142,7 +141,7 @@ def test_every_value_in_a_bucket_is_mounted():
     level_cache = vertex_job.parse_job(
         ["vertex_main", "--environment=dmlab", "--agent=vtrace", "--level_cache=gs://b/levels"]
     )
-    (command,) = vertex_job.actor_commands(level_cache, vertex_job.Place(("h:1",), replica=0)).values()
+    command = vertex_job.learner_command(level_cache, vertex_job.Place(("h:1",), learner=0), Path("x"))
     assert "--level_cache=/gcs/b/levels" in command
 
 

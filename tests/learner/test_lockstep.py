@@ -5,8 +5,7 @@ import itertools
 import pytest
 
 from seed_rl.learner.lockstep import Lockstep
-from seed_rl.serving.request import Request
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.request import Group, Request
 
 NUM_ENVS = 4
 
@@ -42,8 +41,8 @@ def run():
     lockstep = Lockstep(serving, NoExperience(), NUM_ENVS)
 
     def request(client, first_env, num_envs):
-        lease = Lease(next(keys), client, first_env, num_envs, is_restart=False)
-        return client, Request(lease, b"", 0.0)
+        group = Group(next(keys), client, first_env, num_envs, is_restart=False)
+        return client, Request(group, b"", 0.0)
 
     def run(*batches, ended=()):
         serving.gone |= set(ended)

@@ -120,8 +120,8 @@ class Collapsed(Bandit):
 class Players:
     """The actors of a run."""
 
-    def __init__(self, address, tasks=("0", "1"), envs=ENVS_PER_ACTOR):
-        self._players = [Player(address, ENVIRONMENT, task, envs, DEADLINE_SECS) for task in tasks]
+    def __init__(self, address, count=2, envs=ENVS_PER_ACTOR):
+        self._players = [Player(address, envs, DEADLINE_SECS) for _ in range(count)]
 
     @property
     def errors(self):
@@ -286,7 +286,7 @@ def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):
 
 def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
     """There is room for four, and the last environment is the one that evaluates."""
-    players = Players(f"unix:{logdir.parent}/socket", tasks=["auto"] * 2, envs=1)
+    players = Players(f"unix:{logdir.parent}/socket", envs=1)
     assert learner(logdir, 400, Replayer()).run(players.failed)
     assert players.finished()
     assert players.errors == []

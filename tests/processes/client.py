@@ -1,174 +1,177 @@
-"""A hand-written actor that speaks the protocol in protos/ and sends whatever a test needs."""
+"""An actor written from protos/inference.proto alone, with grpcio, NumPy and the generated messages.
 
+    python client.py ADDRESS grpc|shared_memory
+
+plays a Catch of its own until training has ended. Tests also use it to say what no actor should say.
+"""
+
+import json
 import mmap
 import os
 import queue
 import secrets
 import socket
 import struct
+import sys
+from pathlib import Path
 
 import grpc
 import numpy as np
 
-from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
+sys.path.append(str(Path(__file__).resolve().parents[2] / "seed_rl/wire/generated"))
+import inference_pb2 as pb
 
-_DEADLINE_SECS = 60.0
+VERSION, DEADLINE_SECS, END, EPISODES = 3, 300.0, 2**32 - 1, 2**31
 
 
-class HandWrittenActor:
-    """Streams to a learner; arguments are messages, or bytes that are not messages."""
+class Client:
+    """A Connect stream; `send` takes messages, or bytes that are none."""
 
-    def __init__(self, address):
+    def __init__(self, address, process_id=None, token=None):
+        self.process_id = secrets.randbits(64) if process_id is None else process_id
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
-        self._channel = grpc.insecure_channel(address, options)
-        self.description = InferenceStub(self._channel).Describe(pb.DescribeRequest(), timeout=_DEADLINE_SECS)
-        self._run_id = secrets.randbits(64)
-        self._on_board = []  # What is said on streams whose steps go through the board.
+        self._channel, self._said = grpc.insecure_channel(address, options), queue.SimpleQueue()
+        connect = self._channel.stream_stream(
+            "/seed_rl.Inference/Connect", response_deserializer=pb.FromLearner.FromString
+        )
+        metadata = [("authorization", f"Bearer {token}")] if token else []
+        said = iter(self._said.get, None)
+        self._call = connect(said, timeout=DEADLINE_SECS, metadata=metadata, wait_for_ready=True)
+
+    def send(self, message):
+        self._said.put(message if isinstance(message, bytes) else message.SerializeToString())
+
+    def receive(self):
+        """The learner's next message; None when the stream has ended."""
+        try:
+            return next(self._call, None)
+        except grpc.RpcError:
+            return None
+
+    def status(self):
+        """(status, sentence) of a stream that has ended, or is about to."""
+        return self._call.code(), self._call.details()
+
+    def join(self, num_envs, num_groups=1, **changes):
+        """Says Join; returns the Welcome, None if the learner refuses."""
+        fields = {"protocol_version": VERSION, "process_id": self.process_id, "task": -1} | changes
+        self.send(pb.FromActor(join=pb.Join(num_envs=num_envs, num_groups=num_groups, **fields)))
+        answer = self.receive()
+        return answer and answer.welcome
+
+    def ready(self, *applied, shares_memory=False):
+        self.send(pb.FromActor(ready=pb.Ready(applied=applied, shares_memory=shares_memory)))
+
+    def step(self, group, records, episodes=()):
+        self.send(pb.FromActor(steps=[pb.Step(group=group, records=records.tobytes(), episodes=episodes)]))
+
+    def actions(self):
+        """[(group, the bytes of its actions), ...]; None when the stream has ended."""
+        answer = self.receive()
+        return answer and [(actions.group, actions.actions) for actions in answer.actions]
 
     def close(self):
-        for said in self._on_board:
-            said.put(None)
+        self._said.put(None)
         self._channel.close()
 
-    def hello(self, first_env, num_envs, **changes):
-        """A hello that matches the learner, except for `changes`."""
-        known = self.description
-        hello = pb.Hello(
-            protocol_version=known.protocol_version,
-            run_id=self._run_id,
-            first_env=first_env,
-            num_envs=num_envs,
-            environment=known.environment,
-            settings=known.settings,
-            observation=known.observation,
-            action=known.action,
-            task=first_env // num_envs,
-        )
-        for name, value in changes.items():
-            setattr(hello, name, value)
-        return pb.ActRequest(hello=hello)
 
-    def step(self, num_envs, reward=0.0, done=True, observation=0, episodes=()):
-        """A step of the right size; all arrays of the observation are filled with `observation`."""
-        fields = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
-        fields += [(f"o{i}", o.dtype, tuple(o.shape)) for i, o in enumerate(self.description.observation)]
-        records = np.zeros(num_envs, np.dtype(fields))
-        records["reward"], records["done"] = reward, done
-        for name, *_ in fields[3:]:
-            records[name] = observation
-        return pb.ActRequest(step=pb.Step(records=records.tobytes(), episodes=episodes))
+class Memory:
+    """Shared memory as the protocol describes it, a to e; `step` and `actions` are as those of `Client`."""
 
-    def talk(self, *requests):
-        """Sends a hello and steps, each after the last answer; returns (answers, status, details)."""
-        said = queue.SimpleQueue()
-        call = self._channel.stream_stream(
-            "/seed_rl.Inference/Act", response_deserializer=pb.ActResponse.FromString
-        )(iter(said.get, None), timeout=_DEADLINE_SECS)
-        answers = []
-        try:
-            for index, request in enumerate(requests):
-                said.put(request if isinstance(request, bytes) else request.SerializeToString())
-                if index > 0:
-                    answers.append(next(call).actions)
-            said.put(None)
-            answers += [answer.actions for answer in call]
-        except (grpc.RpcError, StopIteration):
-            said.put(None)
-        return answers, call.code(), call.details()
+    def __init__(self, welcome, num_envs):
+        self._memory, self._action_bytes = welcome.memory, num_envs * num_bytes(welcome.action)
+        address = welcome.memory.address
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect("\0" + address[1:] if address.startswith("@") else address)
+        self.socket.sendall(welcome.memory.key)
+        said, descriptors, _, _ = socket.recv_fds(self.socket, 1000, 1)
+        assert descriptors, said
+        self.bytes = mmap.mmap(descriptors[0], welcome.memory.size)
+        os.close(descriptors[0])
 
-    def open_board(self, *nums_envs):
-        """Memory of this process for streams with so many environments."""
-        return _Board(self.description, nums_envs)
-
-    def join(self, board, number, first_env):
-        """Opens a stream whose steps go through the board; returns the call, whose hello is accepted."""
-        hello = self.hello(first_env, board.nums_envs[number])
-        place = hello.hello.board
-        place.connection, place.stream, place.offset = board.number, number, board.offsets[number]
-        said = queue.SimpleQueue()
-        said.put(hello)
-        self._on_board.append(said)
-        call = self._channel.stream_stream(
-            "/seed_rl.Inference/Act",
-            request_serializer=pb.ActRequest.SerializeToString,
-            response_deserializer=pb.ActResponse.FromString,
-        )(iter(said.get, None), timeout=_DEADLINE_SECS)
-        call.initial_metadata()
-        return call
-
-
-class _Board:
-    """The board as protos/inference.proto describes it, a to e, with nothing else of seed_rl.
-
-    Attributes:
-      number: of the connection.
-      nums_envs: environments of each stream.
-      offsets: where the parts of the streams begin, in bytes.
-    """
-
-    def __init__(self, description, nums_envs):
-        observation = sum(_num_bytes(array) for array in description.observation)
-        self._record_bytes = 4 + 1 + 1 + observation
-        self._action_bytes = _num_bytes(description.action)
-        self.nums_envs, self.offsets, size = nums_envs, [], 0
-        for num_envs in nums_envs:
-            self.offsets.append(size)
-            _, actions = self._layout(num_envs)
-            size = _up(size + actions + num_envs * self._action_bytes, 64)
-        self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(_DEADLINE_SECS)
-        address = description.board.address
-        self._socket.connect("\0" + address[1:] if address.startswith("@") else address)
-        self._socket.sendall(b"SEEDRL01" + description.board.secret + struct.pack("<Q", size))
-        answer, ancillary, _, _ = self._socket.recvmsg(16, socket.CMSG_SPACE(4))
-        status, length, self.number = struct.unpack("<IIQ", answer)
-        assert (status, length) == (0, 0)
-        ((_, kind, data),) = ancillary
-        assert kind == socket.SCM_RIGHTS
-        (descriptor,) = struct.unpack("i", data)
-        self._memory = mmap.mmap(descriptor, size)
-        os.close(descriptor)
-
-    def step(self, stream, step, episodes=None):
-        """Writes the records of a Step and rings.
-
-        `episodes`: (agent steps, return) of each environment, or None; without a list, none has ended.
-        """
-        begin, ring = self.offsets[stream], stream
-        records = step.step.records
-        self._memory[begin : begin + len(records)] = records
+    def step(self, group, records, episodes=()):
+        begin = group * self._memory.group_size
+        self.bytes[begin : begin + records.nbytes] = records.tobytes()
         if episodes:
-            written = b"".join(struct.pack("<if", *(found or (-1, 0.0))) for found in episodes)
-            begin += self._layout(self.nums_envs[stream])[0]
-            self._memory[begin : begin + len(written)] = written
-            ring += 2**31
-        self._socket.sendall(struct.pack("<I", ring))
+            ended = {e.env: struct.pack("<if", e.agent_steps, e.episode_return) for e in episodes}
+            written = b"".join(ended.get(env, struct.pack("<if", -1, 0.0)) for env in range(len(records)))
+            begin += self._memory.episodes
+            self.bytes[begin : begin + len(written)] = written
+        self.socket.sendall(struct.pack("<I", group | (EPISODES if episodes else 0)))
 
-    def ring(self):
-        """The learner's next ring; 2^32 - 1 also if it has closed the connection."""
-        data = self._socket.recv(4, socket.MSG_WAITALL)
-        return struct.unpack("<I", data)[0] if data else 2**32 - 1
-
-    def actions(self, stream):
-        """The bytes of a stream's actions."""
-        num_envs = self.nums_envs[stream]
-        begin = self.offsets[stream] + self._layout(num_envs)[1]
-        return self._memory[begin : begin + num_envs * self._action_bytes]
+    def actions(self):
+        data = self.socket.recv(4, socket.MSG_WAITALL)
+        number = struct.unpack("<I", data)[0] if data else END
+        begin = number * self._memory.group_size + self._memory.actions
+        return None if number == END else [(number, self.bytes[begin : begin + self._action_bytes])]
 
     def close(self):
-        """Ends the connection, and so its streams."""
-        self._socket.close()
-
-    def _layout(self, num_envs):
-        """Where the episodes and the actions of a part begin, counted from its own begin."""
-        episodes = _up(num_envs * self._record_bytes, 8)
-        return episodes, episodes + 8 * num_envs
+        self.socket.close()
 
 
-def _num_bytes(array):
-    return int(np.dtype(array.dtype).itemsize * np.prod(tuple(array.shape), dtype=int))
+def num_bytes(array):
+    return np.dtype(array.dtype).itemsize * int(np.prod(array.shape))
 
 
-def _up(number, multiple):
-    return (number + multiple - 1) // multiple * multiple
+def records(welcome, num_envs, reward=0.0, done=True, observation=0):
+    """Records of a step; all arrays of the observation are filled with `observation`."""
+    fields = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
+    fields += [(f"o{i}", array.dtype, tuple(array.shape)) for i, array in enumerate(welcome.observation)]
+    made = np.zeros(num_envs, np.dtype(fields))
+    made["reward"], made["done"] = reward, done
+    for name, *_ in fields[3:]:
+        made[name] = observation
+    return made
+
+
+class Catch:
+    """Catch, for the environments of a group; `records` are those of its newest step."""
+
+    def __init__(self, welcome, num_envs, seed):
+        self.rows, self.columns = (json.loads(welcome.settings[name]) for name in ("rows", "columns"))
+        self._rng, self.records = np.random.default_rng(seed), records(welcome, num_envs)
+        self.ball, self.row, self.paddle = np.zeros((3, num_envs), int)
+        self._begin(self.records["done"])
+
+    def _begin(self, which):
+        self.ball[which] = self._rng.integers(self.columns, size=len(which))[which]
+        self.row[which], self.paddle[which] = 0, self.columns // 2
+        board, envs = self.records["o0"], np.arange(len(which))
+        board[:] = 0
+        board[envs, self.row, self.ball] = board[envs, -1, self.paddle] = 1
+
+    def step(self, actions):
+        """Applies actions; returns the episodes that have ended."""
+        self.paddle = np.clip(self.paddle + np.frombuffer(actions, "<i4") - 1, 0, self.columns - 1)
+        self.row += 1
+        done = self.row == self.rows - 1
+        self.records["reward"] = np.where(done, np.where(self.paddle == self.ball, 1, -1), 0)
+        self.records["done"] = done
+        self._begin(done)
+        return [
+            pb.Episode(env=env, episode_return=self.records["reward"][env], agent_steps=self.rows - 1)
+            for env in np.flatnonzero(done)
+        ]
+
+
+def main(address, transport, num_envs=8, num_groups=2):
+    client, shares_memory = Client(address), transport == "shared_memory"
+    welcome = client.join(num_envs * num_groups, num_groups, can_share_memory=shares_memory)
+    assert welcome and welcome.suite == "catch", client.status()
+    groups = [Catch(welcome, num_envs, [welcome.seed, welcome.task, number]) for number in range(num_groups)]
+    carrier = Memory(welcome, num_envs) if shares_memory else client
+    client.ready(*[0] * num_groups, shares_memory=shares_memory)
+    for number, group in enumerate(groups):
+        carrier.step(number, group.records)
+    while (answers := carrier.actions()) is not None:
+        for number, actions in answers:
+            episodes = groups[number].step(actions)
+            carrier.step(number, groups[number].records, episodes)
+    code, sentence = client.status()
+    print(code.name, sentence)
+    return int(code != grpc.StatusCode.OK)
+
+
+if __name__ == "__main__":
+    assert not any(name.startswith("seed_rl") for name in sys.modules)
+    sys.exit(main(*sys.argv[1:]))

@@ -142,26 +142,21 @@ class House:
             *args,
         )
 
-    def actor(self, task: int, *args) -> Process:
-        """Starts an actor with four environments of Catch; later arguments win."""
-        return self.start("actor_main", *self.actor_args(task), *args)
+    def actor(self, *args) -> Process:
+        """Starts an actor with four environments; later arguments win."""
+        return self.start("actor_main", *self.actor_args(), *args)
 
     def only_actor(self) -> Process:
         """Starts one actor with all environments, so that even a short run cannot end before it is there."""
-        return self.actor(0, "--env_batch_size=16", "--num_env_groups=4")
+        return self.actor("--env_batch_size=16", "--num_env_groups=4")
 
-    def actor_args(self, task: int) -> list[str]:
-        return [
-            "--environment=catch",
-            f"--server_address={self.address}",
-            f"--task={task}",
-            "--env_batch_size=4",
-        ]
+    def actor_args(self) -> list[str]:
+        return [f"--server_address={self.address}", "--env_batch_size=4"]
 
     @staticmethod
-    def on_board(process: Process | psutil.Process) -> bool:
+    def shares_memory(process: Process | psutil.Process) -> bool:
         """Whether it shares memory with a learner or an actor, and so is connected; on Linux only."""
-        return "memfd:seed_rl_board" in Path(f"/proc/{process.pid}/maps").read_text()
+        return "memfd:seed_rl" in Path(f"/proc/{process.pid}/maps").read_text()
 
     def metrics(self) -> list[dict]:
         """The complete lines of metrics.jsonl."""

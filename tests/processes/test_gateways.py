@@ -43,7 +43,7 @@ def start_learner(house, *flags):
 
 
 def start_actor(house, *flags, task="auto"):
-    return house.actor(task, "--transport=grpc", *flags)
+    return house.actor("--transport=grpc", *flags)
 
 
 def gateway(learner, port):
@@ -80,7 +80,9 @@ def test_gateways_share_the_actors_and_one_that_is_killed_costs_them_only_a_mome
     killed = gateway(learner, ports[1])
     killed.kill()
     learner.wait_for("gateway 0 was ended by SIGKILL; restart 1.")
-    house.wait_until(lambda: sum(has_connections(a, ports[1]) for a in actors) == 2, "both to be back")
+    house.wait_until(
+        lambda: all(any(has_connections(a, port) for port in ports[1:]) for a in actors), "all to be back"
+    )
     wait_for_updates(house, learner)
     stranger = start_actor(house, of_actor[0], f"--token_file={house.path}/other_token")
     assert stranger.end() == 2
@@ -101,17 +103,14 @@ def test_a_complete_run_ends_actors_at_gateways_with_0(house, ports, secured):
     learner = start_learner(
         house, *house.all_play, *of_learner, "--num_envs=8", "--total_environment_frames=6000"
     )
-    direct = start_actor(house, *of_actor, f"--server_address=localhost:{ports[2]}", task=0)
+    direct = start_actor(house, *of_actor, f"--server_address=localhost:{ports[2]}")
     stranger = start_actor(
         house,
         *(of_actor[0], f"--token_file={house.path}/other_token"),
         f"--server_address=localhost:{ports[1]}",
-        task=1,
     )
     assert stranger.end() == 2
     assert "expects a token that this actor does not send" in stranger.last_line
-    # Or the other one could be given this one's task.
-    house.wait_for_metrics(lambda line: line["env_frames"] > 0, learner)
     actors = [direct, start_actor(house, *of_actor)]
     assert learner.end() == 0, learner.output
     assert [actor.end() for actor in actors] == [0, 0], [actor.output for actor in actors]
@@ -136,7 +135,7 @@ def test_a_gateways_port_that_is_taken_is_one_sentence(house, ports):
     with socket.create_server(("127.0.0.1", ports[2])):
         learner = start_learner(house)
         assert learner.end() == 2
-    assert f"Cannot listen on localhost:{ports[2]} (Address already in use)" in learner.last_line
+    assert f"Cannot listen on localhost:{ports[2]}, " in learner.last_line
     assert not any("Traceback" in line for line in learner.output.splitlines())
 
 

@@ -31,10 +31,7 @@ class Hosts:
 
     def actors(self, *args, count=4):
         """Actors that all ask the last host."""
-        return [
-            self.house.actor(task, f"--server_address={self.addresses[-1]}", "--task=auto", *args)
-            for task in range(count)
-        ]
+        return [self.house.actor(f"--server_address={self.addresses[-1]}", *args) for _ in range(count)]
 
     def name(self, index):
         return f"learner host {index} ({self.addresses[index]})"

@@ -43,7 +43,7 @@ def start_ignoring(house, module, *args):
 
 def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
     learner = start_ignoring(house, "learner_main", *learner_args(house))
-    actor = start_ignoring(house, "actor_main", *house.actor_args(0))
+    actor = start_ignoring(house, "actor_main", *house.actor_args())
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     actor.signal(signal.SIGINT)
     assert actor.end() == 128 + signal.SIGINT
@@ -68,9 +68,9 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
         return house.start(module, f"seed_rl.{module}", *args, code=IN_A_TERMINAL)
 
     learner = start("learner_main", *learner_args(house))
-    actor = start("actor_main", *house.actor_args(0))
-    for task in range(1, 4):
-        house.actor(task)
+    actor = start("actor_main", *house.actor_args())
+    for _ in range(1, 4):
+        house.actor()
     gateway = start(
         "gateway_main", f"--server_address=unix:{house.path}/g", f"--learner_address={house.address}"
     )
@@ -89,8 +89,8 @@ def test_under_nohup_a_run_outlives_its_terminal(house, module):
     args = learner_args(house) if module == "learner_main" else ("catch", "vtrace", "4", "4", *house.small)
     run = house.start(module, f"seed_rl.{module}", *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
     if module == "learner_main":
-        for task in range(4):
-            house.actor(task)
+        for _ in range(4):
+            house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     run.signal(signal.SIGHUP)
     seen = len(house.metrics())

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.slow
 
 def test_actors_outlive_learners_and_end_with_the_training(house):
     learner = house.learner(*house.all_play, "--save_checkpoint_secs=1")
-    actors = [house.actor(task) for task in range(4)]
+    actors = [house.actor() for _ in range(4)]
     house.wait_for_metrics(lambda line: line["updates"] > 5, learner)
 
     learner.signal(signal.SIGTERM)

@@ -24,7 +24,7 @@ KINDS = {
 def test_a_run_continues_with_the_return_of_honest_environments(house, monkeypatch, kind, clause):
     monkeypatch.setenv(KIND, kind)
     learner = house.learner(*GAME, "--num_envs=4")
-    actor = house.actor(0, *GAME, "--env_step_timeout_secs=1")
+    actor = house.actor(*GAME, "--env_step_timeout_secs=1")
     found = house.wait_for_metrics(lambda line: line["episodes"] >= 40, learner)
     assert found["mean_return"] == found["mean_episode_agent_steps"] == LENGTH
     assert clause in actor.output and ("replacing it (1 of 3)" in actor.output) == bool(clause)
@@ -34,7 +34,7 @@ def test_a_run_continues_with_the_return_of_honest_environments(house, monkeypat
 def test_native_code_that_hangs_ends_the_actor_which_says_where(house, monkeypatch):
     monkeypatch.setenv(KIND, "locks")
     learner = house.learner(*GAME, "--num_envs=4")
-    actor = house.actor(0, *GAME, "--env_step_timeout_secs=0.5")
+    actor = house.actor(*GAME, "--env_step_timeout_secs=0.5")
     assert actor.end() == 1
     assert "in locks" in actor.output
     assert learner.running
@@ -44,7 +44,7 @@ def test_native_code_that_hangs_ends_the_actor_which_says_where(house, monkeypat
 def test_every_seed_suits_every_random_generator(house, monkeypatch, seed):
     monkeypatch.setenv(KIND, "old_generator")
     learner = house.learner(*GAME, "--num_envs=4", f"--seed={seed}", "--total_environment_frames=400")
-    actor = house.actor(0, *GAME, f"--seed={seed}")
+    actor = house.actor(*GAME)
     assert (learner.end(), actor.end()) == (0, 0), learner.output + actor.output
 
 
@@ -52,7 +52,6 @@ def test_every_seed_suits_every_random_generator(house, monkeypatch, seed):
     ("module", "flags"),
     [
         ("learner_main", ("--environment=catch", "--agent=vtrace")),
-        ("actor_main", ("--environment=catch",)),
         ("evaluate", ("--logdir=run",)),
     ],
 )

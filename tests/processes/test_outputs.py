@@ -12,8 +12,8 @@ pytestmark = pytest.mark.slow
 
 def start(house):
     learner = house.learner("--save_checkpoint_secs=1", "--log_period_secs=1")
-    for task in range(4):
-        house.actor(task)
+    for _ in range(4):
+        house.actor()
     return learner
 
 
@@ -70,8 +70,8 @@ def test_neither_a_closed_pipe_nor_a_full_disk_under_the_metrics_ends_training(h
         "--total_environment_frames=40000",
         code=PIPED,
     )
-    for task in range(4):
-        house.actor(task)
+    for _ in range(4):
+        house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     metrics = house.logdir / "metrics.jsonl"
     metrics.rename(house.path / "written")

@@ -30,7 +30,7 @@ GAME = ("--environment=gym", "--game=long:Long-v0", "--random_start_steps=1000")
 def test_only_whole_episodes_are_reported(house):
     (house.path / "long.py").write_text(ENVIRONMENT)
     learner = house.learner(*GAME, "--num_envs=8")
-    actors = [house.actor(task, *GAME) for task in range(2)]
+    actors = [house.actor(*GAME) for _ in range(2)]
     found = house.wait_for_metrics(lambda line: line["episodes"] >= 24, learner)
     # Random agent steps are in no return, and so the rest of such an episode would be shorter.
     assert found["mean_return"] == found["mean_episode_agent_steps"] == 40
@@ -39,7 +39,8 @@ def test_only_whole_episodes_are_reported(house):
 
 def test_an_environment_that_fails_in_its_random_start_ends_its_actor_with_a_sentence(house):
     (house.path / "long.py").write_text(FAILING)
-    actor = house.actor(0, *GAME, "--max_environment_failures=0")
+    house.learner(*GAME, "--num_envs=4")
+    actor = house.actor(*GAME, "--max_environment_failures=0")
     assert actor.end() == 1
     assert "Traceback" not in actor.output
     assert actor.last_line.startswith("seed_rl: error: Environment ")

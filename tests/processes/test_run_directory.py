@@ -87,7 +87,7 @@ def in_use(logdir, learner):
 
 def test_a_run_directory_has_one_learner_at_a_time(house):
     """A second is refused, by a launcher too, and the first trains on; once it is killed, a third resumes."""
-    first, actors = house.learner("--save_checkpoint_secs=0.5"), [house.actor(task) for task in range(4)]
+    first, actors = house.learner("--save_checkpoint_secs=0.5"), [house.actor() for _ in range(4)]
     house.wait_for_metrics(lambda line: line["updates"] > 0, first)
     house.wait_for_checkpoint(first)
     second = house.learner(f"--server_address=unix:{house.path}/t")

@@ -36,16 +36,16 @@ def test_training_over_tls_with_a_token_that_is_never_written(secured):
         "--total_environment_frames=6000",
     )
     authority = f"--tls_authority={house.path}/ca.pem"
-    stranger = house.actor(0, authority, f"--token_file={house.path}/other_token")
+    stranger = house.actor(authority, f"--token_file={house.path}/other_token")
     assert stranger.end() == 2
     assert "expects a token that this actor does not send" in stranger.last_line
-    distrustful = house.actor(0, f"--tls_authority={house.path}/other_ca.pem", token)
+    distrustful = house.actor(f"--tls_authority={house.path}/other_ca.pem", token)
     assert distrustful.end(60.0) == 2  # Long before --connect_timeout_secs.
     assert "CERTIFICATE_VERIFY_FAILED" in distrustful.last_line
-    misled = house.actor(0, authority, token, "--tls_server_name=elsewhere.example")
+    misled = house.actor(authority, token, "--tls_server_name=elsewhere.example")
     assert misled.end(60.0) == 2
     assert "correct --tls_authority or --tls_server_name" in misled.last_line
-    actors = [house.actor("auto", authority, token) for _ in range(2)]
+    actors = [house.actor(authority, token) for _ in range(2)]
     assert learner.end() == 0, learner.output
     assert [actor.end() for actor in actors] == [0, 0], [actor.output for actor in actors]
     assert house.metrics()[-1]["env_frames"] >= 6000
@@ -57,7 +57,7 @@ def test_training_over_tls_with_a_token_that_is_never_written(secured):
 @pytest.mark.parametrize("main", ["learner", "actor"])
 def test_an_address_of_other_machines_needs_tls_and_a_token(house, main):
     house.address = "0.0.0.0:1"
-    process = house.learner() if main == "learner" else house.actor(0)
+    process = house.learner() if main == "learner" else house.actor()
     assert process.end() == 2
     assert "--insecure on a network you trust" in process.last_line
     assert not house.logdir.exists()

@@ -24,7 +24,7 @@ def learner_args(house, *args):
 
 def test_a_second_learner_at_a_unix_socket_is_refused(house):
     first = house.learner("--num_envs=8")
-    actors = [house.actor(0)]
+    actors = [house.actor()]
     house.wait_for_metrics(lambda line: line["updates"] > 0, first)
     second = house.learner(logdir=house.path / "other")
     assert second.end() == 2
@@ -33,7 +33,7 @@ def test_a_second_learner_at_a_unix_socket_is_refused(house):
         "stop that one, or give this one another --server_address."
     )
     assert "Traceback" not in second.output
-    actors.append(house.actor(1))  # Finds the first learner.
+    actors.append(house.actor())  # Finds the first learner.
     count = len(house.metrics())
     now = house.wait_for_metrics(lambda line: True, first, after=count)
     house.wait_for_metrics(lambda line: line["updates"] > now["updates"], first, after=count + 1)
@@ -46,10 +46,10 @@ def test_a_second_learner_at_a_unix_socket_is_refused(house):
 def test_the_successor_of_an_actor_that_fell_silent_gets_its_task(house):
     """A machine that dies without a word closes no connection; nor does a process that is stopped."""
     learner = house.learner("--num_envs=4")
-    silent = house.actor(0)
+    silent = house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     silent.signal(signal.SIGSTOP)
-    successor = house.actor(0)
+    successor = house.actor()
     house.wait_for_metrics(lambda line: line["actor_restarts"] == 1, learner)
     count = len(house.metrics())
     now = house.wait_for_metrics(lambda line: True, learner, after=count)
@@ -78,7 +78,7 @@ def test_silent_peers_keep_no_actor_out_and_end_no_learner(house, silent_peers):
     house.wait_until((house.path / "s").exists, "the learner's socket")
     silent_peers(house.address, 300)
     # The peers are gone after some seconds. gRPC by itself would leave them for two minutes.
-    actor = house.actor(0, "--connect_timeout_secs=60")
+    actor = house.actor("--connect_timeout_secs=60")
     assert actor.end() == 0, actor.output
     assert learner.end() == 0, learner.output
     assert house.metrics()[-1]["env_frames"] >= 20000

@@ -5,7 +5,7 @@ import pytest
 
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.reporting.figures import RunFigures
-from seed_rl.serving.slots import Lease
+from seed_rl.serving.tasks import Task
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
@@ -17,10 +17,6 @@ def figures(
 
 def episode(number, agent_steps=10, env=0):
     return pb.Episode(env=env, episode_return=number, agent_steps=agent_steps)
-
-
-def lease(is_restart):
-    return Lease(0, 1, 0, 1, is_restart=is_restart)
 
 
 def test_means_are_over_the_last_hundred_episodes():
@@ -111,7 +107,7 @@ def test_the_first_host_counts_what_the_others_tell():
     other.keep_news()
     first.on_episodes([episode(1.0)])
     other.on_episodes([episode(3.0, env=1), episode(7.0, env=2), episode(float("nan"))])
-    other.on_lease(lease(is_restart=True))
+    other.on_actor(Task(0, range(1), had_others=True))
     for _ in range(2):  # What was told is not told again; restarts are the sum so far.
         first.add_news(1, json.loads(json.dumps(other.take_news())))
     taken = first.take(0, 0)

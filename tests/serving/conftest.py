@@ -1,4 +1,4 @@
-"""Threads for the tests of the batcher; the harness, for those of the server and of the board."""
+"""Threads for the tests of the batcher; a server and its actors for the others."""
 
 import concurrent.futures
 import contextlib
@@ -6,37 +6,26 @@ import threading
 
 import pytest
 
-from seed_rl.serving.doorbell import make_bell
+from seed_rl.wire.shared_memory import is_supported
 from tests.serving.harness import DEADLINE_SECS, Harness
+
+_NEEDS_LINUX = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
+_WAYS = ["messages", *(pytest.param(way, marks=_NEEDS_LINUX) for way in ("memory", "gateway"))]
 
 
 @pytest.fixture
 def open_harness(tmp_path):
-    """Opens the test's harness, with limits that are not the default."""
-    with contextlib.ExitStack() as servers, contextlib.ExitStack() as clients:
-
-        def start(address=f"unix:{tmp_path}/socket", bell=None, **limits):
-            harness = Harness(address, clients, bell, **limits)
-            servers.callback(harness.close)
-            return harness
-
-        yield start
+    """Opens the test's harness: a way for its actors' steps, and limits that are not the default."""
+    with contextlib.ExitStack() as stack:
+        yield lambda way="memory", address=f"unix:{tmp_path}/s", **limits: Harness(
+            address, stack, way, **limits
+        )
 
 
-@pytest.fixture
-def harness(open_harness):
-    return open_harness()
-
-
-@pytest.fixture
-def open_board(open_harness):
-    """Opens the test's harness with a board."""
-    return lambda **options: open_harness(bell=make_bell(), **options)
-
-
-@pytest.fixture
-def board(open_board):
-    return open_board()
+@pytest.fixture(params=_WAYS)
+def harness(open_harness, request):
+    """The harness; the test runs once for each way of the steps."""
+    return open_harness(request.param)
 
 
 @pytest.fixture

@@ -1,79 +1,75 @@
-"""A server over a unix socket whose answers a test can predict, and clients of all kinds."""
+"""A server whose answers a test can predict, and actor processes as a test plays them."""
 
+import contextlib
+import queue
 import threading
+import time
+from pathlib import Path
 
 import grpc
 import numpy as np
-import pytest
 
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.gateway import Gateway
+from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import BadStep
 from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.serving.silence import Limits
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from seed_rl.wire.client import RefusedError, make_hello
-from seed_rl.wire.protocol import EnvironmentDescription
-from tests.wire.blocking import BlockingConnection
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription, channel_options
+from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 
 DEADLINE_SECS = 20.0
 NUM_ENVS = 8
-NUM_EVAL_ENVS = 1
 MAX_GROUP = 4
 SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
-
-
-def of_catch(name="catch", spec=SPEC, **settings):
-    return EnvironmentDescription(name, {"rows": 10, **settings}, spec)
+CATCH = EnvironmentDescription("catch", {"rows": 10}, SPEC)
+RECORD = np.dtype([("reward", "<f4"), ("done", "?"), ("truncated", "?"), ("x", "<f4", 2)])
 
 
 class Harness:
-    """A server whose answer to an environment is the first number of its observation; -1 is a bad one."""
+    """A server whose answer to an environment is the first number of its observation; -1 is a bad one.
 
-    def __init__(self, address, stack, bell=None, **limits):
-        self.address, self._stack = address, stack
-        self.leases, self.episodes, self.requests = [], [], []
+    Its actors' steps go as `way` says: as messages, through shared memory, or as messages to a gateway.
+    """
+
+    def __init__(self, address, stack, way="messages", **limits):
+        self.address, self._stack, self._way = address, stack, way
+        self.tasks, self.episodes, self.requests = [], [], []
         self.taken = 0  # Batches that the server's thread has taken.
         self.answering = threading.Event()
         self.answering.set()
-        self.batcher = Batcher(8, 0.01, bell)
+        self.batcher = Batcher(NUM_ENVS, 0.01, make_wake_up_set())
         self.server = InferenceServer(
             address,
-            of_catch(),
+            CATCH,
             NUM_ENVS,
             [self.batcher],
             MAX_GROUP,
-            self.leases.append,
+            self.tasks.append,
             self.episodes.extend,
-            num_eval_envs=NUM_EVAL_ENVS,
             limits=Limits(**limits),
+            seed=7,
         )
+        stack.callback(self.close)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
+        if address.endswith(":0"):
+            self.address = f"127.0.0.1:{self.server.port}"
+        if way == "gateway":
+            self.address, self.gateway, self.listener = open_gateway(self.address, stack, **limits)
 
-    def to_close(self, close):
-        """Calls `close` at the end of the test."""
-        self._stack.callback(close)
+    def player(self, **said):
+        """A process that has said Join, with what `said` changes."""
+        return self._stack.enter_context(contextlib.closing(Player(self.address, self._way, **said)))
 
-    def connect(self):
-        connection = BlockingConnection(self.address)
-        self._stack.callback(connection.close)
-        return connection
-
-    def join(self, run_id=1, first_env=0, num_envs=2, mine=of_catch(), **changes):  # noqa: B008 (frozen)
-        """A stream that has said hello."""
-        connection = self.connect()
-        hello = make_hello(mine, run_id=run_id, task=0, first_env=first_env, num_envs=num_envs)
-        for name, value in changes.items():
-            setattr(hello, name, value)
-        stream = connection.open(mine, hello)
-        self._stack.callback(stream.close)
-        return stream
-
-    def raw_call(self, *messages):
-        """A stream of bytes from a client that checks nothing; the messages end it."""
-        channel = grpc.insecure_channel(self.address, [("grpc.use_local_subchannel_pool", 1)])
-        self._stack.callback(channel.close)
-        return channel.stream_stream("/seed_rl.Inference/Act")(iter(messages), timeout=DEADLINE_SECS)
+    def join(self, **said):
+        """A process that has said Ready too."""
+        player = self.player(**said)
+        player.get_ready()
+        return player
 
     def close(self):
         self.answering.set()
@@ -92,30 +88,140 @@ class Harness:
 
     @staticmethod
     def _answer_to(records):
-        numbers = np.frombuffer(records, [("head", "V6"), ("x", "<f4", 2)])["x"][:, 0]
+        numbers = np.frombuffer(records, RECORD)["x"][:, 0]
         return BadStep("Minus one.") if -1 in numbers else numbers.astype("<i4").tobytes()
 
 
-def step_of(*numbers, done=True):
-    observation = np.float32([[n, 0.5] for n in numbers])
-    zeros = np.zeros(len(numbers))
-    return EnvOutput(zeros.astype(np.float32), zeros.astype(bool) | done, zeros.astype(bool), observation)
+def open_gateway(learner_address, stack, **limits):
+    """A gateway in this process; returns its address, itself, and what it listens with."""
+    address = f"{learner_address}.gateway"
+    listener = Listener(address, -1, (SERVICE,))
+
+    async def make():
+        channel = grpc.aio.insecure_channel(learner_address, channel_options(-1))
+        return Gateway(channel, [], Limits(**limits))
+
+    gateway = listener.run(make())
+    listener.add(gateway.handlers())
+    stack.callback(listener.stop)
+    stack.callback(lambda: listener.is_open and listener.run(gateway.close(0.1)))
+    return address, gateway, listener
 
 
-def ask(stream, *numbers, done=True):
-    stream.send(step_of(*numbers, done=done), [])
-    actions = stream.receive()
-    return None if actions is None else actions.tolist()
+class Player:
+    """An actor process with one connection; checks nothing that it says."""
+
+    def __init__(
+        self,
+        address,
+        way="messages",
+        num_envs=2,
+        num_groups=1,
+        process_id=1,
+        task=-1,
+        says_join=True,
+        **said,
+    ):
+        self._shape = num_envs // num_groups, num_groups
+        self.link, self._unread, self._said = None, [], queue.SimpleQueue()
+        self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
+        connect = self._channel.stream_stream(f"/{SERVICE}/Connect")
+        self.call = connect(iter(self._said.get, None), timeout=DEADLINE_SECS, wait_for_ready=True)
+        said = {"protocol_version": PROTOCOL_VERSION, "can_share_memory": way == "memory"} | said
+        if says_join:
+            join = pb.Join(process_id=process_id, num_envs=num_envs, num_groups=num_groups, task=task, **said)
+            self.say(join=join)
+
+    def say(self, message=None, **parts):
+        """Sends bytes, or a FromActor with these parts."""
+        self._said.put(pb.FromActor(**parts).SerializeToString() if message is None else message)
+
+    def welcome(self):
+        """Waits for the Welcome; an error ends the test."""
+        return pb.FromLearner.FromString(next(self.call)).welcome
+
+    def get_ready(self, applied=None, **said):
+        """Waits for the Welcome, takes the memory that it offers, and says Ready."""
+        welcome = self.welcome()
+        if welcome.HasField("memory"):
+            self.link = MemoryLink(welcome.memory, SPEC, *self._shape)
+            said = {"shares_memory": True} | said
+        self.say(ready=pb.Ready(applied=[0] * self._shape[1] if applied is None else applied, **said))
+        return welcome
+
+    def write(self, *numbers, group=0, done=True):
+        """The records of a step with these numbers; also where the memory has them."""
+        records = np.zeros(len(numbers), RECORD)
+        records["done"], records["x"][:, 0] = done, numbers
+        if self.link:
+            self.link.parts[group].records[:] = records.tobytes()
+        return records.tobytes()
+
+    def send(self, *numbers, group=0, done=True, episodes=()):
+        """Sends a step with these numbers."""
+        records = self.write(*numbers, group=group, done=done)
+        if not self.link:
+            self.say(steps=[pb.Step(group=group, records=records, episodes=episodes)])
+        elif episodes:
+            self.link.parts[group].write_episodes(episodes)
+            self.link.send([group | EPISODES])
+        else:
+            self.link.send([group])
+
+    def send_zeros(self, *groups):
+        """Sends a step of zeros for each of these groups, all at once."""
+        if self.link:
+            self.link.send(groups)
+        else:
+            self.say(
+                steps=[pb.Step(group=g, records=bytes(self._shape[0] * RECORD.itemsize)) for g in groups]
+            )
+
+    def answer(self, group=0):
+        """Waits for the actions of a group; None if the connection has ended."""
+        deadline = time.monotonic() + DEADLINE_SECS
+        while not (found := [actions for number, actions in self._unread if number == group]):
+            assert time.monotonic() < deadline, "no actions"
+            more = self._receive()
+            if more is None:
+                return None
+            self._unread += more
+        self._unread = [entry for entry in self._unread if entry[0] != group]
+        return np.frombuffer(found[0], "<i4").tolist()
+
+    def _receive(self):
+        if self.link:
+            numbers = self.link.wait(0.1)
+            if numbers is None or END in numbers:
+                return None
+            return [(number, bytes(self.link.parts[number].actions)) for number in numbers]
+        try:
+            message = pb.FromLearner.FromString(next(self.call))
+        except (grpc.RpcError, StopIteration):
+            return None
+        return [(actions.group, actions.actions) for actions in message.actions]
+
+    def ask(self, *numbers, group=0, done=True, episodes=()):
+        """Sends a step and waits for its actions."""
+        self.send(*numbers, group=group, done=done, episodes=episodes)
+        return self.answer(group)
+
+    def status(self):
+        """Waits for the end of the connection; returns the name of its status, and the sentence."""
+        with contextlib.suppress(grpc.RpcError):
+            for _ in self.call:
+                pass
+        return self.call.code().name, self.call.details()
+
+    def close(self):
+        """Loses the connection, as the end of the process would."""
+        self._said.put(None)
+        self.call.cancel()
+        self._channel.close()
+        if self.link:
+            self.link.close()
 
 
-def refusal(stream, step=None):
-    stream.send(step or step_of(0, 0), [])
-    with pytest.raises(RefusedError) as caught:
-        stream.receive()
-    return str(caught.value)
-
-
-def status(call):
-    with pytest.raises(grpc.RpcError) as caught:
-        list(call)
-    return caught.value.code(), caught.value.details()
+def mappings():
+    """How many pieces of shared memory this process has mapped."""
+    return Path("/proc/self/maps").read_text().count("memfd:seed_rl")

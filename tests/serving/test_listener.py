@@ -1,7 +1,6 @@
 """What listens before its services are there, or without them."""
 
 import asyncio
-import concurrent.futures
 import contextlib
 import socket
 import threading
@@ -12,58 +11,65 @@ import pytest
 from benchmarks.garbage_inputs import call_of
 from seed_rl.serving import listener
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.doorbell import make_bell
 from seed_rl.serving.listener import NotServingError
 from seed_rl.serving.server import InferenceServer
-from seed_rl.wire.board import is_supported
-from seed_rl.wire.client import LearnerGoneError, RefusedError
-from tests.serving.harness import DEADLINE_SECS, Harness, ask, of_catch
+from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.wire.hosts import SERVICE as LEARNERS
+from seed_rl.wire.protocol import SERVICE
+from seed_rl.wire.shared_memory import is_supported
+from tests.serving.harness import CATCH, DEADLINE_SECS, Player
 from tests.waiting import wait_until
-from tests.wire.blocking import BlockingConnection
 
 
-def test_a_server_that_is_not_a_learner_is_refused(tmp_path):
-    address = f"unix:{tmp_path}/socket"
-    other = listener.Listener(address, 1000, ())
-    with contextlib.closing(BlockingConnection(address)) as connection:
-        with pytest.raises(RefusedError, match=r"is not a learner .*\(Method not found!\)"):
-            connection.check(of_catch(), DEADLINE_SECS)
+def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
+    other = listener.Listener(f"unix:{tmp_path}/s", 1000, (SERVICE,))
+    with grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
+        early = channel.stream_stream(f"/{SERVICE}/Connect")(iter([]), wait_for_ready=True)
+        wait_until(lambda: other._services._has_changed._waiters, "the call to wait")
+        with pytest.raises(grpc.RpcError) as caught:
+            next(channel.stream_stream(f"/{LEARNERS}/Meet")(iter([]), timeout=DEADLINE_SECS))
+        assert (caught.value.code().name, caught.value.details()) == ("UNIMPLEMENTED", "Method not found!")
+        assert not early.done()  # It waits for its service.
+        server = InferenceServer("", CATCH, 8, [Batcher(4, 0.01)], 4, listener=other)
+        assert (early.code().name, early.details()) == (
+            "UNAVAILABLE",
+            "The learner is starting; connect again.",
+        )
+        server.stop()
+        assert other.is_open
     other.stop()
 
 
-@pytest.mark.skipif(not is_supported(), reason="needs Linux: only a board takes time to open")
+@pytest.mark.skipif(not is_supported(), reason="needs Linux: only shared memory takes time to open")
 def test_an_actor_that_comes_while_the_server_starts_is_not_refused(tmp_path, monkeypatch):
     """The server listens before it can answer; a refusal would end the actor for good."""
-    address, arrived, early = f"unix:{tmp_path}/socket", threading.Event(), []
+    address, arrived, early = f"unix:{tmp_path}/s", threading.Event(), []
     find = listener._Services.service
 
     def service(services, call):
         arrived.set()
         return find(services, call)
 
-    async def open_board(*_):
-        early.append(pool.submit(connection.check, of_catch(), DEADLINE_SECS))
+    async def share_memory(*_):
+        early.append(Player(address))
         assert await asyncio.to_thread(arrived.wait, DEADLINE_SECS)
 
     monkeypatch.setattr(listener._Services, "service", service)
-    monkeypatch.setattr(InferenceServer, "_open_board", open_board)
-    with contextlib.closing(BlockingConnection(address)) as connection:
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            server = InferenceServer(address, of_catch(), 1, [Batcher(1, 1.0, make_bell())], 1)
-            with pytest.raises(LearnerGoneError, match="UNAVAILABLE: The learner is starting"):
-                early[0].result(DEADLINE_SECS)
-        assert connection.check(of_catch(), DEADLINE_SECS).num_envs == 1
-        server.stop()
+    monkeypatch.setattr(InferenceServer, "_share_memory", share_memory)
+    server = InferenceServer(address, CATCH, 2, [Batcher(2, 1.0, make_wake_up_set())], 2)
+    assert early[0].status() == ("UNAVAILABLE", "The learner is starting; connect again.")
+    late = Player(address)
+    assert late.welcome().task == 0
+    server.stop()
+    for player in (*early, late):
+        player.close()
 
 
 @pytest.fixture(params=["unix", "tcp"])
-def harness(tmp_path, request):
-    with contextlib.ExitStack() as stack:
-        found = Harness("127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/socket", stack)
-        if request.param == "tcp":
-            found.address = f"127.0.0.1:{found.server.port}"
-        stack.callback(found.close)
-        yield found
+def harness(request, open_harness, tmp_path):
+    return open_harness(
+        "messages", address={"unix": f"unix:{tmp_path}/s", "tcp": "127.0.0.1:0"}[request.param]
+    )
 
 
 def end_server(harness):
@@ -80,15 +86,13 @@ def end_server(harness):
 
 
 def test_a_server_that_ends_listens_again_and_its_streams_play_on(harness):
-    first = harness.join(run_id=1, first_env=0)
-    assert ask(first, 1, 2) == [1, 2]
+    first = harness.join()
+    assert first.ask(1, 2) == [1, 2]
     for number in range(3):
         ended = end_server(harness)
         wait_until(lambda ended=ended: harness.server._listener._steady is not ended, "another server")
-        assert ask(first, 3, 4, done=False) == [3, 4]
-        late = harness.join(run_id=10 + number, first_env=2)
-        assert ask(late, 5, 6) == [5, 6]
-        late.close()
+        assert first.ask(3, 4, done=False) == [3, 4]
+        assert harness.join(process_id=10 + number).ask(5, 6) == [5, 6]
     harness.server.check()
 
 
@@ -114,8 +118,7 @@ def test_a_server_that_cannot_listen_again_says_so(harness, monkeypatch):
 def test_a_call_of_no_method_is_refused_and_others_are_not(harness, path):
     with contextlib.closing(raw_connection(harness.address)) as peer:
         peer.sendall(call_of(path))
-        stream = harness.join()
-        assert ask(stream, 1, 2) == [1, 2]
+        assert harness.join().ask(1, 2) == [1, 2]
         unknown = grpc.insecure_channel(harness.address).unary_unary("/seed_rl.Inference/Unknown")
         with pytest.raises(grpc.RpcError, match="UNIMPLEMENTED"):
             unknown(b"", timeout=DEADLINE_SECS)

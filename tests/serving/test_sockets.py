@@ -1,5 +1,6 @@
 """A learner's socket stays its own for as long as it listens, and no longer."""
 
+import contextlib
 import socket
 import threading
 
@@ -7,25 +8,16 @@ import pytest
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import AddressError, InferenceServer
-from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.protocol import EnvironmentDescription
-from tests.wire.blocking import BlockingConnection
-
-DEADLINE_SECS = 20.0
-SPEC = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((), "int32", (0,), (9,)))
-DESCRIPTION = EnvironmentDescription("catch", {}, SPEC)
+from tests.serving.harness import CATCH, DEADLINE_SECS, Player
 
 
 def serve(address):
-    return InferenceServer(address, DESCRIPTION, 1, [Batcher(1, 1.0)], 1)
+    return InferenceServer(address, CATCH, 2, [Batcher(2, 1.0)], 2)
 
 
 def answers(address):
-    connection = BlockingConnection(address)
-    try:
-        return connection.check(DESCRIPTION, DEADLINE_SECS).num_envs == 1
-    finally:
-        connection.close()
+    with contextlib.closing(Player(address)) as player:
+        return player.welcome().suite == "catch"
 
 
 def listen(path):

@@ -4,63 +4,62 @@ import numpy as np
 import pytest
 
 from seed_rl.types import ArraySpec, EnvironmentSpec
-from seed_rl.wire.codec import StepCodec
-from seed_rl.wire.frames import StepMessage, actions_frame, step_frame
+from seed_rl.wire.frames import StepMessage, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 
-SPEC = EnvironmentSpec(
-    {"a": ArraySpec((2,), "float32"), "b": ArraySpec((), "uint8")}, ArraySpec((), "int32", (0,), (9,))
-)
+SPEC = EnvironmentSpec({"a": ArraySpec((2,), "float32")}, ArraySpec((), "int32", (0,), (9,)))
+
+
+def from_actor(*steps):
+    return pb.FromActor(steps=steps).SerializeToString()
 
 
 @pytest.mark.parametrize("num_bytes", [1, 15, 127, 128, 7_062, 225_984])
-def test_protobuf_reads_what_a_frame_begins(num_bytes):
-    payload = bytes(range(256)) * (num_bytes // 256 + 1)
-    payload = payload[:num_bytes]
-    request = pb.ActRequest.FromString(step_frame(num_bytes).prefix + payload)
-    assert request == pb.ActRequest(step=pb.Step(records=payload))
-    response = pb.ActResponse.FromString(actions_frame(num_bytes).prefix + payload)
-    assert response == pb.ActResponse(actions=payload)
-
-
-def test_a_frame_finds_the_payload_of_its_messages_and_of_no_others():
-    frame = step_frame(14)
-    step = pb.Step(records=b"fourteen bytes")
-    assert bytes(frame.payload(pb.ActRequest(step=step).SerializeToString())) == b"fourteen bytes"
-    step.episodes.add(env=1)
-    for other in (
-        pb.ActRequest(step=step),
-        pb.ActRequest(step=pb.Step(records=b"thirteen byte")),
-        pb.ActRequest(hello=pb.Hello(environment="fourteen bytes..")),
-        pb.ActRequest(),
+@pytest.mark.parametrize("groups", [[2], [0, 1, 2], [300, 0, 129]])
+def test_protobuf_reads_messages_of_frames_and_the_other_way_round(num_bytes, groups):
+    rng, num_groups = np.random.default_rng(0), max(groups) + 1
+    sent = [(group, rng.bytes(num_bytes)) for group in groups]
+    steps, actions = step_frames(num_groups, num_bytes), actions_frames(num_groups, num_bytes)
+    for frames, kind, message in (
+        (steps, pb.FromActor, pb.FromActor(steps=[pb.Step(group=g, records=d) for g, d in sent])),
+        (actions, pb.FromLearner, pb.FromLearner(actions=[pb.Actions(group=g, actions=d) for g, d in sent])),
     ):
-        assert frame.payload(other.SerializeToString()) is None
-    same_size = pb.ActRequest(hello=pb.Hello(environment="fourteen bytes")).SerializeToString()
-    assert len(same_size) == len(frame.prefix) + 14
-    assert frame.payload(same_size) is None
+        data = b"".join(frames.prefixes[group] + payload for group, payload in sent)
+        assert kind.FromString(data) == message
+        assert [(g, bytes(d)) for g, d in frames.split(message.SerializeToString())] == sent
+
+
+STEP = pb.Step(group=1, records=b"fourteen bytes")
+OTHERS = {
+    "nothing": b"",
+    "another group": from_actor(pb.Step(group=2, records=b"fourteen bytes")),
+    "no group": from_actor(pb.Step(records=b"fourteen bytes")),
+    "shorter": from_actor(pb.Step(group=1, records=b"thirteen byte")),
+    "longer": from_actor(pb.Step(group=1, records=b"fifteen bytes..")),
+    "one of two is longer": from_actor(STEP, pb.Step(group=1, records=b"fifteen bytes..")),
+    "with episodes": from_actor(pb.Step(group=1, records=b"fourteen bytes", episodes=[pb.Episode(env=1)])),
+    "cut off": from_actor(STEP, STEP)[:-1],
+    "of another kind": pb.FromActor(ready=pb.Ready(applied=range(20))).SerializeToString(),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
+def test_other_messages_are_left_to_protobuf(other):
+    frames = step_frames(2, 14)
+    assert frames.split(other) is None
+    assert [(group, bytes(data)) for group, data in frames.split(from_actor(STEP))] == [
+        (1, b"fourteen bytes")
+    ]
 
 
 def test_a_step_is_written_in_place():
-    message = StepMessage(SPEC, 2)
-    message.output.reward[:] = 1.5, -2
-    message.output.done[1] = True
-    message.output.observation["a"][0] = 3, 4
-    message.output.observation["b"][:] = 7, 8
-    records = pb.ActRequest.FromString(message.to_bytes()).step.records
-    step = StepCodec(SPEC).decode(records)
-    assert step.reward.tolist() == [1.5, -2]
-    assert (step.done.tolist(), step.truncated.tolist()) == ([False, True], [False, False])
-    assert step.observation["a"].tolist() == [[3, 4], [0, 0]]
-    assert step.observation["b"].tolist() == [7, 8]
-    message.output.observation["b"][:] = 9
-    assert pb.ActRequest.FromString(message.to_bytes()).step.records != records
-
-
-def test_episodes_go_with_a_step():
-    message = StepMessage(SPEC, 1)
-    message.output.reward[0] = 1
-    episode = pb.Episode(env=3, episode_return=2.5, agent_steps=7)
-    step = pb.ActRequest.FromString(message.to_bytes([episode])).step
-    assert list(step.episodes) == [episode]
-    assert step.records == pb.ActRequest.FromString(message.to_bytes()).step.records
-    assert np.frombuffer(step.records, "<f4", 1) == 1
+    message = StepMessage(SPEC, 2, group=3)
+    assert len(message.records) == 2 * (4 + 1 + 1 + 8)
+    message.records[:] = range(28)
+    step = pb.Step(group=3, records=bytes(range(28)))
+    assert message.to_bytes() == from_actor(step)
+    message.records[0] = 7
+    assert message.to_bytes() != from_actor(step)
+    step.records = bytes([7, *range(1, 28)])
+    step.episodes.add(env=1, episode_return=2.5, agent_steps=7)
+    assert message.to_bytes(step.episodes) == from_actor(step)

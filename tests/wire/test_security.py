@@ -1,20 +1,17 @@
 """What is let through, over real connections on the loopback device."""
 
 import logging
-import threading
 from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.server import InferenceServer
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from seed_rl.wire.client import LearnerGoneError, RefusedError, make_hello
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
+from seed_rl.types import ArraySpec, EnvironmentSpec
+from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import (
     Security,
@@ -24,9 +21,8 @@ from seed_rl.wire.security import (
     is_local,
     load_security,
 )
-from tests.wire.blocking import BlockingConnection
+from tests.wire.joining import DEADLINE_SECS, join
 
-DEADLINE_SECS = 20.0
 TOKEN = "0123456789abcdef-0123"
 DESCRIPTION = EnvironmentDescription(
     "catch", {}, EnvironmentSpec(ArraySpec((), "float32"), ArraySpec((), "int32", (0,), (1,)))
@@ -63,80 +59,49 @@ def actor_config(files, **changes):
 
 @pytest.fixture
 def serve():
-    """Starts servers that answer each step with zeros; returns their addresses."""
+    """Starts servers; returns their addresses."""
     servers = []
 
     def start(config, environment=()):
-        batcher = Batcher(1, 0.01)
         security = load_security(config, dict(environment))
-        server = InferenceServer("localhost:0", DESCRIPTION, 1, [batcher], 1, security=security)
-        thread = threading.Thread(target=answer, args=(server, batcher), daemon=True)
-        thread.start()
-        servers.append((server, batcher, thread))
-        return f"localhost:{server.port}"
-
-    def answer(server, batcher):
-        while (batch := batcher.next_batch()) is not None:
-            server.deliver([(request, bytes(4)) for _, request in batch])
+        servers.append(
+            InferenceServer("localhost:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
+        )
+        return f"localhost:{servers[-1].port}"
 
     yield start
-    for server, batcher, thread in servers:
-        batcher.close()
-        thread.join(DEADLINE_SECS)
+    for server in servers:
         server.stop()
 
 
-def play(address, config, environment=(), seconds=DEADLINE_SECS):
-    """Connects, leases a task, and plays one step; returns the actions."""
-    connection = BlockingConnection(address, load_security(config, dict(environment)))
-    try:
-        connection.check(DESCRIPTION, seconds)
-        task = connection.lease_task(1, 1, -1, DEADLINE_SECS).task
-        stream = connection.open(
-            DESCRIPTION, make_hello(DESCRIPTION, run_id=1, task=task, first_env=0, num_envs=1)
-        )
-        stream.send(EnvOutput([0.0], [True], [False], [0.0]), [])
-        actions = stream.receive().tolist()
-        stream.close()
-        return actions
-    finally:
-        connection.close()
+def task_of(address, config, environment=(), seconds=DEADLINE_SECS):
+    """The task that an actor gets there."""
+    return join(address, load_security(config, dict(environment)), seconds).task
 
 
 def test_tls_and_a_token(serve, files):
-    assert play(serve(learner_config(files)), actor_config(files)) == [0]
+    assert task_of(serve(learner_config(files)), actor_config(files)) == 0
 
 
 def test_the_token_may_come_from_the_environment(serve, files):
     variables = {"SEED_RL_TOKEN": TOKEN}
     address = serve(learner_config(files, token_file=None), variables)
-    assert play(address, actor_config(files, token_file=None), variables) == [0]
+    assert task_of(address, actor_config(files, token_file=None), variables) == 0
 
 
 def test_mutual_tls(serve, files):
     address = serve(learner_config(files, tls_authority=f"{files}/ca.pem"))
     own = {"tls_certificate": f"{files}/actor.pem", "tls_key": f"{files}/actor.key"}
-    assert play(address, actor_config(files, **own)) == [0]
+    assert task_of(address, actor_config(files, **own)) == 0
     with pytest.raises(RefusedError, match=r"closes each connection .* Give --tls_certificate and --tls_key"):
-        play(address, actor_config(files))
+        task_of(address, actor_config(files))
 
 
 @pytest.mark.parametrize("token", [None, "another-token-0123", TOKEN + "0"])
-def test_another_token_is_refused_by_every_method(serve, files, token):
-    address = serve(learner_config(files))
-    connection = BlockingConnection(address, replace(load_security(actor_config(files), {}), token=token))
-    sentence = "expects a token that this actor does not send"
-    with pytest.raises(RefusedError, match=sentence):
-        connection.check(DESCRIPTION, DEADLINE_SECS)
-    with pytest.raises(RefusedError, match=sentence):
-        connection.lease_task(1, 1, -1, DEADLINE_SECS)
-    connection.close()
-    with grpc.secure_channel(
-        address, grpc.ssl_channel_credentials(Path(files, "ca.pem").read_bytes())
-    ) as channel:
-        metadata = [] if token is None else [("authorization", f"Bearer {token}")]
-        with pytest.raises(grpc.RpcError, match=sentence):
-            next(InferenceStub(channel).Act(iter([]), timeout=DEADLINE_SECS, metadata=metadata))
+def test_another_token_is_refused(serve, files, token):
+    security = replace(load_security(actor_config(files), {}), token=token)
+    with pytest.raises(RefusedError, match="expects a token that this actor does not send"):
+        join(serve(learner_config(files)), security)
 
 
 @pytest.mark.parametrize(
@@ -151,26 +116,26 @@ def test_a_connection_that_can_never_be_trusted_is_refused_early(serve, files, c
     if changes.get("tls_authority"):
         changes = {"tls_authority": f"{files}/{changes['tls_authority']}"}
     with pytest.raises(RefusedError, match=words):
-        play(serve(learner_config(files)), actor_config(files, **changes))
+        task_of(serve(learner_config(files)), actor_config(files, **changes))
 
 
 def test_a_learner_without_tls_is_refused_early(serve, files):
     with pytest.raises(
         RefusedError, match=r"does not speak TLS .*; start the learner with --tls_certificate"
     ):
-        play(serve(SecurityConfig()), actor_config(files))
+        task_of(serve(SecurityConfig()), actor_config(files))
 
 
 def test_a_learner_that_is_not_there_yet_is_waited_for(files):
     with pytest.raises(LearnerGoneError):
-        play("localhost:1", actor_config(files), seconds=1.0)
+        task_of("localhost:1", actor_config(files), seconds=1.0)
 
 
 def test_the_name_in_the_certificate_may_be_given(serve, files):
     address = serve(learner_config(files)).replace("localhost", "127.0.0.1")
     with pytest.raises(RefusedError, match=r"not valid for .127\.0\.0\.1."):
-        play(address, actor_config(files))
-    assert play(address, actor_config(files, tls_server_name="localhost")) == [0]
+        task_of(address, actor_config(files))
+    assert task_of(address, actor_config(files, tls_server_name="localhost")) == 0
 
 
 @pytest.mark.parametrize(

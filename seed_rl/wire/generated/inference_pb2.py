@@ -24,45 +24,37 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"\x11\n\x0f\x44\x65scribeRequest\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"\xfe\x02\n\x0b\x44\x65scription\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x02 \x01(\t\x12\x34\n\x08settings\x18\x03 \x03(\x0b\x32\".seed_rl.Description.SettingsEntry\x12\'\n\x0bobservation\x18\x04 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x05 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x10\n\x08num_envs\x18\x06 \x01(\x05\x12\x1a\n\x12num_action_repeats\x18\x07 \x01(\x05\x12$\n\x1cmax_environments_per_message\x18\x08 \x01(\x05\x12\x19\n\x11max_message_bytes\x18\t \x01(\x03\x12\x1d\n\x05\x62oard\x18\n \x01(\x0b\x32\x0e.seed_rl.Board\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"(\n\x05\x42oard\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0e\n\x06secret\x18\x02 \x01(\x0c\"?\n\tBoardPart\x12\x12\n\nconnection\x18\x01 \x01(\x04\x12\x0e\n\x06stream\x18\x02 \x01(\r\x12\x0e\n\x06offset\x18\x03 \x01(\x04\">\n\x0cLeaseRequest\x12\x0e\n\x06run_id\x18\x01 \x01(\x06\x12\x10\n\x08num_envs\x18\x02 \x01(\x05\x12\x0c\n\x04task\x18\x03 \x01(\x05\"@\n\tTaskLease\x12\x0c\n\x04task\x18\x01 \x01(\x05\x12\x14\n\x0cmust_restart\x18\x02 \x01(\x08\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\"T\n\nActRequest\x12\x1f\n\x05hello\x18\x01 \x01(\x0b\x32\x0e.seed_rl.HelloH\x00\x12\x1d\n\x04step\x18\x02 \x01(\x0b\x32\r.seed_rl.StepH\x00\x42\x06\n\x04kind\"\xca\x02\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x0e\n\x06run_id\x18\x02 \x01(\x06\x12\x11\n\tfirst_env\x18\x03 \x01(\x05\x12\x10\n\x08num_envs\x18\x04 \x01(\x05\x12\x13\n\x0b\x65nvironment\x18\x05 \x01(\t\x12.\n\x08settings\x18\x06 \x03(\x0b\x32\x1c.seed_rl.Hello.SettingsEntry\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x0c\n\x04task\x18\t \x01(\x05\x12!\n\x05\x62oard\x18\n \x01(\x0b\x32\x12.seed_rl.BoardPart\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\";\n\x04Step\x12\x0f\n\x07records\x18\x01 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x02 \x03(\x0b\x32\x10.seed_rl.Episode\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"\x1e\n\x0b\x41\x63tResponse\x12\x0f\n\x07\x61\x63tions\x18\x01 \x01(\x0c\x32\xb5\x01\n\tInference\x12:\n\x08\x44\x65scribe\x12\x18.seed_rl.DescribeRequest\x1a\x14.seed_rl.Description\x12\x36\n\tLeaseTask\x12\x15.seed_rl.LeaseRequest\x1a\x12.seed_rl.TaskLease\x12\x34\n\x03\x41\x63t\x12\x13.seed_rl.ActRequest\x1a\x14.seed_rl.ActResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"e\n\tFromActor\x12\x1b\n\x04join\x18\x01 \x01(\x0b\x32\r.seed_rl.Join\x12\x1d\n\x05ready\x18\x02 \x01(\x0b\x32\x0e.seed_rl.Ready\x12\x1c\n\x05steps\x18\x03 \x03(\x0b\x32\r.seed_rl.Step\"S\n\x0b\x46romLearner\x12!\n\x07welcome\x18\x01 \x01(\x0b\x32\x10.seed_rl.Welcome\x12!\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x10.seed_rl.Actions\"\x95\x01\n\x04Join\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x12\n\nprocess_id\x18\x02 \x01(\x06\x12\x10\n\x08num_envs\x18\x03 \x01(\x05\x12\x12\n\nnum_groups\x18\x04 \x01(\x05\x12\x0c\n\x04task\x18\x05 \x01(\x05\x12\x18\n\x10\x63\x61n_share_memory\x18\x06 \x01(\x08\x12\x11\n\tredirects\x18\x07 \x01(\x05\"\xaa\x02\n\x07Welcome\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x12\n\nmust_reset\x18\x03 \x01(\x08\x12\r\n\x05suite\x18\x04 \x01(\t\x12\x30\n\x08settings\x18\x05 \x03(\x0b\x32\x1e.seed_rl.Welcome.SettingsEntry\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x1f\n\x06memory\x18\t \x01(\x0b\x32\x0f.seed_rl.Memory\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"k\n\x06Memory\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x12\n\ngroup_size\x18\x04 \x01(\x04\x12\x10\n\x08\x65pisodes\x18\x05 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x06 \x01(\x04\"/\n\x05Ready\x12\x0f\n\x07\x61pplied\x18\x01 \x03(\x04\x12\x15\n\rshares_memory\x18\x02 \x01(\x08\"Y\n\x04Step\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07records\x18\x02 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x03 \x03(\x0b\x32\x10.seed_rl.EpisodeB\x08\n\x06_group\"C\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\"8\n\x07\x41\x63tions\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\x42\x08\n\x06_group2D\n\tInference\x12\x37\n\x07\x43onnect\x12\x12.seed_rl.FromActor\x1a\x14.seed_rl.FromLearner(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'inference_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_DESCRIPTION_SETTINGSENTRY']._loaded_options = None
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_options = b'8\001'
-  _globals['_HELLO_SETTINGSENTRY']._loaded_options = None
-  _globals['_HELLO_SETTINGSENTRY']._serialized_options = b'8\001'
-  _globals['_DESCRIBEREQUEST']._serialized_start=28
-  _globals['_DESCRIBEREQUEST']._serialized_end=45
-  _globals['_ARRAYSPEC']._serialized_start=47
-  _globals['_ARRAYSPEC']._serialized_end=150
-  _globals['_DESCRIPTION']._serialized_start=153
-  _globals['_DESCRIPTION']._serialized_end=535
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_start=488
-  _globals['_DESCRIPTION_SETTINGSENTRY']._serialized_end=535
-  _globals['_BOARD']._serialized_start=537
-  _globals['_BOARD']._serialized_end=577
-  _globals['_BOARDPART']._serialized_start=579
-  _globals['_BOARDPART']._serialized_end=642
-  _globals['_LEASEREQUEST']._serialized_start=644
-  _globals['_LEASEREQUEST']._serialized_end=706
-  _globals['_TASKLEASE']._serialized_start=708
-  _globals['_TASKLEASE']._serialized_end=772
-  _globals['_ACTREQUEST']._serialized_start=774
-  _globals['_ACTREQUEST']._serialized_end=858
-  _globals['_HELLO']._serialized_start=861
-  _globals['_HELLO']._serialized_end=1191
-  _globals['_HELLO_SETTINGSENTRY']._serialized_start=488
-  _globals['_HELLO_SETTINGSENTRY']._serialized_end=535
-  _globals['_STEP']._serialized_start=1193
-  _globals['_STEP']._serialized_end=1252
-  _globals['_EPISODE']._serialized_start=1254
-  _globals['_EPISODE']._serialized_end=1321
-  _globals['_ACTRESPONSE']._serialized_start=1323
-  _globals['_ACTRESPONSE']._serialized_end=1353
-  _globals['_INFERENCE']._serialized_start=1356
-  _globals['_INFERENCE']._serialized_end=1537
+  _globals['_WELCOME_SETTINGSENTRY']._loaded_options = None
+  _globals['_WELCOME_SETTINGSENTRY']._serialized_options = b'8\001'
+  _globals['_FROMACTOR']._serialized_start=28
+  _globals['_FROMACTOR']._serialized_end=129
+  _globals['_FROMLEARNER']._serialized_start=131
+  _globals['_FROMLEARNER']._serialized_end=214
+  _globals['_JOIN']._serialized_start=217
+  _globals['_JOIN']._serialized_end=366
+  _globals['_WELCOME']._serialized_start=369
+  _globals['_WELCOME']._serialized_end=667
+  _globals['_WELCOME_SETTINGSENTRY']._serialized_start=620
+  _globals['_WELCOME_SETTINGSENTRY']._serialized_end=667
+  _globals['_ARRAYSPEC']._serialized_start=669
+  _globals['_ARRAYSPEC']._serialized_end=772
+  _globals['_MEMORY']._serialized_start=774
+  _globals['_MEMORY']._serialized_end=881
+  _globals['_READY']._serialized_start=883
+  _globals['_READY']._serialized_end=930
+  _globals['_STEP']._serialized_start=932
+  _globals['_STEP']._serialized_end=1021
+  _globals['_EPISODE']._serialized_start=1023
+  _globals['_EPISODE']._serialized_end=1090
+  _globals['_ACTIONS']._serialized_start=1092
+  _globals['_ACTIONS']._serialized_end=1148
+  _globals['_INFERENCE']._serialized_start=1150
+  _globals['_INFERENCE']._serialized_end=1218
 # @@protoc_insertion_point(module_scope)

@@ -6,9 +6,70 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class DescribeRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+class FromActor(_message.Message):
+    __slots__ = ("join", "ready", "steps")
+    JOIN_FIELD_NUMBER: _ClassVar[int]
+    READY_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    join: Join
+    ready: Ready
+    steps: _containers.RepeatedCompositeFieldContainer[Step]
+    def __init__(self, join: _Optional[_Union[Join, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., steps: _Optional[_Iterable[_Union[Step, _Mapping]]] = ...) -> None: ...
+
+class FromLearner(_message.Message):
+    __slots__ = ("welcome", "actions")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    actions: _containers.RepeatedCompositeFieldContainer[Actions]
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., actions: _Optional[_Iterable[_Union[Actions, _Mapping]]] = ...) -> None: ...
+
+class Join(_message.Message):
+    __slots__ = ("protocol_version", "process_id", "num_envs", "num_groups", "task", "can_share_memory", "redirects")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
+    NUM_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    CAN_SHARE_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    REDIRECTS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    process_id: int
+    num_envs: int
+    num_groups: int
+    task: int
+    can_share_memory: bool
+    redirects: int
+    def __init__(self, protocol_version: _Optional[int] = ..., process_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., num_groups: _Optional[int] = ..., task: _Optional[int] = ..., can_share_memory: bool = ..., redirects: _Optional[int] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("address", "task", "must_reset", "suite", "settings", "seed", "observation", "action", "memory")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    MUST_RESET_FIELD_NUMBER: _ClassVar[int]
+    SUITE_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    SEED_FIELD_NUMBER: _ClassVar[int]
+    OBSERVATION_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    task: int
+    must_reset: bool
+    suite: str
+    settings: _containers.ScalarMap[str, str]
+    seed: int
+    observation: _containers.RepeatedCompositeFieldContainer[ArraySpec]
+    action: ArraySpec
+    memory: Memory
+    def __init__(self, address: _Optional[str] = ..., task: _Optional[int] = ..., must_reset: bool = ..., suite: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., seed: _Optional[int] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
 
 class ArraySpec(_message.Message):
     __slots__ = ("name", "dtype", "shape", "minimum", "maximum", "bits")
@@ -26,121 +87,39 @@ class ArraySpec(_message.Message):
     bits: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., minimum: _Optional[_Iterable[float]] = ..., maximum: _Optional[_Iterable[float]] = ..., bits: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class Description(_message.Message):
-    __slots__ = ("protocol_version", "environment", "settings", "observation", "action", "num_envs", "num_action_repeats", "max_environments_per_message", "max_message_bytes", "board")
-    class SettingsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
-    SETTINGS_FIELD_NUMBER: _ClassVar[int]
-    OBSERVATION_FIELD_NUMBER: _ClassVar[int]
-    ACTION_FIELD_NUMBER: _ClassVar[int]
-    NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
-    NUM_ACTION_REPEATS_FIELD_NUMBER: _ClassVar[int]
-    MAX_ENVIRONMENTS_PER_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    MAX_MESSAGE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    BOARD_FIELD_NUMBER: _ClassVar[int]
-    protocol_version: int
-    environment: str
-    settings: _containers.ScalarMap[str, str]
-    observation: _containers.RepeatedCompositeFieldContainer[ArraySpec]
-    action: ArraySpec
-    num_envs: int
-    num_action_repeats: int
-    max_environments_per_message: int
-    max_message_bytes: int
-    board: Board
-    def __init__(self, protocol_version: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., num_envs: _Optional[int] = ..., num_action_repeats: _Optional[int] = ..., max_environments_per_message: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., board: _Optional[_Union[Board, _Mapping]] = ...) -> None: ...
-
-class Board(_message.Message):
-    __slots__ = ("address", "secret")
+class Memory(_message.Message):
+    __slots__ = ("address", "key", "size", "group_size", "episodes", "actions")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    SECRET_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
+    EPISODES_FIELD_NUMBER: _ClassVar[int]
+    ACTIONS_FIELD_NUMBER: _ClassVar[int]
     address: str
-    secret: bytes
-    def __init__(self, address: _Optional[str] = ..., secret: _Optional[bytes] = ...) -> None: ...
+    key: bytes
+    size: int
+    group_size: int
+    episodes: int
+    actions: int
+    def __init__(self, address: _Optional[str] = ..., key: _Optional[bytes] = ..., size: _Optional[int] = ..., group_size: _Optional[int] = ..., episodes: _Optional[int] = ..., actions: _Optional[int] = ...) -> None: ...
 
-class BoardPart(_message.Message):
-    __slots__ = ("connection", "stream", "offset")
-    CONNECTION_FIELD_NUMBER: _ClassVar[int]
-    STREAM_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_FIELD_NUMBER: _ClassVar[int]
-    connection: int
-    stream: int
-    offset: int
-    def __init__(self, connection: _Optional[int] = ..., stream: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
-
-class LeaseRequest(_message.Message):
-    __slots__ = ("run_id", "num_envs", "task")
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
-    TASK_FIELD_NUMBER: _ClassVar[int]
-    run_id: int
-    num_envs: int
-    task: int
-    def __init__(self, run_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., task: _Optional[int] = ...) -> None: ...
-
-class TaskLease(_message.Message):
-    __slots__ = ("task", "must_restart", "address")
-    TASK_FIELD_NUMBER: _ClassVar[int]
-    MUST_RESTART_FIELD_NUMBER: _ClassVar[int]
-    ADDRESS_FIELD_NUMBER: _ClassVar[int]
-    task: int
-    must_restart: bool
-    address: str
-    def __init__(self, task: _Optional[int] = ..., must_restart: bool = ..., address: _Optional[str] = ...) -> None: ...
-
-class ActRequest(_message.Message):
-    __slots__ = ("hello", "step")
-    HELLO_FIELD_NUMBER: _ClassVar[int]
-    STEP_FIELD_NUMBER: _ClassVar[int]
-    hello: Hello
-    step: Step
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., step: _Optional[_Union[Step, _Mapping]] = ...) -> None: ...
-
-class Hello(_message.Message):
-    __slots__ = ("protocol_version", "run_id", "first_env", "num_envs", "environment", "settings", "observation", "action", "task", "board")
-    class SettingsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
-    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    FIRST_ENV_FIELD_NUMBER: _ClassVar[int]
-    NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
-    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
-    SETTINGS_FIELD_NUMBER: _ClassVar[int]
-    OBSERVATION_FIELD_NUMBER: _ClassVar[int]
-    ACTION_FIELD_NUMBER: _ClassVar[int]
-    TASK_FIELD_NUMBER: _ClassVar[int]
-    BOARD_FIELD_NUMBER: _ClassVar[int]
-    protocol_version: int
-    run_id: int
-    first_env: int
-    num_envs: int
-    environment: str
-    settings: _containers.ScalarMap[str, str]
-    observation: _containers.RepeatedCompositeFieldContainer[ArraySpec]
-    action: ArraySpec
-    task: int
-    board: BoardPart
-    def __init__(self, protocol_version: _Optional[int] = ..., run_id: _Optional[int] = ..., first_env: _Optional[int] = ..., num_envs: _Optional[int] = ..., environment: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., task: _Optional[int] = ..., board: _Optional[_Union[BoardPart, _Mapping]] = ...) -> None: ...
+class Ready(_message.Message):
+    __slots__ = ("applied", "shares_memory")
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    SHARES_MEMORY_FIELD_NUMBER: _ClassVar[int]
+    applied: _containers.RepeatedScalarFieldContainer[int]
+    shares_memory: bool
+    def __init__(self, applied: _Optional[_Iterable[int]] = ..., shares_memory: bool = ...) -> None: ...
 
 class Step(_message.Message):
-    __slots__ = ("records", "episodes")
+    __slots__ = ("group", "records", "episodes")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
+    group: int
     records: bytes
     episodes: _containers.RepeatedCompositeFieldContainer[Episode]
-    def __init__(self, records: _Optional[bytes] = ..., episodes: _Optional[_Iterable[_Union[Episode, _Mapping]]] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., records: _Optional[bytes] = ..., episodes: _Optional[_Iterable[_Union[Episode, _Mapping]]] = ...) -> None: ...
 
 class Episode(_message.Message):
     __slots__ = ("env", "episode_return", "agent_steps")
@@ -152,8 +131,10 @@ class Episode(_message.Message):
     agent_steps: int
     def __init__(self, env: _Optional[int] = ..., episode_return: _Optional[float] = ..., agent_steps: _Optional[int] = ...) -> None: ...
 
-class ActResponse(_message.Message):
-    __slots__ = ("actions",)
+class Actions(_message.Message):
+    __slots__ = ("group", "actions")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    group: int
     actions: bytes
-    def __init__(self, actions: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, group: _Optional[int] = ..., actions: _Optional[bytes] = ...) -> None: ...

@@ -34,42 +34,18 @@ class InferenceStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.Describe = channel.unary_unary(
-                '/seed_rl.Inference/Describe',
-                request_serializer=inference__pb2.DescribeRequest.SerializeToString,
-                response_deserializer=inference__pb2.Description.FromString,
-                _registered_method=True)
-        self.LeaseTask = channel.unary_unary(
-                '/seed_rl.Inference/LeaseTask',
-                request_serializer=inference__pb2.LeaseRequest.SerializeToString,
-                response_deserializer=inference__pb2.TaskLease.FromString,
-                _registered_method=True)
-        self.Act = channel.stream_stream(
-                '/seed_rl.Inference/Act',
-                request_serializer=inference__pb2.ActRequest.SerializeToString,
-                response_deserializer=inference__pb2.ActResponse.FromString,
+        self.Connect = channel.stream_stream(
+                '/seed_rl.Inference/Connect',
+                request_serializer=inference__pb2.FromActor.SerializeToString,
+                response_deserializer=inference__pb2.FromLearner.FromString,
                 _registered_method=True)
 
 
 class InferenceServicer(object):
     """Missing associated documentation comment in .proto file."""
 
-    def Describe(self, request, context):
-        """What the learner expects. Cheap; may be called at any time.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def LeaseTask(self, request, context):
-        """For actors that come and go (--task=auto): a task that no other actor has.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Act(self, request_iterator, context):
-        """One stream per environment group: a `hello`, then steps and actions in turn.
+    def Connect(self, request_iterator, context):
+        """One stream per actor process.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -78,20 +54,10 @@ class InferenceServicer(object):
 
 def add_InferenceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'Describe': grpc.unary_unary_rpc_method_handler(
-                    servicer.Describe,
-                    request_deserializer=inference__pb2.DescribeRequest.FromString,
-                    response_serializer=inference__pb2.Description.SerializeToString,
-            ),
-            'LeaseTask': grpc.unary_unary_rpc_method_handler(
-                    servicer.LeaseTask,
-                    request_deserializer=inference__pb2.LeaseRequest.FromString,
-                    response_serializer=inference__pb2.TaskLease.SerializeToString,
-            ),
-            'Act': grpc.stream_stream_rpc_method_handler(
-                    servicer.Act,
-                    request_deserializer=inference__pb2.ActRequest.FromString,
-                    response_serializer=inference__pb2.ActResponse.SerializeToString,
+            'Connect': grpc.stream_stream_rpc_method_handler(
+                    servicer.Connect,
+                    request_deserializer=inference__pb2.FromActor.FromString,
+                    response_serializer=inference__pb2.FromLearner.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -105,61 +71,7 @@ class Inference(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
-    def Describe(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/seed_rl.Inference/Describe',
-            inference__pb2.DescribeRequest.SerializeToString,
-            inference__pb2.Description.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def LeaseTask(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/seed_rl.Inference/LeaseTask',
-            inference__pb2.LeaseRequest.SerializeToString,
-            inference__pb2.TaskLease.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Act(request_iterator,
+    def Connect(request_iterator,
             target,
             options=(),
             channel_credentials=None,
@@ -172,9 +84,9 @@ class Inference(object):
         return grpc.experimental.stream_stream(
             request_iterator,
             target,
-            '/seed_rl.Inference/Act',
-            inference__pb2.ActRequest.SerializeToString,
-            inference__pb2.ActResponse.FromString,
+            '/seed_rl.Inference/Connect',
+            inference__pb2.FromActor.SerializeToString,
+            inference__pb2.FromLearner.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,19 +1,19 @@
-"""The board with real processes: who uses it, and what is left of it when they have ended."""
+"""Shared memory with real processes: who uses it, and what is left of it when they have ended."""
 
 import os
 import signal
 
 import pytest
 
-from seed_rl.wire.board import is_supported
-from tests.ports import BOARD, free_ports
+from seed_rl.wire.shared_memory import is_supported
+from tests.ports import MEMORY, free_ports
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(not is_supported(), reason="needs Linux: no board elsewhere"),
+    pytest.mark.skipif(not is_supported(), reason="needs Linux"),
 ]
 
-OF_LIVING_LEARNER = {"s", "s.lock", "s.board", "s.board.lock"}
+OF_LIVING_LEARNER = {"s", "s.lock", "s.memory", "s.memory.lock"}
 
 
 def sockets(house):
@@ -27,43 +27,43 @@ def wait_for_updates(house, learner, more=3):
     house.wait_for_metrics(lambda line: line["updates"] >= now["updates"] + more, learner, after=count + 1)
 
 
-def test_nothing_is_left_of_the_board(house):
+def test_nothing_is_left_of_it(house):
     """Neither of a learner that was stopped, nor, at the next start, of one that was killed."""
     before = set(os.listdir("/dev/shm"))
-    learner, actor = house.learner("--num_envs=4"), house.actor(0)
+    learner, actor = house.learner("--num_envs=4"), house.actor()
     wait_for_updates(house, learner)
-    assert house.on_board(learner) and house.on_board(actor)
+    assert house.shares_memory(learner) and house.shares_memory(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     learner.signal(signal.SIGKILL)
     learner.end()
     assert sockets(house) == OF_LIVING_LEARNER
     assert actor.running
-    house.wait_until(lambda: not house.on_board(actor) or "Not connected" in actor.output, "the actor")
+    house.wait_until(lambda: not house.shares_memory(actor) or "Not connected" in actor.output, "the actor")
     learner = house.learner("--num_envs=4")
     wait_for_updates(house, learner)
-    assert house.on_board(learner) and house.on_board(actor)
+    assert house.shares_memory(learner) and house.shares_memory(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     actor.signal(signal.SIGKILL)
     actor.end()
-    house.wait_until(lambda: not house.on_board(learner), "the learner to free the actor's memory")
+    house.wait_until(lambda: not house.shares_memory(learner), "the learner to free the actor's memory")
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143
     assert sockets(house) == set()
     assert set(os.listdir("/dev/shm")) <= before
 
 
-def test_at_a_tcp_address_the_board_leaves_no_file(house):
-    house.address = f"127.0.0.1:{free_ports(1, BOARD)[0]}"
-    learner, actor = house.learner("--num_envs=4"), house.actor(0, "--transport=shared_memory")
+def test_at_a_tcp_address_it_leaves_no_file(house):
+    house.address = f"127.0.0.1:{free_ports(1, MEMORY)[0]}"
+    learner, actor = house.learner("--num_envs=4"), house.actor("--transport=shared_memory")
     wait_for_updates(house, learner)
-    assert house.on_board(actor)
+    assert house.shares_memory(actor)
     assert sockets(house) == set()
     learner.signal(signal.SIGKILL)
     learner.end()
     assert sockets(house) == set()
 
 
-def test_an_actor_on_the_board_ends_at_a_signal(house):
+def test_an_actor_that_uses_it_ends_at_a_signal(house):
     """Whether its learner trains or is frozen."""
 
     def check_end(actor, number):
@@ -73,11 +73,11 @@ def test_an_actor_on_the_board_ends_at_a_signal(house):
 
     numbers, learner = (signal.SIGINT, signal.SIGTERM), house.learner("--num_envs=8")
     for number in numbers:
-        actor = house.actor(0, "--transport=shared_memory")
+        actor = house.actor("--transport=shared_memory")
         wait_for_updates(house, learner)
         check_end(actor, number)
-    actors = [house.actor(task, "--transport=shared_memory") for task in range(2)]
-    house.wait_until(lambda: all(map(house.on_board, actors)), "two actors on the board")
+    actors = [house.actor("--transport=shared_memory") for _ in range(2)]
+    house.wait_until(lambda: all(map(house.shares_memory, actors)), "two actors that share memory")
     wait_for_updates(house, learner)
     learner.signal(signal.SIGSTOP)
     for number, actor in zip(numbers, actors, strict=True):
@@ -88,24 +88,24 @@ def test_two_inference_devices_and_two_threads_each(house):
     """Two processes, each for one device, and then a single one for both."""
     devices = ("--num_logical_devices=4", "--inference_devices=0,1", "--num_inference_threads=2")
     learner = house.learner(*devices, "--num_envs=8")
-    actors = [house.actor(task, "--num_env_groups=2") for task in range(2)]
-    house.wait_until(lambda: all(map(house.on_board, actors)), "two actors on the board")
+    actors = [house.actor("--num_env_groups=2") for _ in range(2)]
+    house.wait_until(lambda: all(map(house.shares_memory, actors)), "two actors that share memory")
     wait_for_updates(house, learner, more=20)
     for actor in actors:
         actor.signal(signal.SIGKILL)
         actor.end()
-    across = house.actor(0, "--env_batch_size=8", "--num_env_groups=4", "--transport=shared_memory")
+    across = house.actor("--env_batch_size=8", "--num_env_groups=4", "--transport=shared_memory")
     wait_for_updates(house, learner, more=20)
-    assert house.on_board(across)
+    assert house.shares_memory(across)
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143
 
 
-def test_the_launchers_actors_use_the_board(house):
+def test_the_launchers_actors_use_it(house):
     run = house.start(
         "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
     )
     actor = run.child("seed_rl.actor_main")
-    house.wait_until(lambda: house.on_board(actor), lambda: f"an actor on the board: {run.output}")
+    house.wait_until(lambda: house.shares_memory(actor), lambda: f"an actor that shares memory: {run.output}")
     assert run.end() == 0, run.output
     assert "Steps are sent as messages" not in run.output

@@ -1,0 +1,220 @@
+"""All connections of a learner: who has which task, where actors are sent, and who waits for an answer.
+
+No gRPC streams, no sockets, no TensorFlow.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import grpc
+
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connection import Carrier, Connection, RefusedError
+from seed_rl.serving.request import Answer, Episode, Request
+from seed_rl.serving.tasks import NoTaskError, Task, Tasks
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.hosts import LearnerHosts
+from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription
+
+OnEnd = Callable[[RefusedError | None], None]
+
+
+class Connections:
+    """The connections. Thread-safe, but for `join`, `ready` and `end`, which belong to the event loop."""
+
+    def __init__(
+        self,
+        environment: EnvironmentDescription,
+        num_envs: int,
+        max_group_size: int,
+        batchers: Sequence[Batcher[Request]],
+        call_soon: Callable[..., object],
+        on_actor: Callable[[Task], None],
+        on_episodes: Callable[[list[Episode]], None],
+        num_eval_envs: int = 0,
+        seed: int = 0,
+        hosts: LearnerHosts | None = None,
+        gateways: Sequence[str] = (),
+    ):
+        """Starts without connections.
+
+        Args:
+          environment: the environments that actors play.
+          num_envs: environments of the run.
+          max_group_size: most environments in a group.
+          batchers: where steps go, one for each part of the environments.
+          call_soon: calls a function on the event loop.
+          on_actor: called with the task of each actor that is ready.
+          on_episodes: called with finished episodes.
+          num_eval_envs: how many environments, the last ones, only evaluate.
+          seed: of the run.
+          hosts: all learner hosts, if there are several; this one serves its share of the environments.
+          gateways: the addresses of the gateways of this learner.
+        """
+        self._spec, self._max_group_size = environment.spec, max_group_size
+        self._served = hosts.served(num_envs) if hosts else range(num_envs)
+        self._tasks = Tasks(num_envs, num_eval_envs, self._served)
+        self._batchers, self._call_soon = batchers, call_soon
+        self._on_actor, self._on_episodes = on_actor, on_episodes
+        self._hosts, self._gateways, self._num_envs = hosts, gateways, num_envs
+        self._welcome = pb.Welcome(seed=seed)
+        environment.describe_into(self._welcome)
+        self._keys = itertools.count()
+        self._next_host = itertools.count(hosts.index if hosts else 0)
+        self._next_gateway = itertools.count()
+        self._ended: tuple[RefusedError | None] | None = None
+        self._lock = threading.Lock()  # Of the tasks, and of the two tables.
+        self._connections: dict[Connection, OnEnd] = {}
+        self._waiting: dict[int, tuple[Connection, int]] = {}  # By group's key: its connection and number.
+
+    def join(
+        self, join: pb.Join, on_end: OnEnd, is_near: bool = False
+    ) -> tuple[Connection | None, pb.Welcome]:
+        """Answers a Join.
+
+        Args:
+          join: what a process has said.
+          on_end: called once with the reason when its connection ends, by any thread.
+          is_near: whether it came from this machine or through a gateway, which is why none is named.
+
+        Returns:
+          The connection, whose task is its process's until it ends, and the Welcome. None: the process is
+          sent elsewhere, or training has ended and `on_end` was called.
+
+        Raises:
+          RefusedError: why it cannot have a task.
+        """
+        if self._ended is not None:
+            on_end(self._ended[0])
+            return None, pb.Welcome()
+        self._check(join)
+        for old in [c for c in self._connections if c.process_id == join.process_id]:
+            old.end(RefusedError(grpc.StatusCode.ABORTED, "A newer connection of this actor has taken over."))
+        if address := self._better_address(join, is_near):
+            return None, pb.Welcome(address=address)
+        with self._lock:
+            try:
+                task = self._tasks.take(join.process_id, join.num_envs, join.task)
+            except NoTaskError as error:
+                if address := self._next_address(join):
+                    return None, pb.Welcome(address=address)
+                codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
+                raise RefusedError(codes[error.out_of_range], str(error)) from None
+            connection = Connection(task, join, self._spec, self._on_episodes, self._forget)
+            self._connections[connection] = on_end
+        welcome = pb.Welcome(task=task.number, must_reset=task.had_others)
+        welcome.MergeFrom(self._welcome)
+        return connection, welcome
+
+    def _check(self, join: pb.Join) -> None:
+        """Refuses a Join that does not fit, before it is given anything."""
+        precondition = grpc.StatusCode.FAILED_PRECONDITION
+        if join.protocol_version != PROTOCOL_VERSION:
+            raise RefusedError(
+                precondition,
+                f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
+                f"{join.protocol_version}: install the same seed_rl on both.",
+            )
+        if join.num_groups < 1 or join.num_envs < 1 or join.num_envs % join.num_groups:
+            raise RefusedError(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"{join.num_envs} environments cannot be split into {join.num_groups} equal groups; make the "
+                "first a multiple of the second.",
+            )
+        if join.num_envs // join.num_groups > self._max_group_size:
+            raise RefusedError(
+                precondition,
+                f"A group of {join.num_envs // join.num_groups} environments exceeds the learner's "
+                f"--inference_batch_size={self._max_group_size}; raise it or --num_env_groups.",
+            )
+
+    def _better_address(self, join: pb.Join, is_near: bool) -> str:
+        """Where a process is sent at first: to the host of its task, or the next one; then to a gateway."""
+        if self._hosts and not join.redirects:
+            first = join.task * join.num_envs
+            if 0 <= first < self._num_envs:
+                index = first // len(self._served)
+            else:
+                index = next(self._next_host) % self._hosts.count
+            if index != self._hosts.index:
+                return self._hosts.addresses[index]
+        if self._gateways and not is_near:
+            address = self._gateways[next(self._next_gateway) % len(self._gateways)]
+            return f":{address.rpartition(':')[2]}"  # Actors know the host better.
+        return ""
+
+    def _next_address(self, join: pb.Join) -> str:
+        """The next learner host, for a process without a place here; empty if it has been at all."""
+        if self._hosts is None or join.redirects >= 2 * self._hosts.count:
+            return ""
+        return self._hosts.addresses[(self._hosts.index + 1) % self._hosts.count]
+
+    def ready(self, connection: Connection, ready: pb.Ready, carrier: Carrier) -> None:
+        """Lets a connection send steps from now on.
+
+        Args:
+          connection: the connection.
+          ready: what its process has said.
+          carrier: takes the answers, unless that is its shared memory.
+
+        Raises:
+          RefusedError: the Ready does not fit.
+        """
+        connection.check_ready(ready)
+        groups = connection.groups(self._keys)
+        part = len(self._served) / len(self._batchers)
+        batchers = [self._batchers[int((g.first_env - self._served.start) // part)] for g in groups]
+        with self._lock:
+            if connection not in self._connections:
+                return  # It has ended; its stream does not know yet.
+            for number, group in enumerate(groups):
+                self._waiting[group.key] = connection, number
+        self._on_actor(connection.task)
+        memory = connection.memory if ready.shares_memory else None
+        connection.begin(groups, batchers, ready, memory or carrier)
+
+    def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
+        """Sends answers to the actors that wait for them."""
+        found: dict[Connection, list[tuple[int, bytes]]] = {}
+        for request, answer in answers:
+            waiting = self._waiting.get(request.group.key)
+            if waiting is None:
+                continue  # The connection has ended.
+            connection, number = waiting
+            actions = connection.answered(number, answer)
+            if actions is not None:
+                found.setdefault(connection, []).append((number, actions))
+        on_loop = []
+        for connection, actions_of in found.items():
+            if connection.carrier.is_direct:
+                connection.carrier.send(actions_of)
+            else:
+                on_loop.append((connection.carrier, actions_of))
+        if on_loop:
+            self._call_soon(_send_all, on_loop)
+
+    def end(self, reason: str) -> None:
+        """Ends all connections, and those to come.
+
+        Args:
+          reason: empty if training is complete (actors exit); otherwise why the learner stops for now.
+        """
+        refusal = RefusedError(grpc.StatusCode.UNAVAILABLE, reason) if reason else None
+        self._ended = (refusal,)
+        for connection in list(self._connections):
+            connection.end(refusal)
+
+    def _forget(self, connection: Connection, refusal: RefusedError | None) -> None:
+        with self._lock:
+            on_end = self._connections.pop(connection)
+            self._tasks.free(connection.task)
+            for key in [key for key, (owner, _) in self._waiting.items() if owner is connection]:
+                del self._waiting[key]
+        on_end(refusal)
+
+
+def _send_all(answers: Sequence[tuple[Carrier, Any]]) -> None:
+    for carrier, actions in answers:
+        carrier.send(actions)

@@ -1,0 +1,96 @@
+"""Which process plays which environments: a table of environment ids.
+
+Its arrays are indexed by environment id, so a decision costs the same however many actors there are.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class NoTaskError(Exception):
+    """There is no task for a process; `out_of_range`: there never will be one for a process of its size."""
+
+    def __init__(self, sentence: str, out_of_range: bool):
+        super().__init__(sentence)
+        self.out_of_range = out_of_range
+
+
+class Task(NamedTuple):
+    """The environments of a process.
+
+    Attributes:
+      number: the task's number.
+      envs: the ids of its environments.
+      had_others: whether another process has had some of them since this one did.
+    """
+
+    number: int
+    envs: range
+    had_others: bool
+
+
+class Tasks:
+    """The table of environments. Not thread-safe."""
+
+    def __init__(self, num_envs: int, num_eval_envs: int = 0, served: range | None = None):
+        """Starts with all environments free.
+
+        Args:
+          num_envs: environments of the run.
+          num_eval_envs: how many of them, the last ones, only evaluate.
+          served: the ids of those that are given away here, if the run has several learner hosts; None: all.
+        """
+        self._num_envs, self._num_eval_envs = num_envs, num_eval_envs
+        self._served = range(num_envs) if served is None else served
+        self._is_taken = np.zeros(num_envs, bool)
+        self._was_taken = np.zeros(num_envs, bool)
+        self._last = np.zeros(num_envs, np.uint64)  # The process that had each environment last.
+
+    def take(self, process_id: int, num_envs: int, wanted: int = -1) -> Task:
+        """Gives a process the environments of a task that is free.
+
+        The task that it wants is given first; then the first task, because training needs an actor; then
+        those with evaluation environments, and then the others, so that a few actors suffice for both.
+
+        Args:
+          process_id: of the process.
+          num_envs: environments of a task.
+          wanted: the task that it wants; -1: any.
+
+        Raises:
+          NoTaskError: a process of this size does not fit the run, or all tasks are taken.
+        """
+        tasks = self._tasks(num_envs)
+        if not tasks:
+            raise NoTaskError(
+                f"An actor of {num_envs} environments does not fit the learner's {len(self._served)}; lower "
+                "--env_batch_size or raise the learner's --num_envs.",
+                out_of_range=True,
+            )
+        begin, end = tasks[0] * num_envs, (tasks[-1] + 1) * num_envs
+        is_free = ~self._is_taken[begin:end].reshape(-1, num_envs).any(axis=1)
+        free = tasks[0] + np.flatnonzero(is_free)
+        if not free.size:
+            raise NoTaskError(
+                f"All {len(self._served)} environments of the learner are taken by other actors; start fewer "
+                "of them or raise the learner's --num_envs.",
+                out_of_range=False,
+            )
+        evaluates = (free + 1) * num_envs > self._num_envs - self._num_eval_envs
+        number = int(free[np.argmax(4 * (free == wanted) + 2 * (free == tasks[0]) + evaluates)])
+        envs = range(number * num_envs, (number + 1) * num_envs)
+        place = slice(envs.start, envs.stop)
+        had_others = bool((self._was_taken[place] & (self._last[place] != process_id)).any())
+        self._is_taken[place], self._was_taken[place], self._last[place] = True, True, process_id
+        return Task(number, envs, had_others)
+
+    def free(self, task: Task) -> None:
+        """Takes a task back."""
+        self._is_taken[task.envs.start : task.envs.stop] = False
+
+    def _tasks(self, num_envs: int) -> range:
+        """The tasks of this size whose environments are all given away here."""
+        if num_envs < 1:
+            return range(0)
+        return range(-(-self._served.start // num_envs), self._served.stop // num_envs)

@@ -1,0 +1,124 @@
+"""Environments that count, and a learner that answers each step with the number of the next one."""
+
+import collections
+import dataclasses
+import threading
+
+import gymnasium
+import numpy as np
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.loop import Actor
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.specs import suite_spec
+from seed_rl.options import option
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.server import InferenceServer
+from seed_rl.serving.shared_memory import make_wake_up_set
+from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.protocol import EnvironmentDescription
+from tests.threads import Thread
+from tests.waiting import wait_until
+
+DEADLINE_SECS = 60.0
+LENGTH = 5
+
+
+class Counting(gymnasium.Env):
+    """Counts its steps over all episodes, and its episodes; their number is an episode's return."""
+
+    observation_space = gymnasium.spaces.Box(0, 2**31 - 1, (1,), np.int32)
+    action_space = gymnasium.spaces.Discrete(10**8)
+
+    def __init__(self):
+        self.steps = self.episodes = 0
+
+    def reset(self, *, seed=None, options=None):
+        self.episodes += 1
+        return np.array([self.steps], np.int32), {}
+
+    def step(self, action):
+        assert action == self.steps + 1, "the answer to another step"
+        self.steps += 1
+        ends = self.steps % LENGTH == 0
+        return np.array([self.steps], np.int32), float(self.episodes * ends), ends, False, {}
+
+
+@dataclasses.dataclass(frozen=True)
+class CountingConfig(EnvironmentConfig):
+    """Settings, which change nothing."""
+
+    level: int = option(1, "A number.", at_least=1)
+    code: str = option("none", "May name a module.", is_code=True)
+
+
+SUITE = Suite(CountingConfig, lambda config, seed: Counting())
+SPEC = suite_spec(SUITE, CountingConfig(), 0)
+DESCRIPTION = EnvironmentDescription("counting", CountingConfig().to_dict(), SPEC)
+
+
+class Learner:
+    """Answers each step with the number of the next one, and notes everything.
+
+    Attributes:
+      seen: the steps of each environment, in order.
+      episodes: (environment, return) in order.
+      tasks: the tasks of actors that were ready, in order.
+    """
+
+    def __init__(self, address, num_envs=4, shares_memory=True, description=DESCRIPTION, **options):
+        self.seen, self.episodes, self.tasks = collections.defaultdict(list), [], []
+        self.memory = None  # Of the last request.
+        self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
+        self.server = InferenceServer(
+            address,
+            description,
+            num_envs,
+            [self._batcher],
+            num_envs,
+            self.tasks.append,
+            lambda episodes: self.episodes.extend((e.env, e.episode_return) for e in episodes),
+            **options,
+        )
+        self._thread = threading.Thread(target=self._answer, daemon=True)
+        self._thread.start()
+
+    def stop(self, reason=""):
+        self._batcher.close()
+        self._thread.join(DEADLINE_SECS)
+        self.server.stop(reason)
+
+    def wait_for(self, num_steps):
+        """Waits until each environment that plays has sent so many steps."""
+        wait_until(
+            lambda: self.seen and min(map(len, self.seen.values())) >= num_steps, "steps", DEADLINE_SECS
+        )
+
+    def _answer(self):
+        while (batch := self._batcher.next_batch()) is not None:
+            answers = []
+            for _, request in batch:
+                steps = StepCodec(SPEC).decode(bytes(request.records)).observation[:, 0]
+                for env, step in zip(request.group.env_ids.tolist(), steps.tolist(), strict=True):
+                    self.seen[env].append(step)
+                self.memory = getattr(request.records, "obj", None)
+                answers.append((request, (steps + 1).astype("<i4").tobytes()))
+            self._batcher.finish([client for client, _ in batch])
+            self.server.deliver(answers)
+
+
+class Player(Thread):
+    """An actor of four environments in two groups."""
+
+    def __init__(
+        self, address, transport="auto", envs=4, groups=2, given=None, secs=DEADLINE_SECS, task=None
+    ):
+        config = ActorConfig(address, task, envs, groups, connect_timeout_secs=secs, transport=transport)
+        self._actor = Actor(config, given=given, suites=lambda name: SUITE)
+        super().__init__(self._play)
+
+    def _play(self):
+        try:
+            self._actor.run()
+        finally:
+            self._actor.close()

@@ -1,0 +1,88 @@
+"""The actor's rules over a carrier of two queues: no gRPC, no sockets."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from seed_rl.actor.carriers import play
+from seed_rl.actor.group import Group
+from seed_rl.environments.batched import make_batched
+from seed_rl.wire.client import LearnerGoneError, TrainingEndedError
+from seed_rl.wire.codec import ActionCodec
+from tests.actor.counting import SPEC, SUITE, CountingConfig
+
+SIZE = 2
+
+
+class Queues:
+    """A carrier: what was sent, in order, and what is to be received."""
+
+    def __init__(self):
+        self.sent, self.answers = asyncio.Queue(), asyncio.Queue()
+
+    async def send(self, group, episodes):
+        self.sent.put_nowait((group, [episode.env for episode in episodes]))
+
+    async def receive(self):
+        found = await self.answers.get()
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def answer(self, *answers):
+        self.answers.put_nowait(
+            [(group, np.full(SIZE, action, "<i4").tobytes()) for group, action in answers]
+        )
+
+
+@pytest.fixture
+def groups():
+    made = [Group(make_batched(SUITE, CountingConfig(), [0, 1]), [0, 1]) for _ in range(2)]
+    yield made
+    for group in made:
+        group.environment.close()
+
+
+def played(groups, answers, end=None):
+    """Plays with these answers, one list a message, until `end`; returns what was sent."""
+
+    async def run():
+        carrier = Queues()
+        for message in answers:
+            carrier.answer(*message)
+        carrier.answers.put_nowait(end or TrainingEndedError())
+        try:
+            await play(groups, carrier, ActionCodec(SPEC.action))
+        finally:
+            sent.extend(carrier.sent.get_nowait() for _ in range(carrier.sent.qsize()))
+
+    sent = []
+    with pytest.raises(type(end) if end else TrainingEndedError):
+        asyncio.run(run())
+    return sent
+
+
+def test_each_group_sends_its_newest_step_and_then_one_for_each_answer(groups):
+    assert played(groups, [[(1, 1)], [(0, 1), (1, 2)]]) == [(n, []) for n in (0, 1, 1, 0, 1)]
+    assert [group.applied for group in groups] == [1, 2]
+
+
+def test_after_a_lost_connection_the_last_step_comes_again_without_its_episodes(groups):
+    answers = [[(0, action)] for action in range(1, 6)]
+    assert played(groups, answers, LearnerGoneError("lost"))[-1] == (0, [0, 1])
+    assert groups[0].applied == 5
+    assert played(groups, [[(0, 6)]]) == [(0, []), (1, []), (0, [])]
+    assert groups[0].applied == 6
+
+
+@pytest.mark.parametrize("answer", [(2, bytes(8)), (0, bytes(7)), (0, b"")])
+def test_actions_that_do_not_fit_end_the_connection(groups, answer):
+    async def run():
+        carrier = Queues()
+        carrier.answers.put_nowait([answer])
+        await play(groups, carrier, ActionCodec(SPEC.action))
+
+    with pytest.raises(LearnerGoneError, match="the learner sent"):
+        asyncio.run(run())
+    assert groups[0].applied == 0

@@ -1,0 +1,94 @@
+"""Where actors are sent: several learner hosts, with and without gateways."""
+
+import itertools
+
+import pytest
+
+from seed_rl.serving.connection import RefusedError
+from seed_rl.serving.gateway import gateway_addresses
+from seed_rl.wire.client import resolved
+from seed_rl.wire.hosts import LearnerHosts
+from tests.serving.conversation import Batcher, Process, make_connections
+from tests.serving.harness import NUM_ENVS
+
+PROCESSES = itertools.count(1)
+
+
+class Hosts:
+    """Learner hosts and their gateways, all of which a process reaches by their addresses."""
+
+    def __init__(self, addresses, num_gateways=0):
+        self.addresses, self.at = addresses, {}
+        for index, address in enumerate(addresses):
+            gateways = gateway_addresses(address, num_gateways)
+            hosts = LearnerHosts(addresses, index) if len(addresses) > 1 else None
+            host = make_connections([Batcher()], hosts=hosts, gateways=gateways)
+            self.at |= {address: (host, False)} | dict.fromkeys(gateways, (host, True))
+
+    def join(self, address, **said):
+        """Goes where it is sent; returns the process and the addresses where it has been."""
+        visited, process_id = [], next(PROCESSES)
+        while address:
+            visited.append(address)
+            host, is_gateway = self.at[address]
+            process = Process(
+                host, is_near=is_gateway, process_id=process_id, redirects=len(visited) - 1, **said
+            )
+            address = resolved(process.welcome.address, address)
+            assert len(visited) < 100
+        return process, visited
+
+
+def addresses_of(num_hosts):
+    return tuple(f"host{index}:8000" for index in range(num_hosts))
+
+
+@pytest.mark.parametrize("num_gateways", [0, 2])
+@pytest.mark.parametrize("num_hosts", [1, 2, 4])
+def test_whatever_is_free_is_found_from_any_host(num_hosts, num_gateways):
+    for first, task in itertools.product(range(num_hosts), (-1, 0, NUM_ENVS - 1, 99)):
+        hosts = Hosts(addresses_of(num_hosts), num_gateways)
+        found = []
+        for _ in range(NUM_ENVS):
+            process, visited = hosts.join(hosts.addresses[first], num_envs=1, task=task)
+            assert len(visited) <= 2 + 2 * num_hosts
+            found.append(process.welcome.task)
+        assert sorted(found) == list(range(NUM_ENVS))
+        assert found[0] == task or not 0 <= task < NUM_ENVS
+        with pytest.raises(RefusedError) as caught:
+            hosts.join(hosts.addresses[first], num_envs=1, task=task)
+        assert caught.value.code.name == "RESOURCE_EXHAUSTED"
+
+
+def test_actors_without_a_wish_go_to_the_hosts_in_turn():
+    hosts = Hosts(addresses_of(2))
+    found = [hosts.join("host1:8000", num_envs=1)[1][-1] for _ in range(4)]
+    assert found == ["host1:8000", "host0:8000"] * 2
+
+
+def test_gateways_get_the_actors_in_turn():
+    hosts = Hosts(addresses_of(1), num_gateways=2)
+    found = [hosts.join("host0:8000", num_envs=1)[1] for _ in range(3)]
+    assert [visited[-1] for visited in found] == ["host0:8001", "host0:8002", "host0:8001"]
+    assert hosts.join("host0:8002", num_envs=1)[1] == ["host0:8002"]  # Whoever asks a gateway stays there.
+
+
+@pytest.mark.parametrize(
+    ("gateway", "told", "asked", "reached"),
+    [
+        ("0.0.0.0:8687", ":8687", "learner.example:8686", "learner.example:8687"),
+        ("[::]:8687", ":8687", "[fe80::1]:8686", "[fe80::1]:8687"),
+        ("0.0.0.0:8687", ":8687", "dns:///learner:8686", "dns:///learner:8687"),
+    ],
+)
+def test_an_actor_reaches_a_gateway_on_the_host_that_it_asked(gateway, told, asked, reached):
+    welcome = Process(make_connections([Batcher()], gateways=[gateway])).welcome
+    assert (welcome.address, resolved(told, asked), welcome.suite) == (told, reached, "")
+
+
+def test_an_actor_that_fits_no_host_is_refused():
+    with pytest.raises(
+        RefusedError, match="An actor of 3 environments does not fit the learner's 2"
+    ) as caught:
+        Hosts(addresses_of(4)).join("host0:8000", num_envs=3)
+    assert caught.value.code.name == "OUT_OF_RANGE"

@@ -1,0 +1,407 @@
+"""What only shared memory has: who gets it, wake-ups, and processes that do with it what they like."""
+
+import contextlib
+import errno
+import gc
+import mmap
+import os
+import signal
+import socket
+import stat
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from seed_rl.serving import shared_memory
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.shared_memory import END, MOST_GROUPS, MemoryLink, NoMemoryError, socket_address
+from tests.descriptors import descriptors_after
+from tests.serving.harness import DEADLINE_SECS, RECORD, SPEC, mappings
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.skipif(
+    shared_memory.make_wake_up_set() is None, reason="needs Linux: no shared memory elsewhere"
+)
+
+GONE = "UNAVAILABLE", "The connection to the shared memory has ended; connect again."
+
+
+@pytest.fixture
+def harness(open_harness):
+    return open_harness()
+
+
+@pytest.fixture
+def connect():
+    """Connects to the socket of some memory, and says something there."""
+    with contextlib.ExitStack() as stack:
+
+        def start(memory, said=b""):
+            peer = stack.enter_context(socket.socket(socket.AF_UNIX))
+            peer.settimeout(DEADLINE_SECS)
+            peer.connect(socket_address(memory.address))
+            peer.sendall(said)
+            return peer
+
+        yield start
+
+
+def is_closed(peer):
+    """Waits for the end of the connection, before which nothing came."""
+    with contextlib.suppress(ConnectionResetError):
+        return peer.recv(100) == b""
+    return True
+
+
+def test_as_documented(harness):
+    """By what protos/inference.proto says, and nothing else."""
+    player = harness.player(num_envs=6, num_groups=2)
+    memory = player.welcome().memory
+    link = socket.socket(socket.AF_UNIX)
+    link.settimeout(DEADLINE_SECS)
+    link.connect("\0" + memory.address[1:] if memory.address.startswith("@") else memory.address)
+    link.sendall(memory.key)
+    byte, descriptors, _, _ = socket.recv_fds(link, 1, 1)
+    mapped = mmap.mmap(descriptors[0], memory.size)
+    os.close(descriptors[0])
+    assert len(byte) == 1 and memory.size >= 2 * memory.group_size
+    player.say(ready=pb.Ready(applied=[0, 0], shares_memory=True))
+    for group, numbers in ((1, (4, 5, 6)), (0, (1, 2, 3))):
+        begin = group * memory.group_size
+        records = b"".join(struct.pack("<f??ff", 0.0, True, False, number, 0.5) for number in numbers)
+        mapped[begin : begin + len(records)] = records
+        episodes = struct.pack("<ififif", -1, 0.0, 17, 2.5, -1, 0.0)
+        mapped[begin + memory.episodes : begin + memory.episodes + len(episodes)] = episodes
+        link.sendall(struct.pack("<I", group + 2**31 * group))
+        assert link.recv(4, socket.MSG_WAITALL) == struct.pack("<I", group)
+        actions = mapped[begin + memory.actions : begin + memory.actions + 12]
+        assert struct.unpack("<3i", actions) == numbers
+    assert harness.episodes == [(4, 2.5, 17)]  # Of group 0, they were not to be read.
+    harness.batcher.close()
+    harness.server.stop()
+    assert link.recv(4, socket.MSG_WAITALL) == struct.pack("<I", 2**32 - 1)
+    assert player.status() == ("OK", "")
+    link.close()
+
+
+def test_processes_with_and_without_memory_share_batches(open_harness):
+    harness = open_harness()
+    harness.answering.clear()
+    with_messages, with_memory = harness.join(can_share_memory=False), harness.join(process_id=2)
+    with_memory.send(3, 4)
+    with_messages.send(1, 2)
+    assert with_messages.link is None
+    harness.answering.set()
+    assert [with_messages.answer(), with_memory.answer()] == [[1, 2], [3, 4]]
+
+
+def test_wake_ups_may_come_in_pieces_and_in_bundles(harness):
+    player = harness.join(num_envs=4, num_groups=2)
+    player.write(1, 2)
+    player.write(3, 4, group=1)
+    both = struct.pack("<II", 0, 1)
+    for piece in (both[:3], both[3:6], both[6:]):
+        player.link._link.send(piece)
+    assert [player.answer(0), player.answer(1)] == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("number", [1, 7, MOST_GROUPS, 2**31 - 1, 2**31 + 9, END])
+def test_a_wake_up_for_no_group_ends_its_connection(harness, number):
+    good, bad = harness.join(), harness.join(process_id=2)
+    bad.link.send([number])
+    assert bad.answer() is None
+    assert bad.status()[0] == "INVALID_ARGUMENT"
+    assert good.ask(1, 2) == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_garbage_ends_at_most_its_own_connection(harness, seed):
+    rng = np.random.default_rng(seed)
+    good, bad = harness.join(), harness.join(process_id=2)
+    part = bad.link.parts[0]
+    part.records[:] = rng.bytes(len(part.records))
+    part._episodes.view(np.uint8)[:] = np.frombuffer(rng.bytes(part._episodes.nbytes), np.uint8)
+    bad.link._link.send(struct.pack("<I", 2**31) + rng.bytes(1 + seed))
+    assert good.ask(1, 2) == [1, 2]
+    bad.link._link.close()
+    assert bad.status()[0] in ("INVALID_ARGUMENT", "UNAVAILABLE")
+    assert good.ask(3, 4, done=False) == [3, 4]
+
+
+def test_what_a_new_process_changes_after_it_was_checked_does_not_count(harness):
+    old = harness.join()
+    assert old.ask(1, 2) == [1, 2]
+    old.close()
+    wait_until(lambda: not harness.server._connections._connections, "the end", DEADLINE_SECS)
+    new = harness.join(process_id=2)
+    taken = harness.taken
+    harness.answering.clear()
+    new.send(3, 4)
+    wait_until(lambda: harness.taken > taken, "the step to arrive", DEADLINE_SECS)
+    new.write(5, 6, done=False)
+    harness.answering.set()
+    assert new.answer() == [3, 4]
+    assert np.frombuffer(harness.requests[-1].records, RECORD)["done"].all()
+
+
+def test_the_end_of_the_socket_ends_the_connection(harness):
+    player = harness.join()
+    assert player.ask(1, 2) == [1, 2]
+    player.link.close()
+    assert player.status() == GONE
+    assert harness.join(process_id=2).ask(3, 4) == [3, 4]
+
+
+def test_a_process_that_reads_no_wake_ups_loses_its_connection_and_holds_up_nobody(harness):
+    deaf, good = harness.join(process_id=1), harness.join(process_id=2)
+    (connection,) = (c for c in harness.server._connections._connections if c.process_id == 1)
+    actions = bytes(8)
+    for _ in range(2 * MOST_GROUPS):  # As many as honest processes may leave unread.
+        connection.carrier.send([(0, actions)])
+    assert deaf.call.is_active()
+
+    def has_ended():
+        connection.carrier.send([(0, actions)])
+        return not deaf.call.is_active()
+
+    wait_until(has_ended, "the end of the connection", DEADLINE_SECS)
+    assert deaf.status() == GONE
+    assert good.ask(3, 4) == [3, 4]
+
+
+WRITER = """
+import sys, threading
+from tests.serving.harness import Player
+player = Player(sys.argv[1], "memory", process_id=5)
+player.get_ready()
+assert player.ask(1, 2) == [1, 2]
+player.link.parts[0].records[: 20] = bytes(20)
+print("half", flush=True)
+threading.Event().wait()
+"""
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_no_step(harness):
+    good = harness.join()
+    command = [sys.executable, "-c", WRITER, harness.address]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "half\n"
+        process.send_signal(signal.SIGKILL)
+    is_alone = lambda: len(harness.server._connections._connections) == 1  # noqa: E731
+    wait_until(is_alone, "its environments to be free", DEADLINE_SECS)
+    assert len(harness.requests) == 1
+    assert good.ask(1, 2) == [1, 2]
+    new = harness.join(process_id=6)
+    assert new.ask(3, 4) == [3, 4]
+
+
+def test_memory_of_processes_that_have_gone_is_free_at_once(harness):
+    gc.collect()
+    before = mappings()
+    gc.disable()
+    try:
+        for number in range(10):
+            player = harness.join(process_id=number)
+            assert player.ask(1, 2) == [1, 2]
+            player.close()
+            wait_until(lambda: not harness.server._connections._connections, "the end", DEADLINE_SECS)
+            harness.requests.clear()
+            player.link = None
+        wait_until(lambda: mappings() <= before + 1, "the memory", DEADLINE_SECS)
+    finally:
+        gc.enable()
+
+
+def test_a_key_is_good_for_one_connection_and_until_the_ready(harness, connect):
+    player = harness.player()
+    memory = player.get_ready().memory
+    assert player.ask(1, 2) == [1, 2]
+    late = harness.player(process_id=2)
+    unused = late.welcome().memory
+    late.say(ready=pb.Ready(applied=[0]))
+    late.send_zeros(0)
+    assert late.answer() == [0, 0]
+    for said in (memory.key, unused.key, bytes(16), b"GET / HTTP/1.1\r\n\r\n"):
+        assert is_closed(connect(memory, said))  # Whoever has no key is told nothing.
+
+
+def test_another_users_process_is_refused(harness, monkeypatch):
+    other = shared_memory._CREDENTIALS.pack(os.getpid(), os.geteuid() + 1, os.getegid())
+    monkeypatch.setattr(socket.socket, "getsockopt", lambda *_: other)
+    with pytest.raises(NoMemoryError, match=f"runs as user {os.geteuid() + 1} and the learner as"):
+        harness.player().get_ready()
+
+
+def test_peers_that_say_nothing_are_sent_away(open_harness, connect):
+    harness = open_harness(handshake_secs=0.1)
+    memory = harness.player().welcome().memory
+    assert is_closed(connect(memory))
+    assert is_closed(connect(memory, memory.key[:8]))
+    assert harness.join(process_id=2).ask(1, 2) == [1, 2]
+
+
+def test_of_too_many_silent_peers_the_oldest_goes(open_harness, connect):
+    harness = open_harness(handshake_secs=3600.0, spare_streams=2)
+    memory = harness.player().welcome().memory  # Is offered to one.
+    peers = [connect(memory) for _ in range(8)]
+    assert all(is_closed(peer) for peer in peers[:5])
+    assert harness.join(process_id=2).ask(1, 2) == [1, 2]
+    for peer in peers[-2:]:
+        peer.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            peer.recv(1)
+
+
+def test_without_descriptors_the_server_waits_a_moment(harness, monkeypatch):
+    monkeypatch.setattr(shared_memory, "_PAUSE_SECS", 0.05)
+    calls, accept = [], socket.socket.accept
+
+    def fail_at_first(listener):
+        calls.append(None)
+        if len(calls) < 4:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", fail_at_first)
+    assert harness.join().ask(1, 2) == [1, 2]
+    assert len(calls) == 4
+
+
+@pytest.mark.parametrize("lacking", ["posix_fallocate", "send_fds"])
+def test_a_shortage_of_memory_or_a_process_that_has_gone_leaves_nothing(harness, monkeypatch, lacking):
+    def fail(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    player = harness.player()
+    memory, before = player.welcome().memory, len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr({"posix_fallocate": os, "send_fds": socket}[lacking], lacking, fail)
+    words = {"posix_fallocate": r"no 64 bytes of shared memory left \(No space", "send_fds": "closed the"}
+    with pytest.raises(NoMemoryError, match=words[lacking]):
+        MemoryLink(memory, SPEC, 2, 1)
+    monkeypatch.undo()
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= before, "the descriptors", DEADLINE_SECS)
+    player.say(ready=pb.Ready(applied=[0]))  # It can send messages.
+    player.send_zeros(0)
+    assert player.answer() == [0, 0]
+
+
+def test_a_process_of_too_many_groups_is_offered_none(open_harness, monkeypatch):
+    monkeypatch.setattr(shared_memory, "MOST_GROUPS", 2)
+    harness = open_harness()
+    assert not harness.player(num_envs=3, num_groups=3).welcome().HasField("memory")
+    assert harness.player(num_envs=2, num_groups=2).welcome().HasField("memory")
+
+
+def test_the_socket_is_its_owners_and_goes_with_the_server(harness, tmp_path):
+    address = harness.player().welcome().memory.address
+    assert address == f"{tmp_path}/s.memory"
+    mode = os.stat(address).st_mode
+    assert stat.S_ISSOCK(mode) and stat.S_IMODE(mode) == 0o600
+    harness.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_socket_that_a_killed_learner_left_is_replaced(tmp_path, open_harness):
+    for name in ("s", "s.memory", "s.memory~"):
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(f"{tmp_path}/{name}")
+    (tmp_path / "s.memory.lock").touch()
+    harness = open_harness()
+    assert harness.join().ask(1, 2) == [1, 2]
+    harness.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_socket_of_a_living_learner_is_left_alone(tmp_path, open_harness, capsys):
+    with socket.socket(socket.AF_UNIX) as living:
+        living.bind(f"{tmp_path}/s.memory")
+        living.listen()
+        player = open_harness().join()
+        assert (player.link, player.ask(1, 2)) == (None, [1, 2])
+        with socket.socket(socket.AF_UNIX) as peer:
+            peer.connect(f"{tmp_path}/s.memory")
+            assert living.accept()
+    said = capsys.readouterr().err
+    assert said.count("Actors on this machine cannot share memory with the learner") == 1
+
+
+def test_at_a_tcp_address_the_socket_has_no_file(tmp_path, monkeypatch, open_harness):
+    monkeypatch.chdir(tmp_path)
+    harness = open_harness(address="127.0.0.1:0")
+    player = harness.player()
+    memory = player.get_ready().memory
+    assert memory.address.startswith("@seed_rl/")
+    assert player.ask(1, 2) == [1, 2]
+    harness.close()
+    with pytest.raises(NoMemoryError, match="the learner cannot be reached on this machine"):
+        MemoryLink(memory, SPEC, 2, 1)
+    assert os.listdir(tmp_path) == []
+
+
+class Peer:
+    """A member of a set, which notes what it gets."""
+
+    def __init__(self, wake_ups):
+        self.inside, self.outside = socket.socketpair()
+        self.heard, self._wake_ups = [], wake_ups
+        wake_ups.add(self)
+
+    def fileno(self):
+        return self.inside.fileno()
+
+    def on_wake_up(self):
+        data = self.inside.recv(100)
+        self.heard.append(data)
+        if not data:
+            self.leave()
+
+    def leave(self):
+        self._wake_ups.remove(self)
+        self.inside.close()
+        self.outside.close()
+
+
+@pytest.fixture
+def peers():
+    wake_ups = shared_memory.make_wake_up_set()
+    found = [Peer(wake_ups) for _ in range(3)]
+    yield wake_ups, found
+    for peer in found:
+        peer.leave()
+
+
+def test_all_who_wake_are_heard_and_no_others(peers):
+    wake_ups, (first, second, third) = peers
+    first.outside.send(b"a")
+    third.outside.send(b"c")
+    wake_ups.wait(DEADLINE_SECS)
+    assert [peer.heard for peer in (first, second, third)] == [[b"a"], [], [b"c"]]
+    second.outside.close()
+    wake_ups.wait(DEADLINE_SECS)
+    wake_ups.wait(0.01)  # It has left; so a time-out ends the wait.
+    assert second.heard == [b""]
+    wake_ups.remove(first)
+    wake_ups.remove(first)  # A second time does nothing.
+    first.outside.send(b"a")
+    third.outside.send(b"d")
+    wake_ups.wait(DEADLINE_SECS)
+    assert (first.heard, third.heard) == ([b"a"], [b"c", b"d"])
+
+
+def test_waking_ends_the_wait_now_or_later(peers, later):
+    wake_ups, _ = peers
+    wake_ups.wake()
+    wake_ups.wake()
+    wake_ups.wait(None)  # Both at once.
+    waiting = later(wake_ups.wait, None)
+    assert not waiting.done()
+    wake_ups.wake()
+    waiting.result(DEADLINE_SECS)
+
+
+def test_a_set_closes_its_descriptors():
+    importing = "from seed_rl.serving.shared_memory import make_wake_up_set"
+    assert descriptors_after(importing, "wake_ups = make_wake_up_set()", "del wake_ups") == [2, 0]

@@ -1,0 +1,34 @@
+"""The actor's end of the wire for tests that are not asynchronous."""
+
+import asyncio
+
+from seed_rl.wire.client import Channel
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import PROTOCOL_VERSION
+from seed_rl.wire.security import Security
+
+DEADLINE_SECS = 20.0
+
+
+def join(address, security=Security(), seconds=DEADLINE_SECS, **said):  # noqa: B008 (immutable)
+    """Joins a learner and leaves; returns its Welcome.
+
+    Raises:
+      RefusedError, LearnerGoneError, TrainingEndedError: the learner's answer, or none within `seconds`.
+    """
+
+    async def run():
+        channel = Channel(address, security)
+        try:
+            message = {
+                "protocol_version": PROTOCOL_VERSION,
+                "num_envs": 1,
+                "num_groups": 1,
+                "task": -1,
+            } | said
+            _, welcome = await channel.join(pb.Join(**message), seconds)
+            return welcome
+        finally:
+            await channel.close()
+
+    return asyncio.run(run())

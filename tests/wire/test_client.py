@@ -1,0 +1,123 @@
+"""What an actor makes of the ends of its connection, and of addresses."""
+
+import asyncio
+import contextlib
+import socket
+
+import grpc
+import pytest
+
+from seed_rl.messages import one_line
+from seed_rl.serving.listener import Listener
+from seed_rl.serving.service import handlers
+from seed_rl.wire.client import (
+    Channel,
+    LearnerGoneError,
+    NoFreeTaskError,
+    RefusedError,
+    TrainingEndedError,
+    resolved,
+)
+from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import SERVICE
+from tests.wire.joining import join
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Starts a server that ends each stream with a status; returns its address."""
+    with contextlib.ExitStack() as stack:
+
+        def start(code, sentence, *messages):
+            async def connect(requests, context):
+                await context.read()
+                for message in messages:
+                    await context.write(message)
+                if code != "OK":
+                    await context.abort(grpc.StatusCode[code], sentence)
+
+            listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
+            stack.callback(listener.stop)
+            listener.add(handlers(connect))
+            return f"unix:{tmp_path}/s"
+
+        yield start
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("OK", TrainingEndedError),
+        ("INVALID_ARGUMENT", RefusedError),
+        ("FAILED_PRECONDITION", RefusedError),
+        ("OUT_OF_RANGE", RefusedError),
+        ("UNAUTHENTICATED", RefusedError),
+        ("RESOURCE_EXHAUSTED", NoFreeTaskError),
+        ("UNAVAILABLE", LearnerGoneError),
+        ("ABORTED", LearnerGoneError),
+        ("DEADLINE_EXCEEDED", LearnerGoneError),
+        ("UNKNOWN", LearnerGoneError),
+    ],
+)
+def test_a_status_tells_whether_to_come_back(serve, code, error):
+    with pytest.raises(error) as caught:
+        join(serve(code, "Because.\n\x1b[2J" * 100))
+    assert caught.type is error
+    assert error is TrainingEndedError or "Because." in str(caught.value)
+    assert str(caught.value) == one_line(str(caught.value), 1_000)
+
+
+def test_a_learner_that_sends_garbage_is_gone(serve):
+    with pytest.raises(LearnerGoneError, match="answer cannot be read"):
+        join(serve("OK", "", b"\xff\xfe garbage"))
+
+
+def test_messages_come_until_the_end(serve):
+    welcome = pb.FromLearner(welcome=pb.Welcome(task=3)).SerializeToString()
+    address = serve("UNAVAILABLE", "Stopped.", welcome, b"more")
+
+    async def run():
+        channel = Channel(address)
+        stream, found = await channel.join(pb.Join(), 20.0)
+        assert (found.task, await stream.receive()) == (3, b"more")
+        for _ in range(2):
+            with pytest.raises(LearnerGoneError, match=r"UNAVAILABLE: Stopped\."):
+                await stream.receive()
+        await stream.send(b"late")  # Does not fail.
+        stream.close()
+        stream.close()
+        await channel.close()
+
+    asyncio.run(run())
+
+
+def test_nobody_and_something_else_at_the_address(tmp_path):
+    with pytest.raises(LearnerGoneError, match="UNAVAILABLE"):
+        join(f"unix:{tmp_path}/nobody", seconds=0.1)
+    listener = Listener(f"unix:{tmp_path}/s", 1000, ())
+    for _ in range(10):  # A regression: the refusal was lost if it came while the Join was being sent.
+        with pytest.raises(RefusedError, match=r"is not a learner .*\(Method not found!\)"):
+            join(f"unix:{tmp_path}/s")
+    listener.stop()
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(f"{tmp_path}/silent")
+        silent.listen()
+        with pytest.raises(LearnerGoneError):
+            join(f"unix:{tmp_path}/silent", seconds=0.1)
+
+
+@pytest.mark.parametrize(
+    ("named", "asked", "reached"),
+    [
+        (":8687", "learner.example:8686", "learner.example:8687"),
+        (":8687", "[fe80::1]:8686", "[fe80::1]:8687"),
+        (":8687", "dns:///learner:8686", "dns:///learner:8687"),
+        (":8687", "ipv4:10.0.0.2:8688", "ipv4:10.0.0.2:8687"),
+        ("10.0.0.3:8687", "learner.example:8686", "10.0.0.3:8687"),
+        ("[fe80::1]:8687", "learner.example:8686", "[fe80::1]:8687"),
+        ("unix:/tmp/s", "unix:/tmp/t", "unix:/tmp/s"),
+        ("", "learner.example:8686", ""),
+    ],
+)
+def test_a_port_is_one_of_the_host_that_was_asked(named, asked, reached):
+    assert resolved(named, asked) == reached
