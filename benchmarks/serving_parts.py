@@ -5,7 +5,7 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,7 +15,6 @@ import psutil
 from benchmarks.constant_serving import ConstantServing
 from benchmarks.harness import finish, module_child, running, wait_until
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.reporting.cpu import CpuUse
 from seed_rl.serving.gateway import gateway_addresses
 
 _START_TIMEOUT_SECS = 60.0
@@ -175,22 +174,18 @@ def _observe(
 ) -> tuple[dict[str, float], tuple[float, float]]:
     """Lets it run; returns the figures and the time window, in seconds of the monotonic clock."""
     server.inference_figures()
-    pids: Mapping[str, int] = {
-        "server": os.getpid(),
-        **{f"client {task}": client.pid or 0 for task, client in enumerate(clients)},
-        **{f"gateway {pid}": pid for pid in server.gateway_pids},
-    }
-    cpu = CpuUse(pids)
+    own = psutil.Process()
+    of_clients = [psutil.Process(client.pid) for client in clients]
+    of_gateways = [psutil.Process(pid) for pid in server.gateway_pids]
+    for process in (own, *of_clients, *of_gateways):
+        process.cpu_percent()  # It measures from one call to the next.
     start = time.monotonic()
     time.sleep(seconds)
     window = (start, time.monotonic())
-    cores = cpu.take()
-    of_clients = [use for name, use in cores.items() if name.startswith("client")]
-    of_gateways = [use for name, use in cores.items() if name.startswith("gateway")]
     figures = {
-        "server_cores": cores["server"],
-        "client_cores": statistics.fmean(of_clients),
-        "gateway_cores": sum(of_gateways),
+        "server_cores": own.cpu_percent() / 100,
+        "client_cores": statistics.fmean(client.cpu_percent() / 100 for client in of_clients),
+        "gateway_cores": sum(gateway.cpu_percent() / 100 for gateway in of_gateways),
     }
     return {**figures, **server.inference_figures()}, window
 

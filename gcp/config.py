@@ -23,9 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.environments.base import nearest
-from seed_rl.files import read_yaml
-
-Value = bool | int | float | str
+from seed_rl.files import read_mapping
+from seed_rl.sweeps.space import Value
 
 RESTARTS = ("replica", "job", "never")
 
@@ -171,21 +170,12 @@ class JobConfig:
 def read_config(path: Path, overrides: Mapping[str, str]) -> JobConfig:
     """Reads and checks a job's file; `gcp.jobs` checks its flags of seed_rl.
 
-    Args:
-      path: the file's path.
-      overrides: top-level keys from the command line, which override the file's.
+    Top-level keys in `overrides` come from the command line, and override the file's.
 
     Raises:
       ValueError: one sentence that names the file, the key and what is wrong with it.
     """
-    try:
-        content = read_yaml(path)
-    except OSError as error:
-        raise ValueError(f"--config={path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise ValueError(f"--config={path} is not YAML ({error}).") from None
-    if not isinstance(content, dict):
-        raise ValueError(f"--config={path} is not a YAML mapping; write KEY: VALUE lines.")
+    content = read_mapping("config", path)
     config = _read(JobConfig, {**content, **overrides}, f"{path}: ", path=path)
     _check(config)
     return config

@@ -3,7 +3,7 @@
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 from google.cloud.aiplatform_v1.types import (
@@ -20,7 +20,7 @@ from google.cloud.aiplatform_v1.types import (
     WorkerPoolSpec,
 )
 
-from gcp.config import JobConfig, Value
+from gcp.config import JobConfig
 from seed_rl.environments.base import nearest
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
@@ -28,7 +28,7 @@ from seed_rl.launch import vertex_job
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.plan import check_split
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.sweeps.space import Distribution, Space, read_space
+from seed_rl.sweeps.space import Distribution, Space, Value, as_flags, as_text, read_space
 
 _COMMAND = ["python", "-m", vertex_job.PROGRAM]
 
@@ -60,16 +60,12 @@ def make_jobs(config: JobConfig) -> list[Job]:
       ValueError: the space file cannot be read.
     """
     space = read_space(config.beside(config.sweep.space)) if config.sweep else None
-    jobs = [_make_job(config, space, values) for values in _combinations(config)]
+    combinations = itertools.product(*config.each.values())
+    jobs = [_make_job(config, space, dict(zip(config.each, one, strict=True))) for one in combinations]
     names = [job.name for job in jobs]
     if len(set(names)) < len(names):
         raise UsageError(f"{config.path}: two jobs have the same name; change the values in each.")
     return jobs
-
-
-def _combinations(config: JobConfig) -> Iterator[dict[str, Value]]:
-    for values in itertools.product(*config.each.values()):
-        yield dict(zip(config.each, values, strict=True))
 
 
 def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) -> Job:
@@ -107,21 +103,13 @@ def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], log
     flags += ["--require_accelerator"] if config.learner.accelerator else []
     if space is not None:
         flags += [f"--flagfile={space.flagfile}"] if space.flagfile else []
-        flags += [f"--environment={space.environment}", f"--agent={space.agent}", *_written(space.flags)]
+        flags += [f"--environment={space.environment}", f"--agent={space.agent}", *as_flags(space.flags)]
     never: dict[str, Value] = {"learner_restarts": 0} if config.restart == "never" else {}
     chosen = {**never, **config.flags, **values}
     computed = {"env_batch_size": config.actors.environments, "actors_per_replica": config.actors.processes}
     if config.learner.replicas > 1:
         computed["learner_replicas"] = config.learner.replicas
-    return [*flags, *_written(chosen), *_written(computed), f"--logdir={logdir}"]
-
-
-def _written(values: dict[str, Value] | dict[str, int]) -> list[str]:
-    return [f"--{name}={_text(value)}" for name, value in values.items()]
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return [*flags, *as_flags(chosen), *as_flags(computed), f"--logdir={logdir}"]
 
 
 def _parse(config: JobConfig, flags: Sequence[str]) -> CommandLine:
@@ -163,14 +151,14 @@ def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequ
         raise UsageError(f"{config.path}: {space.path} names environment and agent; take them out of flags.")
     for name, distribution in space.parameters.items():
         for value in distribution.values:
-            _parse(config, [*flags, f"--{name}={_text(value)}"])
+            _parse(config, [*flags, f"--{name}={as_text(value)}"])
 
 
 def _parameter(name: str, distribution: Distribution) -> StudySpec.ParameterSpec:
     """The parameter for a flag. Choices are passed as text, so the flag gets exactly what the file says."""
     spec = StudySpec.ParameterSpec
     if distribution.kind == "choice":
-        texts = [_text(value) for value in distribution.values]
+        texts = [as_text(value) for value in distribution.values]
         return spec(parameter_id=name, categorical_value_spec=spec.CategoricalValueSpec(values=texts))
     low, high = (float(value) for value in distribution.values)
     if distribution.kind == "int_uniform":

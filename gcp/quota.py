@@ -19,55 +19,50 @@ _A100 = "NVIDIA_TESLA_A100"
 _A100_REGION = "us-central1"
 
 
-class Limit(NamedTuple):
+class _Limit(NamedTuple):
     """How much of a resource one run (a job, or a trial of a search) needs, and the quota for it.
 
     Attributes:
       what: the resource.
       flag: the flag of gcp.submit that sets the quota.
       needed: how much one run needs.
-      quota: the project's quota; None if it is unknown.
-      is_default: whether it is Google's default, because the flag is not set.
+      given: the quota that the flag sets; None: it is not set.
+      default: Google's default; None: it is unknown.
     """
 
     what: str
     flag: str
     needed: int
-    quota: int | None
-    is_default: bool
+    given: int | None
+    default: int | None
 
-    def exceeded_by(self, runs: int) -> bool:
+    def is_exceeded_by(self, runs: int) -> bool:
         """Whether this number of concurrent runs needs more than the quota."""
-        return self.quota is not None and runs * self.needed > self.quota
+        quota = self.default if self.given is None else self.given
+        return quota is not None and runs * self.needed > quota
 
     def __str__(self) -> str:
-        return f"{self.quota:,}" + (" by default" if self.is_default else "")
+        return f"{self.default:,} by default" if self.given is None else f"{self.given:,}"
 
 
 def check_quota(config: JobConfig, jobs: int, vcpus: int | None, accelerators: int | None) -> str | None:
-    """Compares what jobs need with the quota of their project.
+    """Compares what jobs need with the quota of their project for vCPUs (N1, E2) and accelerators.
 
-    Args:
-      config: the configuration of the jobs.
-      jobs: the number of jobs.
-      vcpus: the quota for vCPUs of N1 and E2 machines in the job's region; None: the default.
-      accelerators: the quota for the learner's kind of accelerator there; None: the default.
-
-    Returns:
-      A sentence if each run fits but all of them together do not; None if everything fits.
+    If a quota is None, Google's default is assumed. Returns a sentence if each run fits but all of them
+    together do not; None if everything fits.
 
     Raises:
       UsageError: a single run needs more than the quota, so Vertex AI would refuse it.
     """
     limits = _limits(config, vcpus, accelerators)
     for limit in limits:
-        if limit.exceeded_by(1):
+        if limit.is_exceeded_by(1):
             raise UsageError(
                 f"{config.path}: a run needs {limit.needed:,} {limit.what}, and the quota is {limit}: use "
                 f"fewer, or request more from Google and pass the new quota as --{limit.flag}=N."
             )
     runs = jobs * (min(config.sweep.parallel, config.sweep.trials) if config.sweep else 1)
-    missing = [limit for limit in limits if limit.exceeded_by(runs)]
+    missing = [limit for limit in limits if limit.is_exceeded_by(runs)]
     if not missing:
         return None
     needs = " and ".join(f"{runs * limit.needed:,} {limit.what} (quota: {limit})" for limit in missing)
@@ -78,21 +73,17 @@ def check_quota(config: JobConfig, jobs: int, vcpus: int | None, accelerators: i
     )
 
 
-def _limits(config: JobConfig, vcpus: int | None, accelerators: int | None) -> list[Limit]:
+def _limits(config: JobConfig, vcpus: int | None, accelerators: int | None) -> list[_Limit]:
     learner, actors = config.learner, config.actors
     needed = learner.replicas * _vcpus(learner.machine) + actors.replicas * _vcpus(actors.machine)
     default = None if config.spot else DEFAULT_VCPUS
-    limits = [_limit("vCPUs of N1 and E2 machines", "quota_vcpus", needed, vcpus, default)]
+    limits = [_Limit("vCPUs of N1 and E2 machines", "quota_vcpus", needed, vcpus, default)]
     if learner.accelerator:
         has_default = learner.accelerator == _A100 and config.region == _A100_REGION and not config.spot
         default = DEFAULT_A100 if has_default else None
         needed = learner.replicas * learner.accelerators
-        limits.append(_limit(learner.accelerator, "quota_accelerators", needed, accelerators, default))
+        limits.append(_Limit(learner.accelerator, "quota_accelerators", needed, accelerators, default))
     return limits
-
-
-def _limit(what: str, flag: str, needed: int, given: int | None, default: int | None) -> Limit:
-    return Limit(what, flag, needed, default if given is None else given, given is None)
 
 
 def _vcpus(machine: str) -> int:

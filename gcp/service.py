@@ -42,11 +42,7 @@ class Service:
     storage: str = "https://storage.googleapis.com"
 
     def bucket_problem(self, directory: str, region: str) -> str | None:
-        """Why the bucket of gs://BUCKET/… cannot be seen; None if it can.
-
-        Args:
-          directory: a directory in the bucket.
-          region: the job's region, for the hint.
+        """Why the bucket of a directory gs://BUCKET/… cannot be seen; None if it can. `region` is the job's.
 
         Raises:
           UsageError: there is no such bucket, or its data are in more than one region.

@@ -55,12 +55,7 @@ class SubmitConfig(Options):
 
 
 def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> int:
-    """Submits the jobs; returns the exit code.
-
-    Args:
-      argv: the arguments, with the program's name first.
-      connect: connects to a region; by default `gcp.service.connect`.
-    """
+    """Submits the jobs; returns the exit code. `connect` is `gcp.service.connect` unless it is given."""
     options, _ = parse_options(argv, __doc__ or "", SubmitConfig)
     if options.config is None:
         raise UsageError("No job is chosen; add --config=FILE, such as --config=configs/gcp/catch.yaml.")

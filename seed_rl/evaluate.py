@@ -13,39 +13,99 @@ reported all the same.
 """
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.specs import suite_spec
-from seed_rl.evaluation.config import EvaluateConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason
+from seed_rl.options import Options, option, part
 from seed_rl.runs import record
 from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
-from seed_rl.seeds import derived_seed
+from seed_rl.seeds import LARGEST_SEED, derived_seed
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.episodes import PlayedEpisode
     from seed_rl.evaluation.load import Trained
+    from seed_rl.evaluation.rerun import Rerun
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluateConfig(Options):
+    """What to evaluate, for how many episodes, and where the results go."""
+
+    logdir: str | None = option(None, "Directory of the run to evaluate.", is_path=True)
+    checkpoint: str = option(
+        "last",
+        "The checkpoint to evaluate: last, best (by the run's own mean return), or a path prefix such as "
+        ".../ckpt-1200.",
+        is_path=True,
+    )
+    episodes: int = option(200, "Number of episodes to play.", at_least=1)
+    num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
+    greedy: bool = option(
+        False,
+        "Take the best action at every step. By default V-trace samples from its policy, and R2D2 explores "
+        "with the run's --eval_epsilon (paper: 1e-3).",
+    )
+    seed: int = option(
+        1,
+        "Seed of the evaluation; each episode derives its own from this and its number.",
+        at_least=0,
+        at_most=LARGEST_SEED,
+    )
+    output: str | None = option(
+        None,
+        "JSON file for the results; by default evaluations/ckpt-UPDATES.json in the run directory.",
+        is_path=True,
+    )
+    record: str | None = option(
+        None,
+        "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
+        is_path=True,
+    )
+    trust_code: bool = option(
+        False,
+        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
+        "they are neither part of an installed package nor on PYTHONPATH.",
+    )
+    overwrite: bool = option(False, "Overwrite results and videos that already exist.")
+    failures: FailureConfig = part(FailureConfig)
+
+    def validate(self) -> None:
+        """Checks that the video's name ends in a supported format."""
+        if self.record is not None and not self.record.endswith((".mp4", ".gif")):
+            raise ValueError(
+                f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
+            )
 
 
 class _Subject(NamedTuple):
     """What is evaluated: a run, its environments, and the policy that it trained."""
 
+    config: EvaluateConfig
     run: RunRecord
     suite: Suite
     environment_config: EnvironmentConfig
     trained: "Trained"
+
+    def rerun(self, episode: "PlayedEpisode") -> "Rerun":
+        """Plays an episode again, for its pictures."""
+        from seed_rl.evaluation.rerun import Rerun
+
+        return Rerun(self.suite, self.environment_config, episode, self.config.failures)
 
 
 def main(argv: list[str]) -> int:
@@ -63,8 +123,8 @@ def main(argv: list[str]) -> int:
     check_output(output, "output", config.overwrite)
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes, failure = _play(config, subject)
-    code = _report(config, subject, sorted(episodes), failure, output) if episodes else 0
+        episodes, failure = _play(subject)
+    code = _report(subject, sorted(episodes), failure, output) if episodes else 0
     if failure:
         complain(failure)
         return 1
@@ -88,15 +148,16 @@ def _load(config: EvaluateConfig) -> _Subject:
     keras.utils.set_random_seed(derived_seed(config.seed))
     checkpoint = find_checkpoint(run, config.checkpoint)
     spec = suite_spec(suite, environment_config, config.seed, config.failures)
-    return _Subject(run, suite, environment_config, load(run, checkpoint, spec))
+    return _Subject(config, run, suite, environment_config, load(run, checkpoint, spec))
 
 
-def _play(config: EvaluateConfig, subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
+def _play(subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
     """The episodes, and why there are fewer than were asked for."""
     import tqdm
 
     from seed_rl.evaluation.player import play
 
+    config = subject.config
     played = play(
         subject.suite,
         subject.environment_config,
@@ -122,17 +183,11 @@ def _play(config: EvaluateConfig, subject: _Subject) -> "tuple[list[PlayedEpisod
     return episodes, None
 
 
-def _report(
-    config: EvaluateConfig,
-    subject: _Subject,
-    episodes: "Sequence[PlayedEpisode]",
-    failure: str | None,
-    output: Path,
-) -> int:
+def _report(subject: _Subject, episodes: "Sequence[PlayedEpisode]", failure: str | None, output: Path) -> int:
     """Prints the table; writes the JSON file, the TensorBoard events and the video; returns the exit code."""
     from seed_rl.evaluation.report import summarize, table, write_json
 
-    run, trained = subject.run, subject.trained
+    config, run, trained = subject.config, subject.run, subject.trained
     summary = summarize(run, episodes)
     print(table(summary, subject.environment_config.num_action_repeats, config.episodes))
     content: dict[str, Any] = {
@@ -161,55 +216,43 @@ def _report(
         code = 1
     by_return = sorted(episodes, key=lambda episode: episode.episode_return)
     best, typical = by_return[-1], by_return[len(by_return) // 2]
-    _show(config, subject, summary, best)
+    _show(subject, summary, best)
     if config.record:
-        code = _record(config, subject, [("best", best), ("typical", typical)], Path(config.record)) or code
+        code = _record(subject, [("best", best), ("typical", typical)], Path(config.record)) or code
     return code
 
 
-def _show(
-    config: EvaluateConfig, subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode"
-) -> None:
+def _show(subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode") -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
     from seed_rl.evaluation.report import write_board
-    from seed_rl.evaluation.rerun import Rerun, RerunError, retried
+    from seed_rl.evaluation.rerun import RerunError, retried
     from seed_rl.evaluation.video import montage
 
-    def scenes() -> Any:
-        return montage(Rerun(subject.suite, subject.environment_config, episode, config.failures))
-
+    picture = None
     try:
-        picture = retried(scenes, config.failures)
+        picture = retried(lambda: montage(subject.rerun(episode)), subject.config.failures)
     except RerunError as error:
         print(f"No picture of gameplay: {error}")
-        picture = None
     try:
         write_board(subject.run.logdir, subject.trained.env_frames, summary, picture)
     except OSError as error:
         print(f"Nothing in TensorBoard: {reason(error)}.")
 
 
-def _record(
-    config: EvaluateConfig, subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path
-) -> int:
+def _record(subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path) -> int:
     """Writes the video; returns the exit code."""
-    from seed_rl.evaluation.rerun import Rerun, RerunError, retried
+    from seed_rl.evaluation.rerun import RerunError, retried
     from seed_rl.evaluation.video import write_video
 
     def write() -> bool:
         with contextlib.ExitStack() as stack:
-            reruns = []
-            for title, episode in episodes:
-                reruns.append(
-                    (title, Rerun(subject.suite, subject.environment_config, episode, config.failures))
-                )
-                stack.callback(reruns[-1][1].close)
+            reruns = [(title, stack.enter_context(closing(subject.rerun(one)))) for title, one in episodes]
             write_video(path, reruns)
             return all(rerun.is_faithful for _, rerun in reruns)
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_faithful = retried(write, config.failures)
+        is_faithful = retried(write, subject.config.failures)
     except RerunError as error:
         complain(f"There is no video: {error}")
         return USAGE_EXIT_CODE

@@ -116,6 +116,23 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"it cannot be parsed: {error}") from None
 
 
+def read_mapping(flag: str, path: Path) -> dict[Any, Any]:
+    """The mapping in a YAML file that a flag names.
+
+    Raises:
+      ValueError: it cannot be read, or is not a mapping; one sentence.
+    """
+    try:
+        content = read_yaml(path)
+    except OSError as error:
+        raise ValueError(f"--{flag}={path} cannot be read ({error.strerror}).") from None
+    except ValueError as error:
+        raise ValueError(f"--{flag}={path} is not valid YAML ({error}).") from None
+    if not isinstance(content, dict):
+        raise ValueError(f"--{flag}={path} is not a YAML mapping; write KEY: VALUE lines.")
+    return content
+
+
 def _checked(value: Any) -> Any:
     """The value, if it is of a reasonable depth and size. YAML's aliases can make it larger than any text."""
     level = [value]
@@ -137,14 +154,10 @@ def _children(value: Any) -> Iterable[Any]:
 
 
 def append_line(path: str | Path, line: str) -> None:
-    """Appends a line (UTF-8) to a file and closes it; creates the file if there is none.
+    """Appends a line (UTF-8, without its line feed) to a file, which is created if there is none.
 
     A full disk or a crash may have left an incomplete last line. It is terminated first, so that the new line
     does not become part of it.
-
-    Args:
-      path: the file.
-      line: without a line feed.
 
     Raises:
       OSError: the line cannot be written completely.

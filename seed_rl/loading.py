@@ -77,15 +77,10 @@ def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
 
 
 def load_named(flag: str, name: str, location: str) -> Any:
-    """The object that a flag's value stands for, such as an entry point of a third-party package.
-
-    Args:
-      flag: its name, for the error message.
-      name: its value.
-      location: of the object, as `module:attribute`.
+    """The object at `location` (`module:attribute`), which the value `name` of a flag stands for.
 
     Raises:
-      ValueError: the object cannot be loaded; one sentence.
+      ValueError: the object cannot be loaded; one sentence that names the flag.
     """
     shown = location if name == location else f"{name} ({location})"
     try:
@@ -95,16 +90,10 @@ def load_named(flag: str, name: str, location: str) -> Any:
 
 
 def load_entry(flag: str, name: str, location: str, kind: type[KindT]) -> KindT:
-    """The object that an entry point of a third-party package refers to, which must be a `kind`.
-
-    Args:
-      flag: its name, for error messages.
-      name: the flag's value, and the entry point's name.
-      location: of the entry point, as `module:attribute`.
-      kind: the class that the object must be an instance of.
+    """The object of an entry point of a third-party package, which a flag's value names; it must be a `kind`.
 
     Raises:
-      ValueError: the object cannot be loaded, or is of another kind; one sentence.
+      ValueError: the object cannot be loaded, or is of another kind; one sentence that names the flag.
     """
     found = load_named(flag, name, location)
     if not isinstance(found, kind):

@@ -45,14 +45,10 @@ def complain(text: str) -> None:
 
 
 def one_line(text: object, most: int | None = None) -> str:
-    r"""Text as part of one line: it can neither end the line nor control a terminal.
+    r"""What others said as part of one line: it can neither end the line nor control a terminal.
 
-    Characters that are not printable are escaped; a line feed becomes `\n`. If the text is too long, its
-    middle is left out, because the reason for an error is often at the end.
-
-    Args:
-      text: what others said: an exception, a message of a peer, a line of a log.
-      most: the longest result, in characters; None: no limit.
+    Characters that are not printable are escaped; a line feed becomes `\n`. If the text is longer than `most`
+    characters, its middle is left out, because the reason for an error is often at the end.
     """
     found = str(text).strip()
     if most is not None and len(found) > 2 * most:  # Not all of a huge text is escaped.

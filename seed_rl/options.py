@@ -8,6 +8,7 @@ are a `part`: an algorithm's settings include those of a network and of a kind o
 import dataclasses
 import json
 import reprlib
+import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -52,10 +53,10 @@ def part(config_class: "type[Options]") -> Any:
 
 
 class Leaf(NamedTuple):
-    """An option of a configuration or of one of its parts. `kind` is the declared type of its field."""
+    """An option of a configuration or of one of its parts. `kinds` are the types that its field may have."""
 
     name: str
-    kind: Any
+    kinds: tuple[Any, ...]
     default: Any
     metadata: Mapping[str, Any]
 
@@ -100,7 +101,7 @@ class Options:
           ValueError: a value is not of its option's type; a few words that name it.
         """
         for leaf in cls.leaves():
-            if leaf.name in settings and not _is_of(leaf.kind, settings[leaf.name]):
+            if leaf.name in settings and not _is_of(leaf.kinds, settings[leaf.name]):
                 raise ValueError(f"{reprlib.repr(settings[leaf.name])} is not a valid --{leaf.name}")
 
     @classmethod
@@ -117,7 +118,9 @@ class Options:
             if field.name in parts:
                 yield from parts[field.name].leaves()
             else:
-                yield Leaf(field.name, kinds[field.name], field.default, field.metadata)
+                kind = kinds[field.name]
+                either = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
+                yield Leaf(field.name, either, field.default, field.metadata)
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:
@@ -138,9 +141,8 @@ class Options:
         return json.loads(json.dumps(found))
 
 
-def _is_of(kind: Any, value: Any) -> bool:
-    """Whether a JSON value is of the declared type of an option; true for types that flags do not have."""
-    kinds = typing.get_args(kind) or (kind,)
+def _is_of(kinds: tuple[Any, ...], value: Any) -> bool:
+    """Whether a JSON value is of one of an option's types; true for types that flags do not have."""
     if not set(kinds) <= {int, float, bool, str, type(None)}:
         return True
     return type(value) in kinds or (type(value) is int and float in kinds)

@@ -25,13 +25,11 @@ def main(argv: list[str]) -> int:
         raise UsageError("No output file is given; add --output=FILE.png (or .svg, or .pdf).")
     for package in PACKAGES:
         require_package(package, "plot")
-    output = Path(config.output)
-    check_output(output, "output", config.overwrite)
-    from seed_rl.plotting.picture import draw_runs, write
+    check_output(Path(config.output), "output", config.overwrite)
+    from seed_rl.plotting.picture import draw_runs
 
     with usage_errors():
-        picture = draw_runs(paths, config)
-    write(picture, output)
+        draw_runs(paths, config)
     return 0
 
 

@@ -12,9 +12,11 @@ failed or another process stopped it, 130 after Ctrl-C, 143 after SIGTERM, 129 a
 """
 
 import contextlib
+import dataclasses
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
@@ -22,14 +24,32 @@ from seed_rl.flags.errors import UsageError, require_package, run_main, usage_er
 from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
+from seed_rl.options import Options, option
 from seed_rl.plotting.config import PACKAGES, PlotConfig
 from seed_rl.sweeps import directory, table
-from seed_rl.sweeps.config import SweepConfig
 from seed_rl.sweeps.runner import Runner
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, make_sweep
 
 _SHOWN = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class SweepConfig(Options):
+    """What to search, how many runs to try, and where the runs and the table go."""
+
+    space: str | None = option(
+        None, "YAML file that defines the space, such as configs/sweeps/catch.yaml.", is_path=True
+    )
+    trials: int = option(24, "Number of points of the space to try; the paper uses 24 and 40.", at_least=1)
+    seeds: int = option(1, "Number of runs per trial, with seeds 1, 2 and so on.", at_least=1)
+    sweep_seed: int = option(1, "Seed for sampling: trial i is a function of this seed and i.", at_least=0)
+    parallel: int = option(1, "Number of runs that train at the same time on this machine.", at_least=1)
+    logdir: str | None = option(
+        None, "Directory of the sweep; run k of trial i goes to trial_00i/seed_k in it.", is_path=True
+    )
+    retry_failed: bool = option(False, "Retry failed runs from their last checkpoints.")
+    dry_run: bool = option(False, "Print the commands that would run, and write nothing.")
 
 
 def main(argv: list[str]) -> int:
@@ -80,14 +100,14 @@ def _play(sweep: Sweep, runner: Runner) -> int:
     rows = _write_table(sweep)
     if stopped:
         return stopped
-    print(table.as_text(sweep, rows[:_SHOWN]))
+    print(table.as_text(rows[:_SHOWN]))
     print(f"Table of all trials: {sweep.directory / 'table.csv'}", flush=True)
-    if any(row.final_return is not None for row in rows):
+    if rows[0]["final_return"] is not None:
         _plot(sweep.directory)
     return 1 if failed or runner.left() else 0
 
 
-def _write_table(sweep: Sweep) -> Sequence[table.Row]:
+def _write_table(sweep: Sweep) -> list[dict[str, Any]]:
     with usage_errors():
         rows = table.collect(sweep)
     table.write(sweep, rows)
@@ -104,8 +124,7 @@ def _plot(logdir: Path) -> None:
         from seed_rl.plotting import picture
 
         with usage_errors():
-            drawn = picture.draw_runs([logdir], PlotConfig(style="sorted", output=str(output)))
-        picture.write(drawn, output)
+            picture.draw_runs([logdir], PlotConfig(style="sorted", output=str(output)))
     except (UsageError, ImportError) as error:
         say(f"cannot draw {output}: {error}")
 

@@ -77,7 +77,6 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.serving.batcher",
     "seed_rl.learner.config",
     "seed_rl.training.config",
-    "seed_rl.learner.usage",
     "seed_rl.reporting.cpu",
 )
 

@@ -47,7 +47,7 @@ def test_names_and_defaults_are_flat():
     assert Car.defaults() == {"power": 100, "fuel": None, "volume": 0.5, "seats": 4}
     assert Car.of(fuel="wood").to_dict() == {"power": 100, "fuel": "wood", "volume": 0.5, "seats": 4}
     leaves = {leaf.name: leaf for leaf in Car.leaves()}
-    assert leaves["fuel"].kind == str | None
+    assert leaves["fuel"].kinds == (str, type(None))
     assert [name for name, leaf in leaves.items() if leaf.metadata["is_plumbing"]] == ["volume"]
 
 

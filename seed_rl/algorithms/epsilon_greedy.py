@@ -5,6 +5,7 @@ import abc
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
+from seed_rl.networks.q_network import QNetwork
 from seed_rl.ops.exploration import epsilon_greedy
 from seed_rl.types import AgentOutput, EnvOutput, Nest
 
@@ -15,23 +16,25 @@ class EpsilonGreedyPolicy(Policy):
     `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned.
     """
 
-    def __init__(self, action_dtype: str, name: str):
-        """`action_dtype` is the dtype of the environment's actions."""
+    def __init__(self, network: QNetwork, action_dtype: str, name: str):
+        """Acts with a network whose variables belong to the algorithm."""
         super().__init__(name=name)
-        self._action_dtype = action_dtype
+        self._network, self._action_dtype = network, action_dtype
 
-    @abc.abstractmethod
+    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
+        """The network's state; an empty tuple if it has none."""
+        return self._network.trunk.initial_state(batch_size)
+
     def values(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None
     ) -> tuple[tf.Tensor, Nest]:
-        """Q-values float32 `[B, A]` and the next state.
+        """Q-values float32 `[B, A]`, by default the network's only outputs, and the next state.
 
-        Args:
-          prev_action: `[B, ...]`.
-          env: `[B, ...]`.
-          state: nest of `[B, ...]`.
-          env_ids: int32 `[B]`; None: without any exploration.
+        The arguments are those of `Policy.act`. Without `env_ids`, there is no exploration.
         """
+        del env_ids
+        features, state = self._network.features(prev_action, env, state)
+        return self._network.outputs(features)[..., 0], state
 
     @abc.abstractmethod
     def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:

@@ -11,7 +11,6 @@ import os
 import socket
 import struct
 import sys
-from typing import NamedTuple
 
 _SO_ATTACH_FILTER = 26
 _SO_ATTACH_REUSEPORT_CBPF = 51
@@ -25,54 +24,28 @@ _NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 _HEADER = 0xFFF00000  # Where the kernel maps a packet's IP header (SKF_NET_OFF).
 
 
-class _Instruction(NamedTuple):
-    """One of classic BPF; a jump skips so many instructions if the condition is true, or false."""
-
-    code: int
-    if_true: int
-    if_false: int
-    value: int
-
-
-def _load_byte(offset: int) -> _Instruction:
-    return _Instruction(0x30, 0, 0, _HEADER + offset)
-
-
-def _load_word(offset: int) -> _Instruction:
-    return _Instruction(0x20, 0, 0, _HEADER + offset)
-
-
-def _mask(value: int) -> _Instruction:
-    return _Instruction(0x54, 0, 0, value)
-
-
-def _equal(value: int, if_true: int, if_false: int) -> _Instruction:
-    return _Instruction(0x15, if_true, if_false, value)
-
-
-def _answer(value: int) -> _Instruction:
-    return _Instruction(0x06, 0, 0, value)
-
+# Programs of classic BPF: (code, instructions to skip if a comparison is true, if it is false, operand).
+_LOAD_BYTE, _LOAD_WORD, _AND, _EQUALS, _RETURN = 0x30, 0x20, 0x54, 0x15, 0x06
 
 # Socket 1, TensorFlow's, for connections to 127.0.0.0/8 and ::1; else socket 0, ours.
 _CHOOSE = (
-    _load_byte(0),
-    _mask(0xF0),
-    _equal(0x40, 0, 2),  # The version: IPv4, or on to IPv6.
-    _load_byte(16),
-    _equal(127, 8, 9),
-    _load_word(24),
-    _equal(0, 0, 7),
-    _load_word(28),
-    _equal(0, 0, 5),
-    _load_word(32),
-    _equal(0, 0, 3),
-    _load_word(36),
-    _equal(1, 0, 1),
-    _answer(1),
-    _answer(0),
+    (_LOAD_BYTE, 0, 0, _HEADER),  # The version is in the upper half.
+    (_AND, 0, 0, 0xF0),
+    (_EQUALS, 0, 2, 0x40),  # IPv4, or on to IPv6.
+    (_LOAD_BYTE, 0, 0, _HEADER + 16),
+    (_EQUALS, 8, 9, 127),
+    (_LOAD_WORD, 0, 0, _HEADER + 24),
+    (_EQUALS, 0, 7, 0),
+    (_LOAD_WORD, 0, 0, _HEADER + 28),
+    (_EQUALS, 0, 5, 0),
+    (_LOAD_WORD, 0, 0, _HEADER + 32),
+    (_EQUALS, 0, 3, 0),
+    (_LOAD_WORD, 0, 0, _HEADER + 36),
+    (_EQUALS, 0, 1, 1),
+    (_RETURN, 0, 0, 1),
+    (_RETURN, 0, 0, 0),
 )
-_DROP = (_answer(0),)
+_DROP = ((_RETURN, 0, 0, 0),)
 
 
 def is_supported() -> bool:
@@ -116,7 +89,7 @@ def _wildcard_socket() -> socket.socket:
     return held
 
 
-def _attach(held: socket.socket, option: int, program: tuple[_Instruction, ...]) -> None:
+def _attach(held: socket.socket, option: int, program: tuple[tuple[int, int, int, int], ...]) -> None:
     """Gives a socket a program of classic BPF."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
     held.setsockopt(socket.SOL_SOCKET, option, struct.pack("@HP", len(program), ctypes.addressof(code)))

@@ -1,9 +1,12 @@
 """What the doctor says of a run, once or as long as it trains."""
 
+import contextlib
 import socket
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+import psutil
 
 from seed_rl.diagnosis.evidence import LEAST, MOST, Evidence, TooFewError, gather
 from seed_rl.diagnosis.findings import diagnose
@@ -29,10 +32,7 @@ def watch(
 ) -> None:
     """Reports on the last few periods whenever there is a new one, until no learner trains in the directory.
 
-    Args:
-      run: the run.
-      say: takes the lines of each report.
-      sleep: waits for a number of seconds.
+    `say` takes the lines of each report; `sleep` waits for a number of seconds.
     """
     seen, cpu = -1, _Processes(sleep)
     while True:
@@ -61,7 +61,9 @@ class _Processes:
         is_here = holder is not None and holder.host == socket.gethostname() and holder.process.isdecimal()
         pid = int(holder.process) if holder is not None and is_here else None
         if pid != self._pid:
-            self._pid, self._cpu = pid, None if pid is None else RunCpu(pid)
+            self._pid, self._cpu = pid, None
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._cpu = None if pid is None else RunCpu(pid)
             self._sleep(_POLL_SECS)  # There is no use of CPU in no time.
         return holder is not None
 

@@ -1,5 +1,6 @@
-"""What action spaces leave to choose, their bounds, and actions as environments take them."""
+"""What action spaces leave to choose, their bounds, random actions, and actions as environments take them."""
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ from seed_rl.types import ArraySpec
 
 # A bound as far from 0 as this stands for infinity: environments write 1e10 or the largest float for it.
 _INFINITE = 1e9
+# Keeps the draws of random starts apart from those of an environment that has the same seed.
+_RANDOM_START = 1_803_028
 # Messages show so much of a space.
 _MOST_CHARACTERS = 200
 
@@ -49,6 +52,32 @@ def no_choice(space: spaces.Space) -> ValueError:
         f"The action space {shown(space)} leaves nothing to choose; give it a component whose lowest value "
         "is below its highest."
     )
+
+
+def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
+    """Draws 0 to `most` actions, each number with the same probability, for a random start.
+
+    Many simulators that start alike are correlated, and learning fails early. So each first steps "through a
+    random number of uniform-random actions" (Stooke & Abbeel, 2018, section 5.3).
+
+    Args:
+      space: the environment's own action space, whose random state stays as it is. A huge bound, as an agent
+        does not see it either, is left out: such numbers have no meaning, and may overflow.
+      seed: the environment's; it alone determines the actions.
+      most: the largest number of actions.
+
+    Returns:
+      Actions as `env.step` takes them.
+    """
+    rng = np.random.default_rng((seed, _RANDOM_START))
+    count = int(rng.integers(most + 1))
+    drawn_from = copy.deepcopy(space)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        low, high = box_bounds(space)
+        if (low != space.low).any() or (high != space.high).any():
+            drawn_from = spaces.Box(low, high, dtype=space.dtype)
+    drawn_from.seed(int(rng.integers(2**31)))
+    return [drawn_from.sample() for _ in range(count)]
 
 
 def decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:

@@ -1,6 +1,5 @@
 """Steps environments as a batch; the only place that turns episode ends into `done` and `truncated`."""
 
-import copy
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.actions import box_bounds
+from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Spares, Watched
 from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
@@ -20,36 +19,6 @@ from seed_rl.environments.specs import (
 )
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
-
-# Keeps these draws apart from those of an environment that has the same seed.
-_STREAM = 1_803_028
-
-
-def random_actions(space: gymnasium.Space, seed: int, most: int) -> list[Any]:
-    """Draws 0 to `most` actions, each number with the same probability.
-
-    They decorrelate the first episodes of environments: with many simulators, learning failed early where
-    their starting states were correlated (Stooke & Abbeel, 2018, section 5.3, "Start State Decorrelation").
-
-    Args:
-      space: the environment's own action space, whose random state stays as it is. A huge bound, as an agent
-        does not see it either, is left out: such numbers have no meaning, and may overflow.
-      seed: the environment's; it alone determines the actions.
-      most: the largest number of actions.
-
-    Returns:
-      Actions as `gymnasium.Env.step` takes them.
-    """
-    rng = np.random.default_rng((seed, _STREAM))
-    count = int(rng.integers(most + 1))
-    drawn_from = copy.deepcopy(space)
-    if isinstance(space, gymnasium.spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = box_bounds(space)
-        if (low != space.low).any() or (high != space.high).any():
-            drawn_from = gymnasium.spaces.Box(low, high, dtype=space.dtype)
-    drawn_from.seed(int(rng.integers(2**31)))
-    return [drawn_from.sample() for _ in range(count)]
-
 
 _log = logging.getLogger(__name__)
 
@@ -298,13 +267,8 @@ def make_batched(
 ) -> BatchedEnvironment:
     """Makes one environment of the suite per seed.
 
-    Args:
-      suite: makes the environments.
-      config: their settings.
-      seeds: one per environment.
-      tolerance: how often each may fail and be replaced, and how long it may take; by default the first
-        failure is fatal, and there is no limit of time.
-      first_env: the id of the first environment, for messages.
+    Each may fail, be replaced and take time as `tolerance` says: by default the first failure is fatal, and
+    there is no limit of time. `first_env` is the id of the first environment, for messages.
 
     Raises:
       ValueError: there are no seeds, the suite refuses the configuration, or a space is not supported.
@@ -315,9 +279,8 @@ def make_batched(
         raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
     spares = Spares(
         lambda index, count: suite.make(config, derived_seed(seeds[index], count) if count else seeds[index]),
-        tolerance.max_environment_failures,
+        tolerance,
         first_env,
-        tolerance.env_step_timeout_secs,
     )
     watched = [Watched(None, index, spares) for index in range(len(seeds))]
     try:

@@ -134,15 +134,13 @@ class Spares:
 
     Attributes:
       make: makes an environment from (index, number of failures so far); None: the first failure is fatal.
-      limit: how often an environment may fail without finishing an episode.
+      tolerance: how often each may fail, and how long it may take for one call.
       first_env: the id of the environment with index 0, for messages.
-      timeout_secs: how long an environment may take for one call; 0: as long as it likes.
     """
 
     make: Callable[[int, int], gymnasium.Env] | None = None
-    limit: int = 0
+    tolerance: FailureConfig = NO_FAILURES
     first_env: int = 0
-    timeout_secs: float = 0.0
 
 
 class Watched:
@@ -157,7 +155,9 @@ class Watched:
         """Starts before the first episode; without an environment, `make` makes the first one."""
         self.env: Any = env
         self.is_broken = env is None
-        self._index, self._spares, self._deadline = index, spares, Deadline(spares.timeout_secs)
+        self._index, self._spares = index, spares
+        self._limit = spares.tolerance.max_environment_failures
+        self._deadline = Deadline(spares.tolerance.env_step_timeout_secs)
         self._episode = self._start = self._failures = 0
 
     @property
@@ -185,9 +185,9 @@ class Watched:
         self.is_broken = True
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
         what = f"{self.name} failed{when}: {what}"
-        if self._spares.make is None or self._failures > self._spares.limit:
+        if self._spares.make is None or self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
-        _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._spares.limit)
+        _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._limit)
 
     def make(self) -> gymnasium.Env:
         """Makes the first environment, and returns it.

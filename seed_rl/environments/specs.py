@@ -96,25 +96,14 @@ def suite_spec(
 ) -> EnvironmentSpec:
     """The spec of a suite's environments; makes one environment to find out, and closes it.
 
-    Args:
-      suite: makes the environment.
-      config: its settings.
-      seed: its seed is derived from this one.
-      tolerance: how often making it may fail, and how long it may take.
+    The environment's seed is derived from `seed`. Making it may fail and take time as `tolerance` says.
 
     Raises:
       ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
       ImportError: the suite's engine is not installed.
     """
-    watched = Watched(
-        None,
-        0,
-        Spares(
-            lambda _, count: suite.make(config, derived_seed(seed, 0, count)),
-            tolerance.max_environment_failures,
-            timeout_secs=tolerance.env_step_timeout_secs,
-        ),
-    )
+    spares = Spares(lambda _, count: suite.make(config, derived_seed(seed, 0, count)), tolerance)
+    watched = Watched(None, 0, spares)
     try:
         return environment_spec(watched.make(), config)
     except EnvironmentFailedError as error:
@@ -141,8 +130,16 @@ def observation_spec(space: spaces.Space) -> Nest:
     Raises:
       ValueError: the space, or one inside it, is of a kind that is not supported, or no array has an element.
     """
-    spec = _observation_spec(space)
-    if spec is None:
+    spec: dict[str, Nest] = {}
+    for leaf in observation_leaves(space):
+        if not leaf.name:
+            return leaf.spec
+        *outer, last = leaf.name.split("/")
+        inner = spec
+        for name in outer:
+            inner = inner.setdefault(name, {})
+        inner[last] = leaf.spec
+    if not spec:
         raise ValueError(
             f"The observation space {shown(space)} has no element; give agents something to see, if only the "
             "constant of Box(0, 0, (1,))."
@@ -221,16 +218,6 @@ def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None
             "one entry, and names that are not empty and contain no '/'."
         )
     return sorted(((str(key), key, child) for key, child in items), key=lambda item: item[0])
-
-
-def _observation_spec(space: spaces.Space) -> Nest | None:
-    """As `observation_spec`; None if there is no element."""
-    children = _children(space)
-    if children is None:
-        spec = _array_spec(space)[0]
-        return spec if spec.size else None
-    specs = {name: _observation_spec(child) for name, _, child in children}
-    return {name: spec for name, spec in specs.items() if spec is not None} or None
 
 
 def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) -> Iterator[ObservationLeaf]:

@@ -49,14 +49,7 @@ class Share:
     def __init__(
         self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
     ):
-        """Makes the environment.
-
-        Args:
-          suite: makes the environments.
-          config: their settings.
-          seed: that of the evaluation.
-          numbers: of the episodes. If some are void, it continues with the same step.
-          tolerance: how often the environment may fail, and how long it may take.
+        """Makes the environment for the episodes with these numbers; if some are void, others follow them.
 
         Raises:
           ValueError, ImportError, EnvironmentFailedError: see `make_batched`.

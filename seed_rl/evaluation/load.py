@@ -30,11 +30,7 @@ class Trained(NamedTuple):
 
 
 def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
-    """The path prefix of a run's checkpoint.
-
-    Args:
-      run: the run.
-      checkpoint: `last`, `best`, or a path prefix.
+    """The path prefix of a run's checkpoint: `last`, `best`, or a path prefix.
 
     Raises:
       ValueError: there is no such checkpoint; the message is one sentence.
@@ -59,12 +55,7 @@ def find_checkpoint(run: RunRecord, checkpoint: str) -> str:
 
 
 def load(run: RunRecord, checkpoint: str, spec: EnvironmentSpec) -> Trained:
-    """Makes the policy of a run, with the weights of a checkpoint.
-
-    Args:
-      run: the run, which provides the settings.
-      checkpoint: path prefix of a checkpoint.
-      spec: the spec of the run's environments.
+    """Makes the policy of a run, with the weights of a checkpoint (path prefix), for the run's environments.
 
     Raises:
       ValueError: the checkpoint does not match the run's settings; the message is one sentence, which

@@ -25,22 +25,11 @@ def play(
     seed: int,
     tolerance: FailureConfig,
 ) -> Iterator[PlayedEpisode]:
-    """Plays episodes, and yields each as it ends.
+    """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
 
     Episodes are assigned to environments in advance, so that short episodes do not count more often than
-    long ones. Another episode is played for each that is void because its environment failed.
-
-    Args:
-      suite: makes the environments.
-      environment_config: their settings.
-      policy: chooses the actions.
-      env_id: the id that `Policy.act` gets for every environment; ids from the run's `num_envs` upwards mean
-        evaluation.
-      episodes: the number of episodes, at least 1.
-      num_envs: E, the number of environments played at the same time.
-      greedy: whether to use `Policy.act_greedy` rather than `Policy.act`.
-      seed: determines the seeds of the episodes.
-      tolerance: how often environments may fail, and how long they may take.
+    long ones. Another episode is played for each that is void because its environment failed. Policies get
+    `env_id` for every environment; ids from the run's `num_envs` upwards mean evaluation.
 
     Raises:
       ValueError: the suite refuses the configuration, or the environments have different spaces.

@@ -70,10 +70,7 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
 def table(summary: dict[str, Any], repeats: int, asked: int) -> str:
     """The summary as a readable table, one row per line.
 
-    Args:
-      summary: from `summarize`.
-      repeats: environment frames per agent step.
-      asked: the number of episodes that were to be played.
+    An agent step has `repeats` environment frames; `asked` episodes were to be played.
     """
     steps = summary["mean_episode_agent_steps"]
     error = summary["standard_error"]

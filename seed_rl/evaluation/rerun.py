@@ -51,12 +51,6 @@ class Rerun:
     ):
         """Makes the environment, and renders it once.
 
-        Args:
-          suite: makes the environment.
-          config: its settings.
-          episode: is played again.
-          tolerance: how long the environment may take for one call.
-
         Raises:
           RerunError: the environment fails, or cannot be rendered.
         """

@@ -19,11 +19,7 @@ _PAUSE_SECS = 1.0
 
 
 def write_video(path: Path, episodes: Sequence[tuple[str, Rerun]]) -> None:
-    """Writes episodes one after another to a video file, under a temporary name first.
-
-    Args:
-      path: the file, .mp4 or .gif.
-      episodes: at least one, each with a title.
+    """Writes episodes with their titles one after another to an .mp4 or .gif; a temporary name comes first.
 
     Raises:
       RerunError: an environment fails, or cannot be rendered.

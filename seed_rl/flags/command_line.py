@@ -175,11 +175,9 @@ def parse_options(
 
 
 def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
-    """The values of a few flags, ignoring all others; None for those not given.
+    """The values of a few flags (names without dashes), ignoring all others; None for those not given.
 
-    Args:
-      args: the command line without the program's name, flagfiles expanded.
-      names: the flags, without dashes.
+    `args` is a command line without the program's name, with flagfiles expanded.
 
     Raises:
       UsageError: one of the flags has no value.

@@ -1,8 +1,6 @@
 """Turns an Options class into absl flags, and absl flags back into a validated object of that class."""
 
 import os
-import types
-import typing
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
@@ -41,15 +39,10 @@ def define_options(
 ) -> None:
     """Defines a flag for every option, under the first line of its class's docstring as the heading.
 
-    A flag that already exists is shared if its type and default are the same.
-
-    Args:
-      config_class: fields may be int, float, bool or str, each also `| None`.
-      flag_values: where the flags are defined.
-      leave_out: names of fields that get no flag.
+    Fields in `leave_out` get no flag. A flag that exists is shared if its type and default are the same.
 
     Raises:
-      TypeError: a field has another type, or clashes with a flag that already exists.
+      TypeError: a field is not an int, float, bool or str (or None), or clashes with a flag that exists.
     """
     heading = (config_class.__doc__ or config_class.__name__).strip().splitlines()[0].rstrip(".")
     parts = config_class.parts().values()
@@ -72,12 +65,7 @@ def define_options(
 
 
 def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **fixed: Any) -> OptionsT:
-    """The object that the parsed flags describe.
-
-    Args:
-      config_class: what to build.
-      flag_values: parsed flags.
-      **fixed: values that do not come from a flag.
+    """The object that the parsed flags describe; `fixed` values do not come from flags.
 
     Raises:
       UsageError: a value is invalid; the message is that of the class's own validation.
@@ -106,7 +94,8 @@ def option_names(*config_classes: type[Options]) -> set[str]:
 
 
 def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
-    kind, default = _without_none(leaf.kind), leaf.default
+    kind, *others = [kind for kind in leaf.kinds if kind is not type(None)]
+    default = leaf.default
     text, choices = leaf.metadata["help"], leaf.metadata["choices"]
     if kind is str and choices:
         return flags.EnumFlag(leaf.name, default, text, list(choices))
@@ -115,20 +104,14 @@ def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
     if leaf.metadata["is_path"]:
         return flags.Flag(_PathParser(), _SERIALIZER, leaf.name, default, text)
     parsers: dict[Any, Any] = {int: _WholeNumberParser, float: flags.FloatParser, str: flags.ArgumentParser}
-    if kind not in parsers:
+    if others or kind not in parsers:
+        found = " | ".join(map(str, leaf.kinds))
         raise TypeError(
-            f"{config_class.__name__}.{leaf.name} is of type {leaf.kind}, which flags do not support; use "
-            "int, float, bool or str (each may be `| None`)."
+            f"{config_class.__name__}.{leaf.name} is of type {found}, which flags do not support; use int, "
+            "float, bool or str (each may be `| None`)."
         )
     return flags.Flag(parsers[kind](), _SERIALIZER, leaf.name, default, text)
 
 
 def _describe(flag: flags.Flag) -> str:
     return f"{flag.flag_type()}{getattr(flag.parser, 'enum_values', '')}, default {flag.default}"
-
-
-def _without_none(hint: Any) -> Any:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        kinds = [kind for kind in typing.get_args(hint) if kind is not type(None)]
-        return kinds[0] if len(kinds) == 1 else hint
-    return hint

@@ -44,11 +44,7 @@ def out_of_memory(error: MemoryError) -> UsageError:
 
 
 def require_package(module: str, extra: str) -> None:
-    """Checks that an optional package is installed, without importing it.
-
-    Args:
-      module: the top-level module, such as `tensorflow`.
-      extra: the extra of this project that installs it, such as `learner`.
+    """Checks that a top-level module, which this extra installs, is there, without importing it.
 
     Raises:
       UsageError: it is not installed.

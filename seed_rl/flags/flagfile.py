@@ -20,9 +20,7 @@ _DEEPEST = 50
 def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> list[str]:
     """Replaces each `--flagfile=PATH` with the lines of its file, in place; later flags win.
 
-    Args:
-      args: the command line without the program's name.
-      passed_over: names of flags whose lines in files are skipped.
+    Lines in files that set the flags in `passed_over` are skipped.
 
     Raises:
       UsageError: a file cannot be read, contains a line that is not a flag, or includes itself.

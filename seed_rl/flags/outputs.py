@@ -9,12 +9,7 @@ from seed_rl.flags.errors import UsageError
 
 
 def check_output(path: Path, flag: str, overwrite: bool) -> None:
-    """Checks that a file can be written; leaves nothing behind.
-
-    Args:
-      path: the path of the file; its directory need not exist yet.
-      flag: the flag that names the file, without dashes.
-      overwrite: whether the file may already exist.
+    """Checks that the file that a flag names can be written; its directory need not exist. Leaves nothing.
 
     Raises:
       UsageError: the file already exists, or cannot be written.

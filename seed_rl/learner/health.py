@@ -1,5 +1,6 @@
 """Signs that a run is learning badly or not at all, each reported once with what helps. No TensorFlow."""
 
+import functools
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -30,29 +31,23 @@ class Health:
     """Checks the figures of each period for signs that a run is learning badly."""
 
     def __init__(self, action: ArraySpec, total_environment_frames: int, agent_flags: Collection[str]):
-        """Prepares.
-
-        Args:
-          action: action spec; the entropy of continuous actions is not judged, since it has no scale.
-          total_environment_frames: environment frames of the whole run.
-          agent_flags: names of the agent's settings: warnings advise only what it has.
-        """
-        self._long_frames = _LONG_SHARE * total_environment_frames
-        self._uniform_entropy = _uniform_entropy(action)
+        """Judges a run of this many environment frames; warnings advise only what `agent_flags` has."""
+        # In nats; continuous actions have no scale.
+        self._uniform_entropy = math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf
         self._agent_flags = agent_flags
         self._first: float | None = None
         self._best = -math.inf
-        self._signs = [_Lasting(sign) for sign in (self._entropy, self._kl, _policy_lag, self._return)]
-        self._stall = _Stall()
+        lasting = functools.partial(_Lasting, _LONG_SHARE * total_environment_frames)
+        self._signs = [lasting(sign) for sign in (self._entropy, self._kl, _policy_lag, self._return)]
+        self._stepped = -1, 0.0  # Environment frames, and the seconds when they were reached.
+        self._has_stalled = False
 
     def check(self, figures: Mapping[str, Any]) -> list[str]:
         """Returns warnings about what has been wrong for a long time, each kind once; each stall once.
 
-        Args:
-          figures: figures of a period, by plain name; missing ones are not judged.
+        `figures` are those of a period, by plain name; missing ones are not judged.
         """
-        sentences = [sign.check(figures, self._long_frames) for sign in self._signs]
-        sentences.append(self._stall.check(figures))
+        sentences = [*(sign.check(figures) for sign in self._signs), self._stall(figures)]
         return [f"Warning: {sentence}" for sentence in sentences if sentence]
 
     def _entropy(self, figures: Mapping[str, Any]) -> str | None:
@@ -98,38 +93,31 @@ class Health:
         """The first of these flags that the agent has; empty if it has none of them."""
         return next((f"--{name}" for name in names if name in self._agent_flags), "")
 
-
-class _Stall:
-    """Reports when no environment steps any more, which no other figure shows: there are no new ones."""
-
-    def __init__(self) -> None:
-        self._frames = -1
-        self._since = 0.0
-        self._said = False
-
-    def check(self, figures: Mapping[str, Any]) -> str | None:
+    def _stall(self, figures: Mapping[str, Any]) -> str | None:
+        """No environment steps any more, which no other figure shows: there are no new ones."""
         frames, seconds = figures["env_frames"], figures.get("seconds", 0.0)
-        if frames != self._frames:
-            self._frames, self._since, self._said = frames, seconds, False
-        if self._said or seconds - self._since < _STALLED_SECS:
+        if frames != self._stepped[0]:
+            self._stepped, self._has_stalled = (frames, seconds), False
+        still = seconds - self._stepped[1]
+        if self._has_stalled or still < _STALLED_SECS:
             return None
-        self._said = True
+        self._has_stalled = True
         return (
-            f"no environment has taken a step for {seconds - self._since:.0f} s; check that all actors run. "
-            "Agents that train on rollouts wait until every environment has an actor."
+            f"no environment has taken a step for {still:.0f} s; check that all actors run. Agents that "
+            "train on rollouts wait until every environment has an actor."
         )
 
 
 class _Lasting:
     """Reports a sign once, when it has been present in every period for long enough."""
 
-    def __init__(self, sign: Sign):
-        self._sign = sign
+    def __init__(self, long_frames: float, sign: Sign):
+        self._long_frames, self._sign = long_frames, sign
         self._since: int | None = None
         self._reports = 0
         self._said = False
 
-    def check(self, figures: Mapping[str, Any], long_frames: float) -> str | None:
+    def check(self, figures: Mapping[str, Any]) -> str | None:
         sentence = self._sign(figures)
         if sentence is None:
             self._since, self._reports = None, 0
@@ -137,7 +125,7 @@ class _Lasting:
         frames = figures["env_frames"]
         self._since = frames if self._since is None else self._since
         self._reports += 1
-        if self._said or self._reports < _LONG_REPORTS or frames - self._since < long_frames:
+        if self._said or self._reports < _LONG_REPORTS or frames - self._since < self._long_frames:
             return None
         self._said = True
         return sentence
@@ -152,8 +140,3 @@ def _policy_lag(figures: Mapping[str, Any]) -> str | None:
         f"experience is {lag:.0f} updates old when it is trained on; raise --batch_size, or use fewer "
         "environments per learner (--env_batch_size)."
     )
-
-
-def _uniform_entropy(action: ArraySpec) -> float:
-    """Entropy in nats of a uniform policy; minus infinity if actions are continuous."""
-    return math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf

@@ -22,25 +22,85 @@ from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Setup
 from seed_rl.experience.source import DeviceBatch, Source
 from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
-from seed_rl.learner.outputs import Outputs
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
 from seed_rl.learner.team import Team
-from seed_rl.learner.usage import Usage
 from seed_rl.messages import warn
+from seed_rl.reporting.cpu import RunCpu
 from seed_rl.reporting.guard import UnsavedError
+from seed_rl.reporting.metrics import MetricsWriter
+from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
 from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
-from seed_rl.waits import TRAINING_FOR_BATCH
+from seed_rl.waits import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
 # How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
+
+
+class _Usage:
+    """What the threads wait for, and the CPU of the run: the figures that show what bounds it.
+
+    Attributes:
+      batches: of inference.
+      training: of the training thread.
+      prefetch: of the thread that moves batches to the device; none in a synchronous run.
+      intake: of the thread that inserts into replay, if there is one.
+    """
+
+    def __init__(self) -> None:
+        """Starts counting."""
+        self.batches = BatchFigures()
+        self.training = Waits(TRAINING_FOR_BATCH)
+        self.prefetch, self.intake = Waits(PREFETCH_FOR_EXPERIENCE), Waits(INTAKE_FOR_UNROLLS)
+        self._cpu = RunCpu()
+
+    def take(self) -> dict[str, float]:
+        """The figures since the last call, by plain name."""
+        waits = self.training.take() | self.prefetch.take() | self.intake.take()
+        return self.batches.take() | waits | self._cpu.take()
+
+
+class _Outputs:
+    """Metrics, TensorBoard, W&B and progress. Of several learner hosts, only the first one has figures."""
+
+    def __init__(self, config: LearnerConfig, settings: Mapping[str, Any], env_frames: int, is_first: bool):
+        """Opens them; the settings of the run, nested dicts, are logged. It starts at `env_frames`."""
+        self._display = ProgressDisplay(config.total_environment_frames, env_frames)
+        self._metrics: MetricsWriter | None = None
+        if is_first:
+            self._metrics = MetricsWriter(config.logdir, settings, config.wandb_project)
+        self.say: Callable[[str], None] = self._display.say
+
+    def show(self, figures: Mapping[str, Any]) -> None:
+        """Writes and shows the figures of a period."""
+        if self._metrics is not None:
+            self._metrics.write(figures)
+            self._display.show(figures)
+
+    def write_last(self, figures: Mapping[str, Any]) -> None:
+        """Writes the figures of the last period; `finish` shows them."""
+        if self._metrics is not None:
+            self._metrics.write(figures)
+
+    def finish(self, figures: Mapping[str, Any], ended: str) -> None:
+        """Says how the run ended."""
+        if self._metrics is not None:
+            self._display.finish(figures, ended)
+        else:
+            self._display.say(f"{ended}.")
+
+    def close(self) -> None:
+        """Flushes and closes the files; waits only for a limited time."""
+        if self._metrics is not None:
+            self._metrics.close()
 
 
 class Learner:
@@ -59,15 +119,9 @@ class Learner:
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
-        Args:
-          config: settings.
-          environment: the environments.
-          algorithm: the algorithm to train; a checkpoint overwrites its variables.
-          settings: settings of the run, nested dicts, for the logs.
-          security: TLS and token that actors need.
-          replicas: the training devices, in whose scope the algorithm has been created.
-          copies: of its policy, one on each inference device; none: the variables that are trained also act.
-          team: all learner hosts, if there are several.
+        `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
+        `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
+        one on each inference device; if there are none, the variables that are trained also act.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -79,7 +133,7 @@ class Learner:
         self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team)
         self._figures = self._saver.make_figures(config)
         self._team.report_with(self._figures)
-        self._usage = Usage()
+        self._usage = _Usage()
         self._experience = algorithm.experience.make(
             Setup(
                 config.num_envs - algorithm.num_eval_envs,
@@ -154,7 +208,7 @@ class Learner:
             team.hosts,
             team.listener,
         )
-        outputs = Outputs(config, self._settings, self._frames(), team.is_first)
+        outputs = _Outputs(config, self._settings, self._frames(), team.is_first)
         source = self._source(serving)
         complete = farewell = ""
         try:
@@ -195,7 +249,7 @@ class Learner:
             return Lockstep(serving, self._experience, self._team.num_envs(self._config.num_envs), distribute)
         return Source(self._experience, distribute, self._usage.prefetch)
 
-    def _introduce(self, outputs: Outputs) -> None:
+    def _introduce(self, outputs: _Outputs) -> None:
         """Says what the run starts with."""
         devices = [core.device for core in self._cores if core.device]
         outputs.say(report.describe(self._replicas.devices, devices))
@@ -208,7 +262,7 @@ class Learner:
         self,
         serving: Serving,
         source: Source | Lockstep,
-        outputs: Outputs,
+        outputs: _Outputs,
         stopping: Callable[[], bool],
     ) -> dict[str, Any]:
         """Runs the training loop; returns the last figures."""

@@ -41,13 +41,6 @@ class Saver:
     ):
         """Restores the last checkpoint into the variables of all hosts; writes nothing.
 
-        Args:
-          config: of the learner.
-          spec: of the environments.
-          algorithm: its variables are restored and saved.
-          trainer: its optimizers and number of updates are, too.
-          team: all learner hosts.
-
         Raises:
           ValueError: a checkpoint does not fit.
         """

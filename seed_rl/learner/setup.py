@@ -9,7 +9,6 @@ import tensorflow as tf
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices import placement
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Collective
-from seed_rl.devices.placement import Placement
 from seed_rl.devices.precision import computing_in
 from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
@@ -46,14 +45,9 @@ def make_learner(
 ) -> Learner:
     """Makes the algorithm on its devices and the learner; restores the last checkpoint.
 
-    Args:
-      config: settings.
-      environment: the environments.
-      make_algorithm: makes the algorithm, and once more for each inference device's copy of its policy.
-      settings: settings of the run, nested dicts, for the logs.
-      security: TLS and token that actors need.
-      met: the other learner hosts, and the addresses of all hosts for TensorFlow; None: there is one host.
-      listener: what listens on this host's address already, if anything.
+    `make_algorithm` is called once more for each inference device's copy of the policy. `settings` are those
+    of the run, nested dicts, for the logs. `met` has the other learner hosts, and the addresses of all hosts
+    for TensorFlow; None: there is one host. `listener` is what listens on its address already, if anything.
 
     Raises:
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
@@ -76,7 +70,11 @@ def make_learner(
         place = placement.place_on_host(config.training_devices, config.inference_devices, num_gpus)
         replicas = collective.replicas(place.training, config.jit)
         places_of_copies = place.inference
-    _check_synchronous(config, place)
+    if config.synchronous and len(place.inference) > 1:
+        raise ValueError(
+            "--synchronous acts in one batch, which several devices cannot share; give one with "
+            f"--inference_devices, not {len(place.inference)}."
+        )
     try:
         with replicas.scope(), computing_in(config.precision):
             algorithm = make_algorithm()
@@ -89,11 +87,3 @@ def make_learner(
         with tf.device(device), computing_in(config.precision):
             copies.append(PolicyCopy(make_algorithm().policy, device))
     return Learner(config, environment, algorithm, settings, security, replicas, copies, team)
-
-
-def _check_synchronous(config: LearnerConfig, place: Placement) -> None:
-    if config.synchronous and len(place.inference) > 1:
-        raise ValueError(
-            "--synchronous acts in one batch, which several devices cannot share; give one with "
-            f"--inference_devices, not {len(place.inference)}."
-        )

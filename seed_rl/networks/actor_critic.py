@@ -1,4 +1,4 @@
-"""The actor-critic network: observations, last action and reward in; policy parameters and value out."""
+"""Networks of policies: observations, last action and reward in; the policy's parameters out."""
 
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class ActorCritic(keras.layers.Layer):
         """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
-        # Small weights in the policy head start near the uniform policy.
+        # Small weights start near the distribution whose parameters are zeros, in every state.
         small = keras.initializers.Orthogonal(0.01)
         # The last layers always compute in float32: bfloat16 has three digits, too few for a value.
         self._policy_head = keras.layers.Dense(
@@ -43,3 +43,25 @@ class ActorCritic(keras.layers.Layer):
         features, state = self.trunk.unroll(prev_action, env, state)
         baseline = tf.squeeze(self._baseline_head(features), -1)
         return ActorCriticOutput(self._policy_head(features), baseline), state
+
+
+class PolicyNetwork(keras.layers.Layer):
+    """The trunk, whose state is the network's state, and one linear head."""
+
+    def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
+        """Creates the network with all of its variables.
+
+        Raises:
+          ValueError: the settings do not fit the observation (see `Encoder`).
+        """
+        super().__init__()
+        self.trunk = Trunk(config, env_spec)
+        small = keras.initializers.Orthogonal(0.01)
+        self._head = keras.layers.Dense(num_policy_parameters, kernel_initializer=small, dtype="float32")
+        self.unroll(*self.trunk.example())
+        self.built = True
+
+    def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
+        """Parameters float32 `[T, B, P]` at each step, and the state after the last; see `Trunk.unroll`."""
+        features, state = self.trunk.unroll(prev_action, env, state)
+        return self._head(features), state

@@ -45,33 +45,32 @@ class Encoder(keras.layers.Layer):
                 f"{observation_spec}; use --frame_stack=1."
             )
         self._observation_spec = observation_spec
-        self._specs = tuple(spec for _, spec in leaves)
         self._names = tuple(name or "observation" for name, _ in leaves)
-        self._stacks = tuple(_frame_stack(config, spec) for spec in self._specs)
-        shapes = [s.shape if s else spec.shape for s, spec in zip(self._stacks, specs, strict=True)]
-        self._scales: list[RunningScale | None] = [None] * len(specs)
-        if config.normalize_observations:
-            self._scales = [_running_scale(config, spec) for spec in specs]
-        self._network = _custom(config, observation_spec)
-        made = (
-            torsos.make_torso(
-                config.torso,
-                spec,
-                shape,
-                config.mlp_units,
-                scale,
-                config.initializer,
-                config.mlp_activation,
-                config.layer_norm,
-                config.torso_units,
-            )
-            for spec, shape, scale in zip(specs, shapes, self._scales, strict=True)
-            if self._network is None
-        )
+        self._specs = tuple(spec for _, spec in leaves)
+        self._network = None
+        if config.network:
+            self._network = load_network(config.network)(pack_like(observation_spec, specs))
+        stacks: list[stacking.FrameStack | None] = []
+        scales: list[RunningScale | None] = []
+        made = []
+        for (name, packed), spec in zip(leaves, specs, strict=True):
+            is_image = images.is_image(spec)
+            num_frames = config.frame_stack if stacking.is_stackable(spec) else 1
+            # A custom network gets images as the environment has them.
+            is_turned = not config.network and images.must_be_turned(spec, config.torso)
+            # Even a single frame may need a channel dimension.
+            stack = stacking.FrameStack(num_frames, packed, is_turned) if is_image else None
+            scale = None
+            if config.normalize_observations and not torsos.is_one_hot(spec):
+                scale = RunningScale(spec, num_frames, one_scale=is_image, is_turned=is_turned)
+            stacks.append(stack)
+            scales.append(scale)
+            if self._network is None:
+                made.append(torsos.make_torso(config, spec, stack.shape if stack else spec.shape, scale))
+                if isinstance(made[-1], torsos.MLP):
+                    _check_one_hot(name, spec)
+        self._stacks, self._scales = tuple(stacks), scales
         self._torsos = track_each(self, made, "torso")
-        for (name, _), spec, torso in zip(leaves, specs, self._torsos, strict=False):
-            if isinstance(torso, torsos.MLP):
-                _check_one_hot(name, spec)
 
     def observe(self, observation: Nest) -> None:
         """Adds observations, nest of `[..., *shape]`, to the running statistics, if there are any."""
@@ -116,7 +115,6 @@ class Encoder(keras.layers.Layer):
 
     def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
         """Applies the custom network to arrays `[T, B, ...]`: float32 `[T, B, F]`."""
-        assert self._network is not None
         steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
         outputs = self._network(pack_like(self._observation_spec, steps))
         if len(outputs.shape) != 2 or outputs.dtype not in (tf.float32, self.compute_dtype):
@@ -138,39 +136,6 @@ def _check_one_hot(name: str, spec: ArraySpec) -> None:
             f"{_LARGEST_ONE_HOT:,}; write it as several smaller numbers (MultiDiscrete) or as a Box, or give "
             "a --network of your own."
         )
-
-
-def _custom(config: NetworkConfig, observation_spec: Nest) -> Any:
-    """The custom network that takes the place of the torsos; None if there is none."""
-    if not config.network:
-        return None
-    unpacked = [spec.unpacked for _, spec in flatten_spec(observation_spec)]
-    return load_network(config.network)(pack_like(observation_spec, unpacked))
-
-
-def _frame_stack(config: NetworkConfig, spec: ArraySpec) -> stacking.FrameStack | None:
-    """Only for images; even with a single frame, they may need a channel dimension."""
-    if not images.is_image(spec.unpacked):
-        return None
-    return stacking.FrameStack(_num_frames(config, spec), spec, _is_turned(config, spec.unpacked))
-
-
-def _running_scale(config: NetworkConfig, spec: ArraySpec) -> RunningScale | None:
-    """Only for arrays that do not become one-hot vectors."""
-    if torsos.is_one_hot(spec):
-        return None
-    is_image, is_turned = images.is_image(spec), _is_turned(config, spec)
-    return RunningScale(spec, _num_frames(config, spec), one_scale=is_image, is_turned=is_turned)
-
-
-def _is_turned(config: NetworkConfig, spec: ArraySpec) -> bool:
-    """Whether height and width are put first; a custom network gets images as the environment has them."""
-    return not config.network and images.must_be_turned(spec, config.torso)
-
-
-def _num_frames(config: NetworkConfig, spec: ArraySpec) -> int:
-    """The number of frames that the torso of this array sees at once."""
-    return config.frame_stack if stacking.is_stackable(spec) else 1
 
 
 def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:

@@ -6,6 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.config import NetworkConfig
+
 
 def track_each(owner: Any, layers: Iterable[Any], name: str) -> list[Any]:
     """Makes each layer an attribute of a Keras layer, `name_0`, `name_1`, …, and returns them as a list.
@@ -43,11 +45,11 @@ class Chain(Composite):
         return inputs
 
 
-def dense(units: int, initializer: str, activation: str = "relu", layer_norm: bool = False) -> Any:
+def dense(config: NetworkConfig, units: int, activation: str = "relu") -> Any:
     """A fully connected layer with an activation and, between the two, layer normalization if wanted."""
-    if not layer_norm:
-        return keras.layers.Dense(units, activation=activation, kernel_initializer=initializer)
-    linear = keras.layers.Dense(units, kernel_initializer=initializer)
+    if not config.layer_norm:
+        return keras.layers.Dense(units, activation=activation, kernel_initializer=config.initializer)
+    linear = keras.layers.Dense(units, kernel_initializer=config.initializer)
     return Chain([linear, *normalization(True), keras.layers.Activation(activation)])
 
 

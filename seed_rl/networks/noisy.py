@@ -5,7 +5,6 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.layers import normalization
 from seed_rl.ops import draws
 
 
@@ -40,9 +39,7 @@ class NoisyDense(keras.layers.Layer):
         super().__init__(**kwargs)
         self._units, self._sigma, self._initializer = units, sigma, initializer
         self._activation = keras.activations.get(activation)
-        self._normalization = normalization(layer_norm)
-        for layer in self._normalization:
-            self.normalization = layer  # A list alone would not be in checkpoints.
+        self.normalization = keras.layers.LayerNormalization() if layer_norm else None
 
     def build(self, input_shape: tuple[int | None, ...]) -> None:
         """Creates the variables (section 3.2)."""
@@ -70,16 +67,11 @@ class NoisyDense(keras.layers.Layer):
             kernel += self.kernel_sigma * of_inputs[:, tf.newaxis] * of_outputs
             bias += self.bias_sigma * of_outputs
         outputs = tf.matmul(inputs, kernel) + bias
-        for layer in self._normalization:
-            outputs = layer(outputs)
+        if self.normalization is not None:
+            outputs = self.normalization(outputs)
         return self._activation(outputs)
 
 
 def factor(x: tf.Tensor) -> tf.Tensor:
     """`f(x) = sign(x) |x|^1/2`, elementwise (section 3, below equation 11)."""
     return tf.sign(x) * tf.sqrt(tf.abs(x))
-
-
-def apply(layer: Any, inputs: tf.Tensor, noisy: bool) -> tf.Tensor:
-    """Applies any layer, with noise if it is a noisy one."""
-    return layer(inputs, noisy=noisy) if isinstance(layer, NoisyDense) else layer(inputs)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.layers import dense
-from seed_rl.networks.noisy import NoisyDense, apply
+from seed_rl.networks.noisy import NoisyDense
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
@@ -61,18 +61,17 @@ class QNetwork(keras.layers.Layer):
         self.outputs(features[0], tf.zeros([1, 1]) if head.implicit else None)
         self.built = True
 
-    def _stream(self, config: NetworkConfig, num_actions: int) -> tuple[Any, Any]:
-        """A hidden layer with a ReLU, or None, and a linear one.
+    def _stream(self, config: NetworkConfig, num_values: int) -> tuple[Any, Any]:
+        """A hidden layer with a ReLU, None if it has no units, and a linear one.
 
-        The last layers always compute in float32: bfloat16 has three digits, too few for a Q-value.
+        The linear one always computes in float32: bfloat16 has three digits, too few for a Q-value.
         """
-        head, outputs = self._head, num_actions * self._head.num_outputs
-        last = "zeros" if head.start_at_zero else None
-        if head.noisy_sigma is not None:
-            sigma, norm = head.noisy_sigma, config.layer_norm
-            hidden = NoisyDense(head.units, sigma, "relu", layer_norm=norm) if head.units else None
+        units, outputs, sigma = self._head.units, num_values * self._head.num_outputs, self._head.noisy_sigma
+        last = "zeros" if self._head.start_at_zero else None
+        if sigma is not None:
+            hidden = NoisyDense(units, sigma, "relu", layer_norm=config.layer_norm) if units else None
             return hidden, NoisyDense(outputs, sigma, initializer=last, dtype="float32")
-        hidden = dense(head.units, config.initializer, layer_norm=config.layer_norm) if head.units else None
+        hidden = dense(config, units) if units else None
         last = last or "glorot_uniform"
         return hidden, keras.layers.Dense(outputs, kernel_initializer=last, dtype="float32")
 
@@ -83,13 +82,7 @@ class QNetwork(keras.layers.Layer):
         return tf.reshape(values, [features.shape[0], -1, self._num_actions]), state
 
     def features(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
-        """The trunk's features at one step, float32 `[N, F]`, and the next state.
-
-        Args:
-          prev_action: `[N, ...]`.
-          env: `[N, ...]`.
-          state: before the step, nest of `[N, ...]`.
-        """
+        """The trunk's features at one step `[N, ...]`, float32 `[N, F]`, and the next state."""
         prev_action, env = tf.nest.map_structure(lambda x: x[tf.newaxis], (prev_action, env))
         features, state = self.trunk.unroll(prev_action, env, state)
         return features[0], state
@@ -123,8 +116,7 @@ class QNetwork(keras.layers.Layer):
     def _outputs(self, features: tf.Tensor, noisy: bool) -> tf.Tensor:
         """From features `[N, F]` to `[N, A, num_outputs]`."""
         shape = [-1, self._num_actions, self._head.num_outputs]
-        advantage = _run(self._advantage_hidden, self._advantage, features, noisy)
-        advantage = tf.reshape(advantage, shape)
+        advantage = tf.reshape(_run(self._advantage_hidden, self._advantage, features, noisy), shape)
         if not self._head.dueling:
             return advantage
         value = _run(self._value_hidden, self._value, features, noisy)
@@ -132,7 +124,8 @@ class QNetwork(keras.layers.Layer):
 
 
 def _run(hidden: Any, last: Any, features: tf.Tensor, noisy: bool) -> tf.Tensor:
-    """Applies the two layers of a stream."""
-    if hidden is not None:
-        features = apply(hidden, features, noisy)
-    return apply(last, features, noisy)
+    """Applies the two layers of a stream, with noise if they are noisy ones and it is asked for."""
+    for layer in (hidden, last):
+        if layer is not None:
+            features = layer(features, noisy=noisy) if isinstance(layer, NoisyDense) else layer(features)
+    return features

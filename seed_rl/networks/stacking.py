@@ -5,7 +5,6 @@ import math
 import tensorflow as tf
 
 from seed_rl.networks import images
-from seed_rl.networks.config import FRAME_STACKS
 from seed_rl.types import ArraySpec, Nest
 
 
@@ -50,19 +49,10 @@ class FrameStack:
         """Stacks frames of `spec`: images of uint8 or of packed bits.
 
         Args:
-          num_frames: number of frames in a stack.
+          num_frames: number of frames in a stack: 1, 2, 4 or 8.
           spec: spec of a frame. With `num_frames=1`, it may also be any other image.
           is_turned: whether to put height and width first; see `images.must_be_turned`.
-
-        Raises:
-          ValueError: the frames are not such images, or `num_frames` is not 1, 2, 4 or 8.
         """
-        if num_frames not in FRAME_STACKS:
-            raise ValueError(f"--frame_stack={num_frames} is not valid; choose one of: 1, 2, 4, 8.")
-        if num_frames > 1 and not is_stackable(spec):
-            raise ValueError(
-                f"--frame_stack={num_frames} needs images of uint8 or bool, not {spec}; set it to 1."
-            )
         self._num_frames = num_frames
         self._spec = spec
         self._is_turned = is_turned

@@ -3,12 +3,12 @@
 Each is a Keras layer from `[N, *shape]` to `[N, F]` of the dtype that layers compute in.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.images import MIN_IMAGE_SIZE, is_image
 from seed_rl.networks.layers import Chain, Composite, dense, normalization
 from seed_rl.networks.scaling import FixedScale, RunningScale
@@ -17,11 +17,13 @@ from seed_rl.types import ArraySpec
 Scale = FixedScale | RunningScale
 
 _SMALLEST_IMAGE = {"minatar": 3, "shallow": 20, "nature": MIN_IMAGE_SIZE, "resnet": 1, "football": 1}
-# (filters, kernel size, stride) of each convolution, without padding, and the units of the layer after them.
+# Units of the layer after the convolutions, unless the settings say otherwise.
+_UNITS = {"minatar": 128, "shallow": 256, "nature": 512, "resnet": 256, "football": 256}
+# (filters, kernel size, stride) of each convolution, without padding.
 _CONVOLUTIONS = {
-    "minatar": (((16, 3, 1),), 128),
-    "shallow": (((16, 8, 4), (32, 4, 2)), 256),
-    "nature": (((32, 8, 4), (64, 4, 2), (64, 3, 1)), 512),
+    "minatar": ((16, 3, 1),),
+    "shallow": ((16, 8, 4), (32, 4, 2)),
+    "nature": ((32, 8, 4), (64, 4, 2), (64, 3, 1)),
 }
 # Channels of each section of a residual network.
 _SECTIONS = {
@@ -29,7 +31,6 @@ _SECTIONS = {
     # Kurach et al., "Google Research Football", 2019: IMPALA's, with one more section.
     "football": (16, 32, 32, 32),
 }
-_RESNET_UNITS = 256
 # Scaled vectors are clipped to this, for the sake of components that hardly ever change.
 _MAX_ABS_SCALED = 10.0
 
@@ -40,51 +41,37 @@ def is_one_hot(spec: ArraySpec) -> bool:
 
 
 def make_torso(
-    name: str,
-    spec: ArraySpec,
-    shape: tuple[int, ...],
-    mlp_units: Sequence[int],
-    scale: Scale | None = None,
-    initializer: str = "he_normal",
-    mlp_activation: str = "relu",
-    layer_norm: bool = False,
-    torso_units: int | None = None,
+    config: NetworkConfig, spec: ArraySpec, shape: tuple[int, ...], scale: Scale | None = None
 ) -> Any:
-    """Creates the torso for one array of an observation.
+    """Creates the torso for one array of an observation; anything that is not an image gets the MLP.
 
     Args:
-      name: one of `networks.config.TORSOS`; anything that is not an image gets the MLP regardless.
+      config: settings of the network.
       spec: spec of the array as the environment provides it.
       shape: shape of the array as the torso sees it, after frame stacking; of images that are convolved
         `(H, W, C)`.
-      mlp_units: units of the MLP's hidden layers.
       scale: scaling of the inputs; None: fixed.
-      initializer: initializer of layers that are followed by a ReLU, by its name in Keras.
-      mlp_activation: activation of the MLP's layers.
-      layer_norm: whether every layer is normalized before its activation.
-      torso_units: units of the layer after the convolutions; 0: no such layer; None: the torso's own number.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.
     """
-    scale = scale or FixedScale(spec)
+    scale, name = scale or FixedScale(spec), config.torso
     if not is_image(spec) or name == "mlp" or (name == "auto" and min(shape[:2]) < MIN_IMAGE_SIZE):
-        return MLP(spec, mlp_units, scale, initializer, mlp_activation, layer_norm)
-    height, width, _ = shape
+        return MLP(config, spec, scale)
     if name == "auto":
         name = "shallow"
+    height, width, _ = shape
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
         raise ValueError(
             f"--torso={name} needs images of at least {smallest}x{smallest}, but this environment's are "
             f"{height}x{width}; use --torso=auto or --torso=mlp."
         )
-    if name in _SECTIONS:
-        units = _RESNET_UNITS if torso_units is None else torso_units
-        return resnet(scale, _SECTIONS[name], initializer, units, layer_norm)
-    convolutions, own_units = _CONVOLUTIONS[name]
-    units = own_units if torso_units is None else torso_units
-    return cnn(scale, convolutions, units, initializer, layer_norm)
+    chain = _residual(config, name, scale) if name in _SECTIONS else _convolutional(config, name, scale)
+    chain.append(keras.layers.Flatten())
+    if units := _UNITS[name] if config.torso_units is None else config.torso_units:
+        chain.append(dense(config, units))
+    return Chain(chain)
 
 
 class MLP(Composite):
@@ -93,18 +80,10 @@ class MLP(Composite):
     Bounded integers become one-hot vectors; anything else is scaled.
     """
 
-    def __init__(
-        self,
-        spec: ArraySpec,
-        units: Sequence[int],
-        scale: Scale,
-        initializer: str = "he_normal",
-        activation: str = "relu",
-        layer_norm: bool = False,
-    ):
+    def __init__(self, config: NetworkConfig, spec: ArraySpec, scale: Scale):
         super().__init__(autocast=False)  # Raw observations are scaled in float32.
         self._spec, self._scale = spec, scale
-        self._dense = Chain([dense(n, initializer, activation, layer_norm) for n in units])
+        self._dense = Chain([dense(config, units, config.mlp_activation) for units in config.mlp_units])
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
         """Maps `[N, *shape]` to `[N, F]`."""
@@ -124,50 +103,40 @@ class MLP(Composite):
         return tf.clip_by_value(scaled, -_MAX_ABS_SCALED, _MAX_ABS_SCALED)
 
 
-def cnn(
-    scale: Scale,
-    convolutions: Sequence[tuple[int, int, int]],
-    units: int,
-    initializer: str = "he_normal",
-    layer_norm: bool = False,
-) -> Any:
-    """Convolutions with ReLU, then one fully connected layer with ReLU: `[N, H, W, C]` to `[N, units]`.
+def _convolutional(config: NetworkConfig, name: str, scale: Scale) -> list[Any]:
+    """Convolutions with ReLU: `[N, H, W, C]` to `[N, H', W', filters]`.
 
     This covers IMPALA's small CNN (Espeholt et al., 2018, figure 3, left), the CNN of Mnih et al., 2015, and
-    the one by MinAtar's authors (Young and Tian, 2019). With `units=0`, the convolutions are all.
+    the one by MinAtar's authors (Young and Tian, 2019).
     """
     chain: list[Any] = []
-    for i, (filters, size, stride) in enumerate(convolutions):
-        kwargs = {"activation": None if layer_norm else "relu", "kernel_initializer": initializer}
+    for i, (filters, size, stride) in enumerate(_CONVOLUTIONS[name]):
+        kwargs = {
+            "activation": None if config.layer_norm else "relu",
+            "kernel_initializer": config.initializer,
+        }
         if i == 0:
             chain.append(PixelConv2D(scale, filters, size, stride, **kwargs))
         else:
             chain.append(keras.layers.Conv2D(filters, size, stride, **kwargs))
-        if layer_norm:
+        if config.layer_norm:
             chain += [*normalization(True), keras.layers.ReLU()]
-    return Chain([*chain, keras.layers.Flatten(), *_last(units, initializer, layer_norm)])
+    return chain
 
 
-def resnet(
-    scale: Scale,
-    sections: Sequence[int],
-    initializer: str = "he_normal",
-    units: int = _RESNET_UNITS,
-    layer_norm: bool = False,
-) -> Any:
-    """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, units]`.
+def _residual(config: NetworkConfig, name: str, scale: Scale) -> list[Any]:
+    """The deep network of IMPALA (2018, figure 3, right): `[N, H, W, C]` to `[N, H', W', filters]`.
 
-    Each section is a convolution, a pooling that halves the image, and two residual blocks. `initializer` is
-    used for the last layer, which `units=0` leaves out; the convolutions use Glorot's.
+    Each section is a convolution, a pooling that halves the image, and two residual blocks. The convolutions
+    use Glorot's initializer, whatever the settings say.
     """
     chain: list[Any] = []
-    for i, filters in enumerate(sections):
+    for i, filters in enumerate(_SECTIONS[name]):
         chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
-        chain += normalization(layer_norm)
+        chain += normalization(config.layer_norm)
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))
-        chain += [ResidualBlock(filters, layer_norm) for _ in range(2)]
-    last = _last(units, initializer, layer_norm)
-    return Chain([*chain, keras.layers.ReLU(), keras.layers.Flatten(), *last])
+        chain += [ResidualBlock(filters, config.layer_norm) for _ in range(2)]
+    return [*chain, keras.layers.ReLU()]
 
 
 class ResidualBlock(Composite):
@@ -215,8 +184,3 @@ class PixelConv2D(keras.layers.Conv2D):
 
 def _conv3x3(filters: int) -> Any:
     return keras.layers.Conv2D(filters, 3, padding="same")
-
-
-def _last(units: int, initializer: str, layer_norm: bool) -> list[Any]:
-    """The fully connected layer after convolutions, unless it has no units."""
-    return [dense(units, initializer, layer_norm=layer_norm)] if units else []

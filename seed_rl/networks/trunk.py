@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.networks import recurrent
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.encoder import Encoder
+from seed_rl.networks.recurrent import LSTM
 from seed_rl.ops.bounds import bounds_of
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
 
@@ -32,7 +32,7 @@ class Trunk(keras.layers.Layer):
         self._use_last_action_and_reward = config.use_last_action_and_reward
         self._max_abs_last_reward = config.max_abs_last_reward
         self._encoder = Encoder(config, env_spec.observation)
-        self._core = recurrent.LSTM(config.lstm_size) if config.lstm_size else None
+        self._core = LSTM(config.lstm_size) if config.lstm_size else None
 
     @property
     def is_recurrent(self) -> bool:
@@ -96,7 +96,7 @@ class Trunk(keras.layers.Layer):
             last = last_action_and_reward(self._env_spec.action, prev_action, env, self._max_abs_last_reward)
             features = tf.concat([features, last], -1)
         if self._core:
-            features, next_state["core"] = recurrent.unroll(self._core, features, env.done, state["core"])
+            features, next_state["core"] = self._core.unroll(features, env.done, state["core"])
         return features, next_state or ()
 
 

@@ -1,9 +1,9 @@
 """Action distributions, whose parameters are a flat tensor as a policy head outputs it.
 
-`distribution_for(action_spec)` picks one: a categorical for Discrete, a product of categoricals for
-MultiDiscrete, a diagonal normal for a Box without bounds, and a diagonal tanh-normal for one that has any.
-Parameters are float32 `[..., num_parameters]`; actions are `[..., *action_spec.shape]`; everything else is
-float32 `[...]`. Leading dimensions are arbitrary and may be unknown.
+`distribution_for(action_spec)` picks one: categoricals for Discrete and MultiDiscrete, a normal for a Box
+without bounds, and a tanh-normal for one that has any; both are diagonal. Parameters are float32
+`[..., num_parameters]`; actions are `[..., *action_spec.shape]`; everything else is float32 `[...]`. Leading
+dimensions are arbitrary and may be unknown.
 """
 
 import abc
@@ -79,12 +79,7 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
         above its highest or without a component that can change.
     """
     if action_spec.is_discrete:
-        num_values = action_spec.num_values
-        if action_spec.shape == ():
-            return Categorical(num_values[0], action_spec.dtype)
-        if len(action_spec.shape) > 1:
-            raise ValueError(f"Integer actions must have at most one dimension; flatten {action_spec}.")
-        return ProductOfCategoricals([Categorical(n, action_spec.dtype) for n in num_values])
+        return Categorical(action_spec)
     has_bounds = action_spec.minimum is not None or action_spec.maximum is not None
     distribution = TanhNormal(action_spec) if has_bounds else Normal(action_spec.shape)
     if not distribution.size:
@@ -95,71 +90,57 @@ def distribution_for(action_spec: ArraySpec) -> ActionDistribution:
 
 
 class Categorical(ActionDistribution):
-    """One of `num_parameters` values, from unnormalized log-probabilities (logits)."""
+    """One of a Discrete action's values or, independently, one for each element of a MultiDiscrete action.
 
-    def __init__(self, num_values: int, dtype: str = "int32"):
-        self.num_parameters = num_values
-        self._dtype = tf.as_dtype(dtype)
+    Parameters are unnormalized log-probabilities (logits), one element's after the other's.
+    """
 
-    def sample(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Random actions."""
-        flat = tf.reshape(parameters, [-1, self.num_parameters])
-        action = draws.categorical(flat)
-        return tf.cast(tf.reshape(action, tf.shape(parameters)[:-1]), self._dtype)
-
-    def mode(self, parameters: tf.Tensor) -> tf.Tensor:
-        """The most probable actions."""
-        return tf.cast(tf.argmax(parameters, -1, output_type=tf.int32), self._dtype)
-
-    def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
-        """Log-probability of actions."""
-        return -tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(action, tf.int32), parameters)
-
-    def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Entropy in nats."""
-        return -tf.reduce_sum(tf.nn.softmax(parameters) * tf.nn.log_softmax(parameters), -1)
-
-    def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
-        """KL(parameters || other) in nats."""
-        log_ratio = tf.nn.log_softmax(parameters) - tf.nn.log_softmax(other)
-        return tf.reduce_sum(tf.nn.softmax(parameters) * log_ratio, -1)
-
-
-class ProductOfCategoricals(ActionDistribution):
-    """Independent categoricals, one for each element of a MultiDiscrete action; logits are concatenated."""
-
-    def __init__(self, parts: list[Categorical]):
-        self._parts = parts
-        self._sizes = [part.num_parameters for part in parts]
+    def __init__(self, spec: ArraySpec):
+        """Raises ValueError for specs without bounds or with more than one dimension."""
+        if len(spec.shape) > 1:
+            raise ValueError(f"Integer actions must have at most one dimension; flatten {spec}.")
+        self._spec, self._sizes = spec, spec.num_values
         self.num_parameters = sum(self._sizes)
 
     def _split(self, parameters: tf.Tensor) -> list[tf.Tensor]:
-        return tf.split(parameters, self._sizes, -1)
+        """The logits of each element: `[..., number of its values]`."""
+        return [parameters] if self._spec.shape == () else tf.split(parameters, self._sizes, -1)
+
+    def _join(self, elements: list[tf.Tensor]) -> tf.Tensor:
+        """Actions from their elements, int32 `[...]` each."""
+        action = elements[0] if self._spec.shape == () else tf.stack(elements, -1)
+        return tf.cast(action, self._spec.dtype)
 
     def sample(self, parameters: tf.Tensor) -> tf.Tensor:
         """Random actions."""
-        pairs = zip(self._parts, self._split(parameters), strict=True)
-        return tf.stack([part.sample(p) for part, p in pairs], -1)
+
+        def draw(logits: tf.Tensor) -> tf.Tensor:
+            flat = tf.reshape(logits, [-1, logits.shape[-1]])
+            return tf.reshape(draws.categorical(flat), tf.shape(logits)[:-1])
+
+        return self._join([draw(logits) for logits in self._split(parameters)])
 
     def mode(self, parameters: tf.Tensor) -> tf.Tensor:
         """The most probable actions."""
-        pairs = zip(self._parts, self._split(parameters), strict=True)
-        return tf.stack([part.mode(p) for part, p in pairs], -1)
+        return self._join([tf.argmax(x, -1, output_type=tf.int32) for x in self._split(parameters)])
 
     def log_prob(self, parameters: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """Log-probability of actions."""
-        triples = zip(self._parts, self._split(parameters), tf.unstack(action, axis=-1), strict=True)
-        return tf.add_n([part.log_prob(p, a) for part, p, a in triples])
+        elements = [action] if self._spec.shape == () else tf.unstack(action, axis=-1)
+        pairs = zip(elements, self._split(parameters), strict=True)
+        losses = [tf.nn.sparse_softmax_cross_entropy_with_logits(tf.cast(x, tf.int32), y) for x, y in pairs]
+        return -tf.add_n(losses)
 
     def entropy(self, parameters: tf.Tensor) -> tf.Tensor:
         """Entropy in nats."""
-        pairs = zip(self._parts, self._split(parameters), strict=True)
-        return tf.add_n([part.entropy(p) for part, p in pairs])
+        terms = [tf.nn.softmax(x) * tf.nn.log_softmax(x) for x in self._split(parameters)]
+        return -tf.add_n([tf.reduce_sum(term, -1) for term in terms])
 
     def kl(self, parameters: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
         """KL(parameters || other) in nats."""
-        triples = zip(self._parts, self._split(parameters), self._split(other), strict=True)
-        return tf.add_n([part.kl(p, q) for part, p, q in triples])
+        pairs = zip(self._split(parameters), self._split(other), strict=True)
+        terms = [tf.nn.softmax(x) * (tf.nn.log_softmax(x) - tf.nn.log_softmax(y)) for x, y in pairs]
+        return tf.add_n([tf.reduce_sum(term, -1) for term in terms])
 
 
 class Normal(ActionDistribution):

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from seed_rl.ops.gae import discounted_sums
+
 
 class VTraceOutput(NamedTuple):
     """What `vtrace` returns; float32 `[T, B]`, and no gradient flows through any of it.
@@ -58,14 +60,8 @@ def vtrace(
         clipped_rhos = _clip(rhos, clip_rho_threshold)
         next_values = tf.concat([values[1:], bootstrap_value[tf.newaxis]], 0)
         deltas = clipped_rhos * (rewards + discounts * next_values - values)
-        carries = tf.unstack(discounts * lambda_ * _clip(rhos, clip_c_threshold))
-
-        # An unrolled loop: T is small, and tf.scan takes about twice as long on a CPU.
-        corrections = tf.unstack(deltas)
-        for t in reversed(range(len(corrections) - 1)):
-            corrections[t] += carries[t] * corrections[t + 1]
-        targets = values + tf.stack(corrections)
-
+        carries = discounts * lambda_ * _clip(rhos, clip_c_threshold)
+        targets = values + discounted_sums(deltas, carries)
         next_targets = tf.concat([targets[1:], bootstrap_value[tf.newaxis]], 0)
         advantages = _clip(rhos, clip_pg_rho_threshold) * (rewards + discounts * next_targets - values)
         return VTraceOutput(*(tf.stop_gradient(x) for x in (targets, advantages, clipped_rhos)))

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import FuncFormatter
 
+from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Task
 from seed_rl.plotting.labels import Unit, short_number, task_labels
 from seed_rl.plotting.lines import Line
@@ -52,23 +53,8 @@ def strokes(count: int) -> list[Stroke]:
 
 
 def new_figure(height: float, labels: Sequence[str]) -> Figure:
-    """An empty figure of the standard width.
-
-    Args:
-      height: in inches, without the legend.
-      labels: the legend's labels, for which space is added.
-    """
+    """An empty figure of the standard width, with this height in inches and space for the legend's labels."""
     return Figure((WIDTH, height + _LEGEND_ROW * _rows(labels)), dpi=_DPI, layout="constrained")
-
-
-def finish_panel(panel: Axes, lowest: float | None = None, highest: float | None = None) -> None:
-    """Sets the grid, spines and ticks of a panel after its lines are drawn."""
-    panel.grid(alpha=0.25, linewidth=0.6)
-    panel.set_axisbelow(True)
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.set_ylim(lowest, highest)
-    if np.max(np.abs(panel.get_ylim())) >= 1e4:
-        panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
 
 
 def draw_line(
@@ -91,38 +77,49 @@ def draw_line(
         panel.fill_between(x, line.low, line.high, color=stroke.color, alpha=0.2, linewidth=0)
 
 
-def draw_legend(figure: Figure, panels: Sequence[Axes], labels: Sequence[str], note: str = "") -> None:
-    """Draws one legend for all panels, below them; draws nothing if there are no labels.
+def finish(
+    figure: Figure,
+    panels: Sequence[Axes],
+    labels: Sequence[str],
+    config: PlotConfig,
+    title: str = "",
+    band_note: str = BAND_NOTE,
+) -> Figure:
+    """Sets grid, spines, ticks, legend and title after all lines are drawn; returns the figure.
 
     Args:
       figure: the figure.
       panels: the panels with the lines; the first line with a label stands for all others.
-      labels: the labels to show, in order.
-      note: a line above the labels.
+      labels: the labels of the one legend below all panels, in order; no legend is drawn if there are none.
+      config: limits of the vertical axis, and the title.
+      title: the title unless `config` has one.
+      band_note: a line above the labels that says what bands are, if any are drawn.
     """
     handles: dict[str, Any] = {}
     for panel in panels:
+        panel.grid(alpha=0.25, linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set_ylim(config.lowest, config.highest)
+        if np.max(np.abs(panel.get_ylim())) >= 1e4:
+            panel.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    if not labels:
-        return
-    figure.legend(
-        [handles[label] for label in labels],
-        [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
-        loc="outside lower center",
-        ncols=_columns(labels),
-        frameon=False,
-        fontsize=_LEGEND_FONT,
-        title=note or None,
-        title_fontsize=_LEGEND_FONT - 1,
-    )
-
-
-def draw_title(figure: Figure, given: str | None, default: str = "") -> None:
-    """Draws the given title, or the default if it is None."""
-    title = default if given is None else given
+    if labels:
+        figure.legend(
+            [handles[label] for label in labels],
+            [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
+            loc="outside lower center",
+            ncols=_columns(labels),
+            frameon=False,
+            fontsize=_LEGEND_FONT,
+            title=band_note if any(panel.collections for panel in panels) else None,
+            title_fontsize=_LEGEND_FONT - 1,
+        )
+    title = title if config.title is None else config.title
     if title:
         figure.suptitle(title, fontsize=12)
+    return figure
 
 
 def save(figure: Figure, path: Path) -> None:

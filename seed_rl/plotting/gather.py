@@ -3,31 +3,17 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from seed_rl.plotting.groups import Group, Run, group_records
 from seed_rl.runs import record
-from seed_rl.runs.curves import Curve, curve, read_periods, return_name
+from seed_rl.runs.curves import curve, read_periods, return_name
 from seed_rl.runs.layout import RunDirectory
 
 _DEPTH = 3
 _POSITIONS = ("env_frames", "seconds")  # These say when a period was, rather than how it went.
 
 Periods = list[dict[str, Any]]
-
-
-class Gathered(NamedTuple):
-    """The runs that were found.
-
-    Attributes:
-      groups: at least one.
-      left_out: directories of runs that do not have the metric to plot yet.
-    """
-
-    groups: list[Group]
-    left_out: list[Path]
 
 
 def find_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -53,13 +39,13 @@ def find_runs(paths: Iterable[str | Path]) -> list[Path]:
     return list(found.values())
 
 
-def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bool = False) -> Gathered:
-    """Reads the runs of all paths, groups them, and picks the metric to plot.
+def gather(
+    paths: Iterable[str | Path], metric: str | None = None, leave_out: bool = False
+) -> tuple[list[Group], list[Path]]:
+    """Reads the runs of all paths (see `find_runs`), groups them, and picks the metric to plot.
 
-    Args:
-      paths: as in `find_runs`.
-      metric: name of the metric; None for the return, in evaluation if any run of the group reports it.
-      leave_out: whether to leave out runs without the metric, rather than raise an error.
+    If `metric` is None, it is the return, in evaluation if any run of the group reports it. Returns at least
+    one group, and the directories of the runs without the metric, which are errors unless `leave_out`.
 
     Raises:
       ValueError: a path is not a run directory, a run has no metrics yet, or there is no such metric; the
@@ -76,7 +62,7 @@ def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bo
     groups, left_out = [], []
     for alike in group_records(records):
         name = metric or return_name([p for r in alike.records for p in periods[r.logdir]])
-        runs = [Run(r, name, _finite(curve(periods[r.logdir], name))) for r in alike.records]
+        runs = [Run(r, name, curve(periods[r.logdir], name)) for r in alike.records]
         empty = [run.record.logdir for run in runs if not len(run.curve.value)]
         if empty and not leave_out:
             raise ValueError(_missing(empty[0], name, metric, periods[empty[0]]))
@@ -86,7 +72,7 @@ def gather(paths: Iterable[str | Path], metric: str | None = None, leave_out: bo
             groups.append(Group(alike.task, alike.variant, full))
     if not groups:
         raise ValueError(f"No run has {metric or 'a return'} yet; wait until episodes have ended.")
-    return Gathered(groups, left_out)
+    return groups, left_out
 
 
 def _runs_within(path: Path, depth: int) -> Iterable[Path]:
@@ -109,19 +95,8 @@ def _periods(logdir: Path, leave_out: bool) -> Periods:
 
 
 def _figures(periods: Iterable[dict[str, Any]]) -> list[str]:
-    """The names of all metrics that are numbers, sorted."""
-    numbers = {
-        name
-        for period in periods
-        for name, value in period.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    }
-    return sorted(numbers.difference(_POSITIONS))
-
-
-def _finite(drawn: Curve) -> Curve:
-    keep = np.isfinite(drawn.value)
-    return Curve(*(column[keep] for column in drawn))
+    """The names of all metrics, sorted."""
+    return sorted({name for period in periods for name in period} - {*_POSITIONS})
 
 
 def _missing(logdir: Path, name: str, metric: str | None, periods: Sequence[dict[str, Any]]) -> str:

@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -22,33 +21,23 @@ _STYLES = {
 }
 
 
-class Picture(NamedTuple):
-    """A plot that is not in a file yet.
+def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> None:
+    """Draws the runs of all paths (see `gather.find_runs`) into the file of `config`.
 
-    Attributes:
-      figure: the plot.
-      contents: a description of what is in it.
-      left_out: one line about each run that is not in it.
-    """
-
-    figure: Figure
-    contents: str
-    left_out: list[str]
-
-
-def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> Picture:
-    """Draws the runs of all paths, as found by `gather.find_runs`.
+    Prints how many there are and, on standard error, a line about each run that is left out.
 
     Raises:
       ValueError: runs cannot be found, read, or drawn in this style; the message is one sentence.
+      OSError: the file cannot be written.
     """
+    assert config.output is not None
     groups, left_out = gather(paths, config.metric, leave_out=config.style == "sorted")
+    figure = draw(groups, config)
+    for logdir in left_out:
+        print(f"Left out because it has no {config.metric or 'return'} yet: {logdir}", file=sys.stderr)
+    save(figure, Path(config.output))
     runs = sum(len(group.runs) for group in groups)
-    return Picture(
-        draw(groups, config),
-        f"{_count(runs, 'run')} in {_count(len(groups), 'group')}",
-        [f"Left out because it has no {config.metric or 'return'} yet: {logdir}" for logdir in left_out],
-    )
+    print(f"Drew {_count(runs, 'run')} in {_count(len(groups), 'group')}: {config.output}")
 
 
 def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
@@ -59,18 +48,6 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """
     with matplotlib.rc_context({"text.parse_math": False}):  # Dollar signs in names are dollar signs.
         return _STYLES[config.style](groups, config)
-
-
-def write(picture: Picture, output: Path) -> None:
-    """Writes a plot to a file; prints what is in it and, on standard error, what was left out.
-
-    Raises:
-      OSError: the file cannot be written.
-    """
-    for line in picture.left_out:
-        print(line, file=sys.stderr)
-    save(picture.figure, output)
-    print(f"Drew {picture.contents}: {output}")
 
 
 def _count(number: int, noun: str) -> str:

@@ -35,7 +35,6 @@ class _Drawn(NamedTuple):
     group: Group
     stroke: Stroke
     label: str | None
-    has_band: bool = True
 
 
 def draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
@@ -54,19 +53,17 @@ def draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
     figure = canvas.new_figure(_CURVES_HEIGHT, labels)
     panels = figure.subplots(1, 2, sharey=True)
     for panel, axis in zip(panels, _AXES, strict=True):
-        lines = [_line(each, axis) for each in drawn]
+        lines = [group_line(each.group, axis) for each in drawn]
         highest = max(float(line.x[-1]) for line in lines)
         unit = frames_unit(highest) if axis == "env_frames" else time_unit(highest)
         for each, line in zip(drawn, lines, strict=True):
+            if each.stroke is _GREY:
+                line = line._replace(low=None, high=None)
             canvas.draw_line(panel, line, unit, each.stroke, each.label)
         panel.set_xlabel(unit.label)
         panel.set_xlim(left=0)
-        canvas.finish_panel(panel, config.lowest, config.highest)
     panels[0].set_ylabel(metric_label({run.metric for group in groups for run in group.runs}))
-    has_band = any(each.has_band and len(each.group.runs) > 1 for each in drawn)
-    canvas.draw_legend(figure, panels, labels, canvas.BAND_NOTE if has_band else "")
-    canvas.draw_title(figure, config.title, _title(groups))
-    return figure
+    return canvas.finish(figure, panels, labels, config, _title(groups))
 
 
 def _plan(groups: Sequence[Group]) -> list[_Drawn]:
@@ -79,7 +76,7 @@ def _plan(groups: Sequence[Group]) -> list[_Drawn]:
     if len(ordered) > canvas.COLORS:
         ordered = sorted(ordered, key=lambda group: -group.final)
         ordered, others = ordered[:_HIGHLIGHTED], ordered[_HIGHLIGHTED:]
-    grey = [_Drawn(group, _GREY, None, has_band=False) for group in others]
+    grey = [_Drawn(group, _GREY, None) for group in others]
     if grey:
         grey[0] = grey[0]._replace(label=f"{len(grey)} others, which end lower")
     named = [
@@ -89,11 +86,6 @@ def _plan(groups: Sequence[Group]) -> list[_Drawn]:
         )
     ]
     return [*grey, *reversed(named)]
-
-
-def _line(drawn: _Drawn, axis: Axis) -> Line:
-    line = group_line(drawn.group, axis)
-    return line if drawn.has_band else line._replace(low=None, high=None)
 
 
 def _title(groups: Sequence[Group]) -> str:
@@ -123,13 +115,8 @@ def draw_grid(groups: Sequence[Group], config: PlotConfig) -> Figure:
             variant = group.variant
             canvas.draw_line(panel, lines[group], unit, strokes[variant], labels[variant])
         panel.set_xlim(left=0)
-        canvas.finish_panel(panel, config.lowest, config.highest)
     panels.name_axes(unit.label, metric_label({run.metric for group in groups for run in group.runs}))
-    has_band = any(line.low is not None for line in lines.values())
-    note = canvas.BAND_NOTE if has_band else ""
-    canvas.draw_legend(panels.figure, panels.axes, list(labels.values()), note)
-    canvas.draw_title(panels.figure, config.title)
-    return panels.figure
+    return canvas.finish(panels.figure, panels.axes, list(labels.values()), config)
 
 
 _MEDIAN_HEIGHT = 4.0
@@ -161,11 +148,7 @@ def draw_median(groups: Sequence[Group], config: PlotConfig) -> Figure:
     games = "1 game" if len(tasks) == 1 else f"{len(tasks)} games"
     panel.set_ylabel(f"median human-normalized return\nover {games} (percent)")
     panel.set_xlim(left=0)
-    canvas.finish_panel(panel, config.lowest, config.highest)
-    has_band = any(line.low is not None for line in lines.values())
-    canvas.draw_legend(figure, [panel], list(labels.values()), _NOTE if has_band else "")
-    canvas.draw_title(figure, config.title)
-    return figure
+    return canvas.finish(figure, [panel], list(labels.values()), config, band_note=_NOTE)
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
@@ -202,13 +185,10 @@ def draw_sorted(groups: Sequence[Group], config: PlotConfig) -> Figure:
                 canvas.draw_line(panel, line, Unit(1.0, ""), strokes[agent], labels[agent], is_dotted=True)
         panel.set_xlim(0.5, max(np.size(line.get_xdata()) for line in panel.get_lines()) + 0.5)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        canvas.finish_panel(panel, config.lowest, config.highest)
     label = metric_label({run.metric for group in groups for run in group.runs})
     seeds = ", mean over seeds" if any(len(group.runs) > 1 for group in groups) else ""
     panels.name_axes("rank of the hyperparameter combination, best first", f"final {label}{seeds}")
-    canvas.draw_legend(panels.figure, panels.axes, list(labels.values()))
-    canvas.draw_title(panels.figure, config.title)
-    return panels.figure
+    return canvas.finish(panels.figure, panels.axes, list(labels.values()), config)
 
 
 def _finals(groups: Sequence[Group]) -> np.ndarray:

@@ -125,9 +125,7 @@ class RunFigures:
     def take(self, agent_steps: int, updates: int) -> dict[str, Any]:
         """The figures of the period that ends now.
 
-        Args:
-          agent_steps: agent steps since this process started.
-          updates: updates of the run.
+        `agent_steps` are those since this process started, `updates` those of the run.
         """
         now, frames = time.monotonic(), self.env_frames(agent_steps)
         last_time, last_frames = self._last

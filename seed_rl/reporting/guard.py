@@ -22,11 +22,7 @@ class Guard:
     """Calls the outputs of a run. A failure causes one warning per output, and never an exception."""
 
     def __init__(self, say: Callable[[str], object] = warn):
-        """Starts with every output assumed to work.
-
-        Args:
-          say: shows a warning.
-        """
+        """Starts with every output assumed to work; `say` shows a warning."""
         self._say = say
         self._warned: set[str] = set()
         self._lost: set[str] = set()
@@ -34,14 +30,9 @@ class Guard:
     def call(
         self, output: str, function: Callable[..., ResultT], *args: Any, seconds: float | None = None
     ) -> ResultT | None:
-        """Calls `function(*args)` and returns its result; None if it fails.
+        """Calls `function(*args)`, which writes to an output, and returns its result; None if it fails.
 
-        Args:
-          output: what is written to, for the warning.
-          function: writes to the output or closes it.
-          *args: its arguments.
-          seconds: how long to wait for it; None for as long as it takes. An output that takes longer is
-            given up: it is not called again, since it may still be busy.
+        An output that takes more than `seconds`, if that is given, is not called again: it may still be busy.
         """
         if output in self._lost:
             return None

@@ -29,10 +29,7 @@ class WandbLog:
     def __init__(self, project: str, logdir: str, settings: Mapping[str, Any]):
         """Starts or resumes. Without a network, set WANDB_MODE=offline; `wandb sync` uploads the run later.
 
-        Args:
-          project: name of the Weights & Biases project.
-          logdir: the run directory, which the run is named after; wandb keeps its files there, too.
-          settings: settings of the run, nested dicts.
+        The run is named after its directory, where wandb keeps its files, too; `settings` are nested dicts.
         """
         import wandb
 
@@ -96,17 +93,12 @@ class MetricsWriter:
         logdir: str,
         settings: Mapping[str, Any] | None = None,
         wandb_project: str | None = None,
-        guard: Guard | None = None,
     ):
-        """Writes the settings into an existing directory.
+        """Writes the settings, nested dicts, into an existing run directory.
 
-        Args:
-          logdir: the run directory.
-          settings: settings of the run, nested dicts; TensorBoard shows them as text and hyperparameters.
-          wandb_project: Weights & Biases project that the figures go to as well; None for none.
-          guard: keeps a failing output from ending the run.
+        TensorBoard shows them as text and hyperparameters. Figures go to `wandb_project` as well, if given.
         """
-        self._guard = guard or Guard()
+        self._guard = Guard()
         run = RunDirectory(Path(logdir))
         self._path = str(run.metrics)
         self._events = EventsLog(str(run.events))

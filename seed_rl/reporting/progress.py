@@ -20,16 +20,10 @@ class ProgressDisplay:
     If that fails (a closed pipe, a full disk), it warns once on standard error and shows nothing more.
     """
 
-    def __init__(self, total_frames: int, initial_frames: int, guard: Guard | None = None):
-        """Starts the display.
-
-        Args:
-          total_frames: environment frames of the whole run.
-          initial_frames: where it starts, more than 0 if the run is resumed.
-          guard: keeps a failing standard output from ending the run.
-        """
+    def __init__(self, total_frames: int, initial_frames: int):
+        """Starts the display, at more than 0 frames if the run is resumed."""
         self._total = total_frames
-        self._guard = guard or Guard()
+        self._guard = Guard()
         self._bar = self._try(_bar, total_frames, initial_frames)
 
     def show(self, figures: Mapping[str, Any]) -> None:

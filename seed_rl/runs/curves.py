@@ -39,10 +39,6 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
     of the killed session are recorded twice: the later session counts. A line that a crash or a full disk
     left incomplete is skipped with a warning.
 
-    Args:
-      logdir: the run directory.
-      warn: takes the warning.
-
     Raises:
       ValueError: the run has no metrics yet; the message is one sentence.
     """
@@ -85,7 +81,7 @@ def _period(line: str) -> dict[str, Any] | None:
 
 def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:
     """One metric by name, over the periods that report it; empty if none does."""
-    found = [p for p in periods if p.get(name) is not None]
+    found = [p for p in periods if name in p]
     columns = ([p[key] for p in found] for key in ("env_frames", "seconds", name))
     return Curve(*(np.array(column, np.float64) for column in columns))
 
@@ -97,7 +93,7 @@ def final_value(curve: Curve) -> float:
 
 def return_name(periods: Sequence[dict[str, Any]]) -> str:
     """The metric that measures a run: the return in evaluation if it is reported, else in training."""
-    evaluated = any(p.get("mean_evaluation_return") is not None for p in periods)
+    evaluated = any("mean_evaluation_return" in p for p in periods)
     return "mean_evaluation_return" if evaluated else "mean_return"
 
 

@@ -14,12 +14,8 @@ from seed_rl.runs.record import RunRecord
 def check_imports(run: RunRecord, trust_code: bool) -> None:
     """Refuses to import what only the record names: no installed package has it, and PYTHONPATH neither.
 
-    Args:
-      run: the run.
-      trust_code: whether the user has said that they may be imported.
-
     Raises:
-      ValueError: the record names such a module, and the user has not; one sentence.
+      ValueError: the record names such a module, and the user does not `trust_code`; one sentence.
     """
     of_environment = environments.suite(run.environment).config_class, run.environment_settings
     of_agent = algorithms.config_class(run.agent), run.agent_settings

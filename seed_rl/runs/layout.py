@@ -34,55 +34,38 @@ class CheckpointDirectory:
         return [self.prefix(number) for number in sorted(numbers, reverse=True)]
 
 
-@dataclasses.dataclass(frozen=True)
 class RunDirectory:
     """The directory of one run, the value of --logdir.
 
     Attributes:
       path: the directory, which may not exist.
+      record: all settings and versions (JSON); a directory with this file is a run directory.
+      lock: locked by the learner that is training; contains the learner's process and host (text).
+      metrics: the metrics of every period, one JSON object per line.
+      events: folder of TensorBoard's event files.
+      evaluation_events: folder of TensorBoard's event files for evaluations.
+      checkpoints: the last checkpoints, and those that are kept permanently.
+      best_checkpoints: the checkpoint with the highest mean return.
+      best_record: what the best checkpoint reached (JSON).
+      saved_model: folder of the policy at the end of training, as a SavedModel.
+      evaluations: folder of the results of evaluations.
+      wandb: folder that the package wandb makes for its own files.
     """
 
-    path: Path
-
-    @property
-    def record(self) -> Path:
-        """All settings and versions (JSON); a directory with this file is a run directory."""
-        return self.path / "run.json"
-
-    @property
-    def lock(self) -> Path:
-        """Locked by the learner that is training; contains the learner's process and host (text)."""
-        return self.path / "learner.lock"
-
-    @property
-    def metrics(self) -> Path:
-        """The metrics of every period, one JSON object per line."""
-        return self.path / "metrics.jsonl"
-
-    @property
-    def events(self) -> Path:
-        """Folder of TensorBoard's event files."""
-        return self.path / "tensorboard"
-
-    @property
-    def evaluation_events(self) -> Path:
-        """Folder of TensorBoard's event files for evaluations."""
-        return self.events / "evaluation"
-
-    @property
-    def checkpoints(self) -> CheckpointDirectory:
-        """The last checkpoints, and those that are kept permanently."""
-        return CheckpointDirectory(self.path / "checkpoints")
-
-    @property
-    def best_checkpoints(self) -> CheckpointDirectory:
-        """The checkpoint with the highest mean return."""
-        return CheckpointDirectory(self.checkpoints.path / "best")
-
-    @property
-    def best_record(self) -> Path:
-        """What the best checkpoint reached (JSON)."""
-        return self.best_checkpoints.path / "best.json"
+    def __init__(self, path: Path):
+        """Names the files of the run in `path`."""
+        self.path = path
+        self.record = path / "run.json"
+        self.lock = path / "learner.lock"
+        self.metrics = path / "metrics.jsonl"
+        self.events = path / "tensorboard"
+        self.evaluation_events = self.events / "evaluation"
+        self.checkpoints = CheckpointDirectory(path / "checkpoints")
+        self.best_checkpoints = CheckpointDirectory(self.checkpoints.path / "best")
+        self.best_record = self.best_checkpoints.path / "best.json"
+        self.saved_model = path / "saved_model"
+        self.evaluations = path / "evaluations"
+        self.wandb = path / "wandb"
 
     def replay(self, host: int = 0, num_hosts: int = 1) -> Path:
         """The contents of a learner host's replay at the last checkpoint."""
@@ -93,27 +76,8 @@ class RunDirectory:
         """All files with the contents of replay, whatever the number of hosts was."""
         return sorted(self.checkpoints.path.glob("replay*.bin"))
 
-    @property
-    def saved_model(self) -> Path:
-        """Folder of the policy at the end of training, as a SavedModel."""
-        return self.path / "saved_model"
-
-    @property
-    def evaluations(self) -> Path:
-        """Folder of the results of evaluations."""
-        return self.path / "evaluations"
-
-    @property
-    def wandb(self) -> Path:
-        """Folder that the package wandb makes for its own files."""
-        return self.path / "wandb"
-
     def evaluation(self, checkpoint: str | Path) -> Path:
-        """The results of evaluating a checkpoint (JSON).
-
-        Args:
-          checkpoint: its path prefix; only the last part counts.
-        """
+        """The results of evaluating a checkpoint (JSON), given its path prefix; only the last part counts."""
         return self.evaluations / f"{Path(checkpoint).name}.json"
 
     def learner_log(self, index: int) -> Path:

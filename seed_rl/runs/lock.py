@@ -46,13 +46,9 @@ class Holder(NamedTuple):
 
 @contextlib.contextmanager
 def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Makes the run directory and keeps other learners out of it.
+    """Makes the run directory and keeps other learners out of it; `stopping` ends the wait for the lock.
 
     Directories that were made here and are still empty at the end are removed again.
-
-    Args:
-      logdir: the run directory.
-      stopping: ends the wait for the lock when it returns true.
 
     Raises:
       ValueError: the directory cannot be written, or is in use; the message is one sentence.
@@ -87,21 +83,10 @@ def check_free(logdir: str | Path) -> None:
     Raises:
       ValueError: a learner holds it; the message is one sentence that names the holder.
     """
-    path = RunDirectory(Path(logdir)).lock
     deadline = time.monotonic() + _SAME_HOST_SECS
-    while True:
-        try:
-            handle = os.open(path, os.O_RDONLY | _OPEN)
-        except OSError:  # There is no lock, or the directory is unusable, which other checks report better.
-            return
-        try:
-            if _lock(handle, fcntl.LOCK_SH, path):
-                return
-            holder = _read(handle)
-        finally:
-            os.close(handle)
+    while (found := holder(logdir)) is not None:
         if time.monotonic() >= deadline:
-            raise ValueError(_refusal(path, holder))
+            raise ValueError(_refusal(logdir, found))
         time.sleep(_POLL_SECS)
 
 
@@ -110,7 +95,7 @@ def holder(logdir: str | Path) -> Holder | None:
     path = RunDirectory(Path(logdir)).lock
     try:
         handle = os.open(path, os.O_RDONLY | _OPEN)
-    except OSError:
+    except OSError:  # There is no lock, or the directory is unusable, which other checks report better.
         return None
     try:
         return None if _lock(handle, fcntl.LOCK_SH, path) else _read(handle)
@@ -133,7 +118,7 @@ def _take(path: Path, stopping: Callable[[], bool]) -> int:
         is_elsewhere = holder.host not in ("", socket.gethostname())
         patience = _OTHER_HOST_SECS if is_elsewhere else _SAME_HOST_SECS
         if stopping() or time.monotonic() - start >= patience:
-            raise ValueError(_refusal(path, holder))
+            raise ValueError(_refusal(path.parent, holder))
         if is_elsewhere and not has_said:
             has_said = True
             warn(
@@ -174,5 +159,5 @@ def _read(handle: int) -> Holder:
     return Holder(*words)
 
 
-def _refusal(path: Path, holder: Holder) -> str:
-    return f"The run directory {path.parent} is in use by {holder}; stop it, or choose another --logdir."
+def _refusal(logdir: str | Path, holder: Holder) -> str:
+    return f"The run directory {logdir} is in use by {holder}; stop it, or choose another --logdir."

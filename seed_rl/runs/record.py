@@ -1,5 +1,7 @@
 """A run's record, run.json: its settings and versions, and the check that it resumes with those."""
 
+import contextlib
+import copy
 import dataclasses
 import importlib.metadata
 import json
@@ -128,28 +130,17 @@ def run_identity(
 
 
 def check(logdir: str, mine: dict[str, Any]) -> None:
-    """Refuses a directory that belongs to another run; changes nothing.
+    """Refuses a directory that belongs to another run than that of `mine` (`run_identity`); changes nothing.
 
     A setting that is missing from the record because it is newer than the run has its default.
-
-    Args:
-      logdir: the directory, which may not exist yet.
-      mine: the `run_identity` of the run that would resume in it.
 
     Raises:
       ValueError: the path is a file or cannot be printed, its checkpoints are elsewhere, its run has no
         readable record, or it belongs to another run; the message is one sentence.
     """
-    check_name(logdir)
     run = RunDirectory(Path(logdir))
-    try:
-        is_there = run.path.exists()
-    except OSError as error:  # The name is too long, for example.
-        raise ValueError(f"--logdir={logdir} cannot be used ({error.strerror}); use another.") from None
-    if not is_there:
+    if not is_directory(run.path):
         return
-    if not run.path.is_dir():
-        raise ValueError(f"--logdir={logdir} is a file; name a directory.")
     _check_folders(run)
     try:
         recorded = completed(read_json(run.record))["identity"]
@@ -169,10 +160,23 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         )
 
 
-def check_name(logdir: str) -> None:
-    """Refuses a name that would break lines, or change a terminal, wherever it is shown (ValueError)."""
-    if not logdir.isprintable():
-        raise ValueError(f"--logdir={logdir!a} has characters that cannot be printed; choose another name.")
+def is_directory(logdir: Path) -> bool:
+    """Whether a --logdir exists already.
+
+    Raises:
+      ValueError: it is a file, or its name cannot be used; one sentence.
+    """
+    if not str(logdir).isprintable():  # It would break lines, or change a terminal, wherever it is shown.
+        raise ValueError(
+            f"--logdir={str(logdir)!a} has characters that cannot be printed; choose another name."
+        )
+    try:
+        is_there = logdir.exists()
+    except OSError as error:  # The name is too long, for example.
+        raise ValueError(f"--logdir={logdir} cannot be used ({error.strerror}); use another.") from None
+    if is_there and not logdir.is_dir():
+        raise ValueError(f"--logdir={logdir} is a file; name a directory.")
+    return is_there
 
 
 def _check_folders(run: RunDirectory) -> None:
@@ -189,9 +193,6 @@ def _check_folders(run: RunDirectory) -> None:
 
 def read(logdir: str) -> RunRecord:
     """The record of a run, with defaults for settings that are newer than the run.
-
-    Args:
-      logdir: the run directory.
 
     Raises:
       ValueError: it is not a run directory, or its record cannot be read; the message is one sentence.
@@ -250,36 +251,26 @@ def completed(content: Any) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
     A setting that is newer than the run did not exist then, and its default changes nothing. This rule is
-    applied only here, so every reader of a record gets a complete one. Content that is not in the form that
-    this version writes, or that is of an unknown environment or agent, is returned unchanged.
+    applied only here, so every reader of a record gets a complete one. Parts that are not in the form that
+    this version writes, or that are of an unknown environment or agent, stay as they are.
     """
-    if not isinstance(content, dict):
-        return content
-    completed = dict(content)
-    settings = completed.get("settings")
-    if "identity" in completed:
-        of_agent = settings.get("agent") if isinstance(settings, dict) else None
-        completed["identity"] = _completed_identity(completed["identity"], of_agent)
-    if isinstance(settings, dict):
-        known = {"learner": LearnerConfig, "agent": _agent_class(completed.get("identity"))}
-        completed["settings"] = {name: _filled(known.get(name), mine) for name, mine in settings.items()}
-    return completed
-
-
-def _completed_identity(found: Any, settings: Any) -> Any:
-    """`settings` are the agent's: in older records, some of the network's settings are only there."""
-    try:
-        environment, agent = dict(found["environment"]), dict(found["agent"])
-        if environment["name"] in environments.names():
-            suite = environments.suite(environment["name"])
-            environment["settings"] = _filled(suite.config_class, environment["settings"])
-        if agent["name"] in algorithms.names():
-            agent_class = algorithms.config_class(agent["name"])
-            known = _network_options(agent_class)
-            agent["network"] = _picked(_filled(agent_class, settings or {}), known) | agent["network"]
-        return {**found, "environment": environment, "agent": agent}
-    except (KeyError, TypeError, ValueError):  # `differences` or the reader reports it.
-        return found
+    content = copy.deepcopy(content)
+    # `differences` or the reader reports it.
+    misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
+    with misfit:
+        environment = content["identity"]["environment"]
+        defaults = environments.suite(environment["name"]).config_class.defaults()
+        environment["settings"] = defaults | environment["settings"]
+    with misfit:
+        agent = content["identity"]["agent"]
+        agent_class = algorithms.config_class(agent["name"])
+        # In older records, some of the network's settings are only among those of the agent.
+        settings = agent_class.defaults() | content.get("settings", {}).get("agent", {})
+        agent["network"] = _picked(settings, _network_options(agent_class)) | agent["network"]
+        content["settings"]["agent"] = agent_class.defaults() | content["settings"]["agent"]
+    with misfit:
+        content["settings"]["learner"] = LearnerConfig.defaults() | content["settings"]["learner"]
+    return content
 
 
 def _network_options(agent_class: type[Options]) -> list[str]:
@@ -292,28 +283,8 @@ def _picked(settings: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: settings[name] for name in names}
 
 
-def _agent_class(found: Any) -> type[Options] | None:
-    """The configuration class of an identity's agent; None if there is no such agent."""
-    try:
-        return algorithms.config_class(found["agent"]["name"])
-    except (KeyError, TypeError, ValueError):
-        return None
-
-
-def _filled(config_class: type[Options] | None, settings: Any) -> Any:
-    """The settings, with defaults for those that are missing."""
-    if config_class is None or not isinstance(settings, dict):
-        return settings
-    return config_class.defaults() | settings
-
-
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Makes the directory and writes run.json, under a temporary name first.
-
-    Args:
-      logdir: the directory.
-      mine: as in `check`.
-      settings: all other settings of the run, as resolved now.
+    """Writes run.json: the `run_identity`, and all other settings as resolved now. Makes the directory.
 
     Raises:
       ValueError: the directory cannot be written.

@@ -10,7 +10,7 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
-from seed_rl.environments.suites.dmlab_levels import test_level
+from seed_rl.environments.suites import dmlab_levels
 
 _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
@@ -28,18 +28,16 @@ class Scores(NamedTuple):
 
 
 def published_scores(environment: str, game: str | None) -> Scores | None:
-    """The scores of a game; None if there are no published ones.
+    """The scores of a suite's game; None if there are no published ones.
 
-    Args:
-      environment: name of the suite.
-      game: the game's name as `--game` takes it: "MsPacman" and "ms_pacman" are the same. A level of DMLab-30
-        uses the scores of its test variant.
+    `game` is as `--game` takes it: "MsPacman" and "ms_pacman" are the same. A level of DMLab-30 has the
+    scores of its test variant.
     """
     if environment not in _FILES or not game:
         return None
     if environment == "dmlab":
         with contextlib.suppress(ValueError):
-            game = test_level(game)
+            game = dmlab_levels.level(game, held_out=True)
     return _table(environment).get(_key(game))
 
 

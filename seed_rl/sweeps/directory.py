@@ -10,30 +10,19 @@ from typing import Any
 
 from seed_rl.files import read_json, write_atomically
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.record import check_name, differences
+from seed_rl.runs.record import differences, is_directory
 
 _RECORD = "sweep.json"
 
 
 def check(directory: Path, identity: dict[str, Any]) -> None:
-    """Refuses a directory that belongs to another sweep or contains runs; changes nothing.
-
-    Args:
-      directory: the sweep's directory, which need not exist.
-      identity: the settings of the sweep that would resume in it.
+    """Refuses a directory with runs or a sweep whose settings are not these (`identity`); changes nothing.
 
     Raises:
       ValueError: the directory cannot be used; the message is one sentence that says why.
     """
-    check_name(str(directory))
-    try:
-        is_there = directory.exists()
-    except OSError as error:  # The name is too long, for example.
-        raise ValueError(f"--logdir={directory} cannot be used ({error.strerror}); use another.") from None
-    if not is_there:
+    if not is_directory(directory):
         return
-    if not directory.is_dir():
-        raise ValueError(f"--logdir={directory} is a file; name a directory.")
     path = directory / _RECORD
     try:
         recorded = read_json(path)

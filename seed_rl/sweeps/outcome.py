@@ -54,11 +54,6 @@ def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
 
     A launcher that was stopped with a checkpoint exits with the signal's code. A run is complete only if its
     launcher exits with 0 and all of its frames have been played.
-
-    Args:
-      run: the run.
-      exit_code: the exit code of its process.
-      last_line: the last line of its log.
     """
     if exit_code in _STOPPED:
         return None

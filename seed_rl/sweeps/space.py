@@ -16,12 +16,13 @@ import math
 import os
 import re
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from seed_rl.files import read_yaml
+from seed_rl.files import read_mapping
 
 Value = bool | int | float | str
 
@@ -88,13 +89,23 @@ class Space:
         return {name: distribution.draw(rng) for name, distribution in self.parameters.items()}
 
 
+def as_text(value: Value) -> str:
+    """A value as a flag takes it, with bools as YAML and absl write them."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def as_flags(values: Mapping[str, Value]) -> list[str]:
+    """The values as `--name=value`."""
+    return [f"--{name}={as_text(value)}" for name, value in values.items()]
+
+
 def read_space(path: Path) -> Space:
     """Reads and checks a space file, but not whether its flags exist.
 
     Raises:
       ValueError: the file is invalid; the message is one sentence that names the file and the problem.
     """
-    content = _load(path)
+    content = read_mapping("space", path)
     unknown = sorted(set(map(str, content)) - set(_KEYS))
     if unknown:
         raise ValueError(f"{path}: the key {unknown[0]!r} is unknown; choose among: {', '.join(_KEYS)}.")
@@ -118,20 +129,6 @@ def read_space(path: Path) -> Space:
         flags={name: _value(f"{path}: --{name}", value) for name, value in flags.items()},
         parameters={name: _distribution(f"{path}: --{name}", value) for name, value in sorted(space.items())},
     )
-
-
-def _load(path: Path) -> dict[Any, Any]:
-    try:
-        content = read_yaml(path)
-    except OSError as error:
-        raise ValueError(f"--space={path} cannot be read ({error.strerror}).") from None
-    except ValueError as error:
-        raise ValueError(f"--space={path} is not valid YAML ({error}).") from None
-    if not isinstance(content, dict):
-        raise ValueError(
-            f"--space={path} is not a YAML mapping; write KEY: VALUE lines ({', '.join(_KEYS)})."
-        )
-    return content
 
 
 def _flags(path: Path, key: str, content: Any) -> dict[str, Any]:

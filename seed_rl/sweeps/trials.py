@@ -18,7 +18,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.sweeps.space import RESERVED, Space, Value
+from seed_rl.sweeps.space import RESERVED, Space, Value, as_flags
 
 _PROGRAM = "seed_rl.local_main"
 
@@ -84,15 +84,9 @@ class Sweep:
 def make_sweep(
     space: Space, directory: Path, trials: int, seeds: int, sweep_seed: int, arguments: Sequence[str] = ()
 ) -> Sweep:
-    """Makes the runs of a sweep.
+    """Makes the runs of a sweep, `seeds` of them for each trial.
 
-    Args:
-      space: where the trials are drawn from.
-      directory: the directory of the sweep, which need not exist.
-      trials: the number of trials.
-      seeds: the number of runs per trial.
-      sweep_seed: the seed for sampling.
-      arguments: flags of local_main for every run, as `--name=value`; they override those in the space file.
+    `arguments` are flags of local_main for every run, as `--name=value`; they override those of the space.
 
     Raises:
       UsageError: a flag does not exist or a value is not valid, in any of the trials.
@@ -102,7 +96,7 @@ def make_sweep(
         *([f"--flagfile={space.flagfile}"] if space.flagfile else []),
         f"--environment={space.environment}",
         f"--agent={space.agent}",
-        *_as_flags(space.flags),
+        *as_flags(space.flags),
         *arguments,
     ]
     # Chosen once, so that trials differ only in the values drawn.
@@ -118,7 +112,7 @@ def make_sweep(
     }
     runs: list[Run] = []
     for trial in range(1, trials + 1):
-        flags = [*fixed, *_as_flags(space.sample(sweep_seed, trial))]
+        flags = [*fixed, *as_flags(space.sample(sweep_seed, trial))]
         try:
             line = _resolved(flags, directory)
         except UsageError as error:
@@ -168,17 +162,9 @@ def _check_arguments(arguments: Sequence[str], space: Space) -> None:
 
 def _fixed_settings(line: CommandLine, leave_out: set[str]) -> dict[str, Any]:
     """The environment, the agent, and every flag that was given, including those in flagfiles."""
-    classes = [LocalConfig, LearnerConfig, ActorConfig, line.environment_class]
-    names = option_names(*classes, *([line.agent_class] if line.agent_class else [])) - leave_out
+    classes = [LocalConfig, LearnerConfig, ActorConfig, line.environment_class, line.agent_class]
+    names = option_names(*filter(None, classes)) - leave_out
     values = line.flag_values
     given = [name for name in sorted(names) if name in values and values[name].present]
     flags = {name: values[name].value for name in given}
     return {"environment": line.environment, "agent": line.agent, "flags": flags}
-
-
-def _as_flags(values: dict[str, Value]) -> list[str]:
-    """The values as `--name=value`, with bools as YAML and absl write them."""
-    return [
-        f"--{name}={str(value).lower() if isinstance(value, bool) else value}"
-        for name, value in values.items()
-    ]

@@ -8,7 +8,7 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +16,18 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm
 from seed_rl.devices.publisher import variables_of
-from seed_rl.files import read_json, write_atomically
+from seed_rl.files import read_json, set_aside, write_atomically
 from seed_rl.messages import reason
 from seed_rl.runs.layout import CHECKPOINT_INDEX, CheckpointDirectory, RunDirectory
 from seed_rl.training.checkpoint_files import (
     WRITE_ERRORS,
     Rotation,
+    files_of,
     found_by_tensorflow,
     is_whole,
     newest_readable,
     remove,
     remove_unfinished,
-    set_aside_damaged,
 )
 from seed_rl.training.trainer import Trainer
 
@@ -71,15 +71,7 @@ class Checkpointer:
     def __init__(
         self, logdir: str, algorithm: Algorithm, trainer: Trainer, keep: int, keep_every_hours: float
     ):
-        """Prepares without touching any file.
-
-        Args:
-          logdir: directory of the run.
-          algorithm: all of its variables are saved.
-          trainer: its optimizers and iteration are saved.
-          keep: how many of the last checkpoints are kept.
-          keep_every_hours: one more per this many hours is kept for good.
-        """
+        """Prepares without touching any file; `Rotation` says which checkpoints are kept."""
         self.progress = Progress()
         self.skipped: list[str] = []
         self._algorithm, self._trainer = algorithm, trainer
@@ -109,8 +101,8 @@ class Checkpointer:
             _read(path, lambda plain: self._checkpoint.restore(plain).assert_consumed())
             self._trainer.restored()
         with contextlib.suppress(OSError):  # They are skipped again the next time.
-            for prefix in damaged:
-                set_aside_damaged(prefix)
+            for file in (file for prefix in damaged for file in files_of(Path(prefix))):
+                set_aside(file)
         self.skipped = damaged
         return path
 
@@ -180,11 +172,17 @@ class Checkpointer:
         return True
 
     def _write(self, directory: CheckpointDirectory) -> Path:
+        """Writes a checkpoint. One that is left incomplete is removed, as it would be the newest."""
         path = directory.prefix(self._trainer.updates)
-        with _complete_or_removed(path):
+        try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._checkpoint.save_counter.assign_add(1)  # Part of every checkpoint of earlier versions.
             self._checkpoint.write(str(path))
+        except WRITE_ERRORS:
+            remove_unfinished(directory)
+            if not is_whole(str(path)):
+                remove(path)
+            raise
         return path
 
 
@@ -229,12 +227,8 @@ def read_best(logdir: str | Path) -> dict[str, Any] | None:
 def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
     """Restores the algorithm's variables, and nothing else, from a checkpoint.
 
-    Args:
-      algorithm: its variables are overwritten.
-      path: prefix of the checkpoint's files.
-
     Returns:
-      The run's progress at that checkpoint.
+      The run's progress at that checkpoint, whose files begin with `path`.
 
     Raises:
       ValueError: the checkpoint belongs to another network.
@@ -245,18 +239,6 @@ def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
     _read(path, lambda plain: of_agent.restore(plain).expect_partial().assert_existing_objects_matched())
     _read(path, lambda plain: of_progress.restore(plain).expect_partial())
     return progress
-
-
-@contextlib.contextmanager
-def _complete_or_removed(prefix: Path) -> Iterator[None]:
-    """Removes a checkpoint that is left incomplete: it would be newer than the last readable one."""
-    try:
-        yield
-    except WRITE_ERRORS:
-        remove_unfinished(CheckpointDirectory(prefix.parent))
-        if not is_whole(str(prefix)):
-            remove(prefix)
-        raise
 
 
 def _read(path: str, restore: Callable[[str], Any]) -> None:

@@ -15,7 +15,6 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from seed_rl.files import set_aside
 from seed_rl.runs.layout import CHECKPOINT_NAME, CheckpointDirectory
 
 # What a full disk and other file system problems are raised as.
@@ -128,16 +127,6 @@ def remove_unfinished(directory: CheckpointDirectory) -> None:
         if temporary.fullmatch(path.name):
             with contextlib.suppress(OSError):
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-
-
-def set_aside_damaged(prefix: str) -> None:
-    """Renames the files of a damaged checkpoint, so that nothing takes them for a checkpoint any more.
-
-    Raises:
-      OSError: they cannot be renamed.
-    """
-    for path in files_of(Path(prefix)):
-        set_aside(path)
 
 
 def _time(prefix: Path) -> float:

@@ -50,10 +50,7 @@ class ExportedPolicy(tf.Module):
 def export_policy(policy: Policy, spec: EnvironmentSpec, directory: str) -> None:
     """Writes the SavedModel under a temporary name, then replaces any earlier one with it.
 
-    Args:
-      policy: the policy to export.
-      spec: spec of its environments.
-      directory: directory of the SavedModel.
+    `spec` is that of the policy's environments, and `directory` the SavedModel's.
     """
     temporary, old = f"{directory}.tmp", f"{directory}.old"
     for leftover in (temporary, old):

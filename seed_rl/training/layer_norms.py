@@ -5,25 +5,10 @@ batch sizes: larger batches have smaller gradients, and take larger but fewer st
 """
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
-
-
-class Change(NamedTuple):
-    """What an update did to a variable.
-
-    layer: the name of its layer.
-    gradient: of the whole batch, before clipping, in the variable's shape.
-    parameter: the variable's value after the update.
-    step: that value minus the one before the update.
-    """
-
-    layer: str
-    gradient: tf.Tensor
-    parameter: tf.Tensor
-    step: tf.Tensor
 
 
 class Layers:
@@ -47,44 +32,30 @@ class Layers:
         path = self._paths.get(id(variable)) or (variable.name.partition(":")[0],)
         return "/".join(path[:-1] or path)
 
-    def changes(
+    def norms(
         self, variables: Sequence[Any], gradients: Sequence[Any], before: Sequence[tf.Tensor]
-    ) -> list[Change]:
-        """What an update did, while it is traced.
+    ) -> dict[str, tf.Tensor]:
+        """L2 norms, float32 scalars `gradient_norm/LAYER`, `parameter_norm/LAYER` and `step_norm/LAYER`.
 
         Args:
-          variables: those of an objective, updated.
-          gradients: of each of them; None where the loss does not depend on it.
+          variables: after an update, while it is traced.
+          gradients: of the whole batch, before clipping; None where no loss depends on the variable.
           before: their `values` before the update.
         """
-        return [
-            Change(
-                self.name(variable),
-                tf.zeros_like(old) if gradient is None else tf.convert_to_tensor(gradient),
-                new,
-                new - old,
-            )
-            for variable, gradient, old, new in zip(
-                variables, gradients, before, values(variables), strict=True
-            )
-        ]
+        members: dict[str, list[tf.Tensor]] = collections.defaultdict(list)
+        changes = zip(variables, gradients, before, values(variables), strict=True)
+        for variable, gradient, old, new in changes:
+            layer = self.name(variable)
+            gradient = tf.zeros_like(old) if gradient is None else tf.convert_to_tensor(gradient)
+            members[f"gradient_norm/{layer}"].append(gradient)
+            members[f"parameter_norm/{layer}"].append(new)
+            members[f"step_norm/{layer}"].append(new - old)
+        return {
+            name: tf.linalg.global_norm([tf.cast(x, tf.float32) for x in found])
+            for name, found in members.items()
+        }
 
 
 def values(variables: Sequence[Any]) -> list[tf.Tensor]:
     """The values of variables now; later updates do not change them."""
     return [tf.identity(tf.convert_to_tensor(variable)) for variable in variables]
-
-
-def layer_norms(changes: Iterable[Change]) -> Mapping[str, tf.Tensor]:
-    """float32 scalars `gradient_norm/LAYER`, `parameter_norm/LAYER` and `step_norm/LAYER`: L2 norms."""
-    layers: dict[str, list[Change]] = collections.defaultdict(list)
-    for change in changes:
-        layers[change.layer].append(change)
-    kinds = ("gradient", "parameter", "step")
-    return {
-        f"{kind}_norm/{layer}": tf.linalg.global_norm(
-            [tf.cast(getattr(change, kind), tf.float32) for change in members]
-        )
-        for kind in kinds
-        for layer, members in layers.items()
-    }

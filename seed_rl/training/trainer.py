@@ -13,7 +13,7 @@ from seed_rl.algorithms.check import check_losses
 from seed_rl.devices.replicas import Replicas, along_batch
 from seed_rl.ops.replicas import mean_of_metrics, mean_over_replicas
 from seed_rl.training.config import TrainerConfig
-from seed_rl.training.layer_norms import Change, Layers, layer_norms, values
+from seed_rl.training.layer_norms import Layers, values
 from seed_rl.types import Sample, Unroll
 
 
@@ -50,10 +50,7 @@ class Trainer:
     def __init__(self, algorithm: Algorithm, config: TrainerConfig, replicas: Replicas | None = None):
         """Prepares an optimizer for each objective of the algorithm.
 
-        Args:
-          algorithm: the algorithm to train.
-          config: settings of the optimizer, schedule and clipping.
-          replicas: the training devices, in whose scope the algorithm has been created.
+        The algorithm must have been created in the scope of `replicas`, the training devices.
 
         Raises:
           ValueError: the batch cannot be split over the devices.
@@ -185,36 +182,28 @@ class Trainer:
             output = algorithm.losses(sample)
             check_losses(algorithm, output, sample)
             losses = {name: tf.reduce_mean(output.by_objective[name] * sample.weight) for name in objectives}
-        gradients = {name: tape.gradient(losses[name], objectives[name].variables) for name in objectives}
-        changes: list[Change] = []
-        norms = {name: self._apply(name, gradients[name], learning_rate, changes) for name in objectives}
-        metrics = {**output.metrics, **_metrics(losses, norms), **layer_norms(changes)}
+        # Clipping needs the gradients of the whole batch on every device.
+        gradients = {
+            name: mean_over_replicas(tape.gradient(losses[name], objective.variables))
+            for name, objective in objectives.items()
+        }
+        trained = [variable for objective in objectives.values() for variable in objective.variables]
+        before = values(trained) if self._layers else []
+        norms = {name: self._apply(name, gradients[name], learning_rate) for name in objectives}
+        metrics = {**output.metrics, **_metrics(losses, norms)}
+        if self._layers:
+            metrics |= self._layers.norms(trained, [x for g in gradients.values() for x in g], before)
         return output.priority, mean_of_metrics(metrics)
 
-    def _apply(
-        self,
-        name: str,
-        gradients: list[Any],
-        learning_rate: tf.Tensor,
-        changes: list[Change],
-    ) -> tf.Tensor:
-        """Updates the variables of an objective; returns the norm of the batch's gradients before clipping.
-
-        Clipping needs the gradients of the whole batch on every device. What happens to each variable is
-        added to `changes` if it is logged.
-        """
+    def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
+        """Updates the variables of an objective; returns the norm of its gradients before clipping."""
         optimizer, objective = self.optimizers[name], self._objectives[name]
-        gradients = mean_over_replicas(gradients)
         norm = tf.linalg.global_norm(gradients)
-        if self._layers is not None:
-            of_batch, before = gradients, values(objective.variables)
         if self._config.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self._config.clip_norm, use_norm=norm)
         if objective.optimizer is None:
             optimizer.learning_rate.assign(learning_rate)
         optimizer.apply(gradients, objective.variables)
-        if self._layers is not None:
-            changes += self._layers.changes(objective.variables, of_batch, before)
         return norm
 
 

@@ -9,7 +9,6 @@ import ssl
 import stat
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -28,6 +27,7 @@ _log = logging.getLogger(__name__)
 
 _METADATA_KEY = "authorization"
 _SHORTEST_TOKEN = 16
+_SECRETS = ("token_file", "tls_key")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,7 +135,6 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
     """
     token, source = environment.get(TOKEN_VARIABLE), TOKEN_VARIABLE
     if config.token_file is not None:
-        _warn_if_exposed("token_file", config.token_file)
         token, source = _read("token_file", config.token_file).decode("ascii", "replace"), config.token_file
     if token is not None:
         token = token.strip()
@@ -144,8 +143,6 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
                 f"The token in {source} must be at least {_SHORTEST_TOKEN} letters, digits or symbols "
                 "without spaces; make one with: openssl rand -hex 32."
             )
-    if config.tls_key is not None:
-        _warn_if_exposed("tls_key", config.tls_key)
     sources, texts = {}, {}
     for flag, variable in PEM_VARIABLES.items():
         path = getattr(config, flag)
@@ -253,17 +250,15 @@ def _check_pem(security: Security, sources: Mapping[str, str]) -> None:
 
 
 def _read(flag: str, path: str) -> bytes:
+    """The file that a flag names; warns about a secret that others can read.
+
+    That is no error: a scheduler's mounted secrets often are readable.
+    """
     try:
-        return Path(path).read_bytes()
+        with open(path, "rb") as file:
+            content, mode = file.read(), os.fstat(file.fileno()).st_mode
     except OSError as error:
         raise ValueError(f"--{flag}={path} cannot be read: {error.strerror}.") from error
-
-
-def _warn_if_exposed(flag: str, path: str) -> None:
-    """Warns about a secret that others can read. It is no error: a scheduler's mounted secrets often are."""
-    try:
-        mode = Path(path).stat().st_mode
-    except OSError:
-        return  # Reading it reports what is wrong.
-    if stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
+    if flag in _SECRETS and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("--%s=%s can be read by other users of this machine; run chmod 600 on it.", flag, path)
+    return content

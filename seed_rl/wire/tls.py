@@ -20,10 +20,7 @@ _CLOSED_TIMES = 3
 async def why_unusable(channel: grpc.aio.Channel, address: str, security: Security) -> str:
     """Waits until something listens at the address that this TLS can never connect to; returns a sentence.
 
-    Args:
-      channel: to the address. As long as it does not fail, nothing is tried.
-      address: unix:PATH or HOST:PORT.
-      security: that of the channel.
+    `address` is unix:PATH or HOST:PORT. As long as the channel to it does not fail, nothing is tried.
     """
     closed = 0
     while True:

@@ -30,7 +30,6 @@ def period(number, waiting=0.85, **figures):
         "training_waiting_share": 0.9,
         "inference_latency_p50_ms": 1.0,
         "actor_turn_ms": 10.0,
-        "loss": None,
         **figures,
     }
 
@@ -64,7 +63,6 @@ def test_figures_are_medians_of_the_last_periods():
     assert [each["env_frames"] for each in last] == list(range(6000, 16000, 1000))
     assert evidence.figures["inference_waiting_share"] == 0.85  # A last period in which all stood still.
     assert evidence.figures["passing"] == 3.0
-    assert "loss" not in evidence.figures
 
 
 def test_nothing_is_told_from_too_few_periods():

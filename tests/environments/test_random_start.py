@@ -5,8 +5,9 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import make_batched, random_actions
+from seed_rl.environments.batched import make_batched
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.suites import atari, catch, classic, dmlab
 

@@ -83,7 +83,7 @@ def test_a_space_that_does_not_fit_is_one_sentence(job_file, tmp_path, space, fl
     ("text", "sentence"),
     [
         (None, "cannot be read (No such file"),
-        ("a: [", "is not YAML (line 1"),
+        ("a: [", "is not valid YAML (line 1"),
         ("- a", "is not a YAML mapping"),
     ],
 )

@@ -73,6 +73,18 @@ def test_quantiles_against_numpy(dueling):
     assert np.abs(found[..., 0] - found[..., 1]).max() > 0.01
 
 
+def test_an_unroll_equals_single_steps():
+    net = network(Head(units=16, dueling=True), lstm_size=8)
+    steps = [random_step(seed) for seed in range(3)]
+    state = net.trunk.initial_state(N)
+    whole, last = net.unroll(*tf.nest.map_structure(lambda *x: tf.stack(x), *steps), state)
+    assert whole.shape == (3, N, A)
+    for values, step in zip(whole, steps, strict=True):
+        features, state = net.features(*step, state)
+        np.testing.assert_allclose(values, net.outputs(features)[..., 0], atol=1e-5)
+    tf.nest.map_structure(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-5), last, state)
+
+
 HEADS = {
     "plain": Head(),
     "dueling": Head(units=8, dueling=True),

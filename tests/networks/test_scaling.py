@@ -10,6 +10,7 @@ from seed_rl.types import ArraySpec
 
 VECTOR = ArraySpec((3,), "float32")
 IMAGE = ArraySpec((9, 8), "uint8")
+NO_LAYERS = NetworkConfig(mlp_sizes="")
 
 
 def batches(spec, seed=0, sizes=(4, 1, 7)):
@@ -36,7 +37,7 @@ def test_components_of_a_vector_are_scaled_by_themselves():
     scale = RunningScale(VECTOR)
     data = np.random.default_rng(0).normal(size=(1000, 3)) * [1, 10, 100] + [5, 0, -5]
     scale.update(tf.constant(data, tf.float32))
-    out = MLP(VECTOR, (), scale)(tf.constant(data, tf.float32)).numpy()
+    out = MLP(NO_LAYERS, VECTOR, scale)(tf.constant(data, tf.float32)).numpy()
     np.testing.assert_allclose(out.mean(0), 0, atol=1e-4)
     np.testing.assert_allclose(out.std(0), 1, rtol=1e-3)
 
@@ -44,13 +45,13 @@ def test_components_of_a_vector_are_scaled_by_themselves():
 def test_a_vector_far_out_is_limited():
     scale = RunningScale(VECTOR)
     scale.update(tf.random.normal([50, 3]))
-    np.testing.assert_array_equal(MLP(VECTOR, (), scale)(tf.fill([1, 3], 1e6)), np.full((1, 3), 10.0))
+    np.testing.assert_array_equal(MLP(NO_LAYERS, VECTOR, scale)(tf.fill([1, 3], 1e6)), np.full((1, 3), 10.0))
 
 
 def test_a_component_that_never_changes_is_only_centred():
     scale = RunningScale(VECTOR)
     scale.update(tf.fill([5, 3], 7.0))
-    np.testing.assert_allclose(MLP(VECTOR, (), scale)(tf.fill([1, 3], 8.0)), np.ones((1, 3)))
+    np.testing.assert_allclose(MLP(NO_LAYERS, VECTOR, scale)(tf.fill([1, 3], 8.0)), np.ones((1, 3)))
 
 
 @pytest.mark.parametrize("padding", ["same", "valid"])
@@ -74,8 +75,8 @@ def test_a_convolution_sees_centred_images_of_variance_one(num_frames, padding):
 @pytest.mark.parametrize("spec", [VECTOR, IMAGE], ids=str)
 def test_without_observations_it_is_the_fixed_scale(spec):
     inputs = tf.constant(batches(spec)[0][0])
-    fixed = MLP(spec, (), FixedScale(spec))(inputs)
-    running = MLP(spec, (), RunningScale(spec, one_scale=spec is IMAGE))(inputs)
+    fixed = MLP(NO_LAYERS, spec, FixedScale(spec))(inputs)
+    running = MLP(NO_LAYERS, spec, RunningScale(spec, one_scale=spec is IMAGE))(inputs)
     np.testing.assert_allclose(running, np.clip(fixed, -10, 10), rtol=1e-6)
 
 

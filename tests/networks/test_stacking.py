@@ -66,17 +66,6 @@ def test_goes_on_across_unrolls(lengths):
     np.testing.assert_array_equal(np.concatenate(parts), reference(frames, done, 4))
 
 
-@pytest.mark.parametrize("spec", [ArraySpec((3, 2), "float32"), ArraySpec((5,), "uint8")])
-def test_only_uint8_images_are_stacked(spec):
-    with pytest.raises(ValueError, match="needs images of uint8"):
-        FrameStack(4, spec)
-
-
-def test_number_of_frames_is_checked():
-    with pytest.raises(ValueError, match="choose one of: 1, 2, 4, 8"):
-        FrameStack(3, ArraySpec((3, 2), "uint8"))
-
-
 @pytest.mark.parametrize("shape", [(2,), (8,), (3, 3), (5, 4, 3)])
 @pytest.mark.parametrize("leading", [(), (6,), (2, 3)])
 def test_the_inverse_of_numpy(shape, leading):

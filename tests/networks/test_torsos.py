@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.scaling import FixedScale
 from seed_rl.networks.torsos import MLP, PixelConv2D, make_torso
 from seed_rl.types import ArraySpec
@@ -9,14 +10,18 @@ from seed_rl.types import ArraySpec
 IMAGE = ArraySpec((84, 84, 4), "uint8")
 
 
+def make(name, spec, shape, sizes, **settings):
+    return make_torso(NetworkConfig(torso=name, mlp_sizes=sizes, **settings), spec, shape)
+
+
 def features(name, spec, shape=None):
     shape = shape or spec.shape
-    torso = make_torso(name, spec, shape, (7, 5))
+    torso = make(name, spec, shape, "7,5")
     return torso, torso(tf.zeros([2, *shape], spec.dtype))
 
 
 def mlp(spec):
-    return MLP(spec, (), FixedScale(spec))
+    return MLP(NetworkConfig(mlp_sizes=""), spec, FixedScale(spec))
 
 
 def shapes(torso):
@@ -93,7 +98,7 @@ def test_pixels_count_as_fractions():
 def test_weights_start_from_the_initializer_that_was_asked_for(name):
     """Glorot's uniform weights have a bound, (6 / (fan in + fan out))^1/2, and come close to it."""
     shape = (48, 48, 4)
-    torso = make_torso(name, ArraySpec(shape, "uint8"), shape, (64,), initializer="glorot_uniform")
+    torso = make(name, ArraySpec(shape, "uint8"), shape, "64", initializer="glorot_uniform")
     torso(np.zeros((1, *shape), np.uint8))
     for kernel in (v.numpy() for v in torso.trainable_variables if len(v.shape) > 1):
         area = np.prod(kernel.shape[:-2])
@@ -104,7 +109,7 @@ def test_weights_start_from_the_initializer_that_was_asked_for(name):
 @pytest.mark.parametrize(("activation", "expected"), [("relu", [0.0, 2.0]), ("tanh", [-0.964028, 0.964028])])
 def test_the_mlps_activation(activation, expected):
     spec = ArraySpec((2,), "float32")
-    layer = make_torso("auto", spec, (2,), (2,), mlp_activation=activation)
+    layer = make("auto", spec, (2,), "2", mlp_activation=activation)
     layer(tf.zeros([1, 2]))
     layer.trainable_variables[0].assign(np.eye(2))
     np.testing.assert_allclose(layer(tf.constant([[-2.0, 2.0]])), [expected], rtol=1e-5)
@@ -112,7 +117,7 @@ def test_the_mlps_activation(activation, expected):
 
 def test_layer_normalization_comes_before_the_activation():
     spec = ArraySpec((3,), "float32")
-    layer = make_torso("auto", spec, (3,), (4,), mlp_activation="tanh", layer_norm=True)
+    layer = make("auto", spec, (3,), "4", mlp_activation="tanh", layer_norm=True)
     vectors = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
     found = layer(vectors).numpy()
     kernel = next(v.numpy() for v in layer.trainable_variables if len(v.shape) == 2)
@@ -129,5 +134,5 @@ def test_layer_normalization_comes_before_the_activation():
 )
 def test_the_layer_after_convolutions_may_have_any_size_or_be_left_out(name, units, size):
     shape = (36, 36, 4)
-    torso = make_torso(name, ArraySpec(shape, "uint8"), shape, (64,), torso_units=units)
+    torso = make(name, ArraySpec(shape, "uint8"), shape, "64", torso_units=units)
     assert torso(np.zeros((2, *shape), np.uint8)).shape == (2, size)

@@ -78,5 +78,5 @@ def test_evaluation_counts_more_and_periods_without_episodes_do_not():
     evaluated = returns(20, "mean_evaluation_return")
     mixed = [{**p, "mean_return": 100.0} for p in evaluated]
     assert final_return(mixed) == 18.5
-    assert final_return([*returns(20), period(1001, mean_return=None)]) == 18.5
+    assert final_return([*returns(20), period(1001)]) == 18.5
     assert final_return([period(1000)]) is None

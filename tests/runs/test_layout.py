@@ -1,6 +1,5 @@
 """The names in a run directory: what they are, and that nothing else in the package spells them out."""
 
-import inspect
 import re
 from pathlib import Path
 
@@ -12,12 +11,8 @@ RUN = RunDirectory(Path("run"))
 
 def named_paths() -> set[Path]:
     """Every file and folder without a number in its name, within the run directory."""
-    found = set()
-    for directory in (RUN, RUN.checkpoints, RUN.best_checkpoints):
-        for name, _ in inspect.getmembers(type(directory), lambda member: isinstance(member, property)):
-            value = getattr(directory, name)
-            found.add((value if isinstance(value, Path) else value.path).relative_to(RUN.path))
-    return found
+    paths = (getattr(value, "path", value).relative_to(RUN.path) for value in vars(RUN).values())
+    return {path for path in paths if path.parts}
 
 
 def test_the_page_names_everything():

@@ -83,7 +83,6 @@ class Sweeping:
         monkeypatch.setenv("PYTHONPATH", str(path))
         monkeypatch.setattr(trials, "_PROGRAM", "fake_main")
         monkeypatch.setattr(picture, "draw_runs", lambda *drawn: self.plotted.append(drawn))
-        monkeypatch.setattr(picture, "write", lambda drawn, output: None)
 
     def behave(self, **what):
         """Sets what runs do, such as t1s2="fail" for trial 1, seed 2."""

@@ -54,11 +54,6 @@ class ActorCriticAlgorithm(Algorithm):
     def __init__(self, config: ActorCriticConfig, env_spec: EnvironmentSpec, name: str):
         """Creates all variables.
 
-        Args:
-          config: settings.
-          env_spec: spec of the environment.
-          name: the algorithm's.
-
         Raises:
           ValueError: the settings do not fit the environment.
         """

@@ -40,14 +40,7 @@ def clipped_losses(
 ) -> Losses:
     """Clipped policy gradient, baseline and entropy terms (Schulman et al., 2017, equation 9), and metrics.
 
-    Args:
-      config: gives the weights of the terms.
-      clip_ratio: limit of `ops.ppo.clipped_policy_loss`.
-      clip_value: limit of `ops.ppo.value_loss`.
-      distribution: of the actions.
-      entropy_cost: gives the entropy term.
-      output: the network's, `[T, B, ...]`.
-      transitions: what it is trained on.
+    `clip_ratio` and `clip_value` are the limits in `ops.ppo`; `output` is the network's for the transitions.
     """
     policy, values, valid = output.policy_parameters, output.baseline, transitions.valid
     advantages = transitions.advantages

@@ -12,7 +12,7 @@ from seed_rl.types import EnvOutput, Nest
 
 
 class Exploration(tf.Module):
-    """The epsilon of each environment.
+    """How much environments explore: one epsilon for all that falls, one for each, or noise in the network.
 
     Attributes:
       noisy: whether training environments explore by noise in the network.
@@ -67,20 +67,9 @@ class DQNPolicy(EpsilonGreedyPolicy):
     """
 
     def __init__(self, network: QNetwork, returns: Returns, exploration: Exploration, action_dtype: str):
-        """Acts with a network whose variables belong to the algorithm.
-
-        Args:
-          network: the network that learns.
-          returns: what its outputs mean.
-          exploration: how much environments explore.
-          action_dtype: dtype of the environment's actions.
-        """
-        super().__init__(action_dtype, name="dqn_policy")
-        self._network, self._returns, self._exploration = network, returns, exploration
-
-    def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
-        """The state of frame stacking; an empty tuple if nothing is stacked."""
-        return self._network.trunk.initial_state(batch_size)
+        """Acts with the network that learns, whose outputs mean what `returns` says."""
+        super().__init__(network, action_dtype, name="dqn_policy")
+        self._returns, self._exploration = returns, exploration
 
     def values(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None

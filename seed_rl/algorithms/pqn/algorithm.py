@@ -10,7 +10,7 @@ from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.exploration import annealed_epsilon
-from seed_rl.ops.lambda_returns import lambda_returns
+from seed_rl.ops.gae import lambda_returns
 from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.rewards import clip_reward
 from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample

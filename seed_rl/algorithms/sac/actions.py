@@ -99,7 +99,7 @@ class DiscreteActions(Actions):
     """The mean over all actions is exact (Christodoulou, "SAC for Discrete Action Settings", 2019)."""
 
     def __init__(self, spec: ArraySpec, config: SACConfig):
-        self.distribution = Categorical(spec.num_values[0], spec.dtype)
+        self.distribution = Categorical(spec)
         self.noise_size = 0
         of_uniform = config.target_entropy_fraction * math.log(spec.num_values[0])
         self.target_entropy = of_uniform if config.target_entropy is None else config.target_entropy

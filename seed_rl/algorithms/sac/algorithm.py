@@ -15,32 +15,13 @@ from seed_rl.algorithms.sac.config import SACConfig
 from seed_rl.algorithms.sac.policy import SACPolicy
 from seed_rl.algorithms.target_network import copy_weights, observe_in_all
 from seed_rl.experience.base import UnrollConfig
-from seed_rl.networks.twin_critics import PolicyNetwork, TwinCritics
+from seed_rl.networks.actor_critic import PolicyNetwork
+from seed_rl.networks.twin_critics import TwinCritics
 from seed_rl.ops import draws
 from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.replicas import num_replicas, part_of_batch
 from seed_rl.ops.rewards import clip_reward
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
-
-
-class Temperature(keras.layers.Layer):
-    """`alpha = exp(parameter)`, which stays above 0 (Haarnoja et al., 2018, section 5)."""
-
-    def __init__(self, initial: float):
-        """Starts at `initial`, above 0."""
-        super().__init__()
-        start = keras.initializers.Constant(math.log(initial))
-        self._parameter = self.add_weight(shape=(), initializer=start, name="log_temperature")
-        self.built = True
-
-    def value(self) -> tf.Tensor:
-        """Alpha: float32 scalar."""
-        return tf.exp(tf.convert_to_tensor(self._parameter))
-
-    def loss(self, entropy: tf.Tensor, target: float) -> tf.Tensor:
-        """`alpha (entropy - target)` (equation 18), of any shape; no gradient goes to the entropy."""
-        return self.value() * tf.stop_gradient(entropy - target)
-
 
 # The names of the objectives.
 ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
@@ -62,6 +43,25 @@ class _Optimizers:
             TEMPERATURE: config.temperature_learning_rate,
         }
         self.by_objective = {name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
+
+
+class Temperature(keras.layers.Layer):
+    """How much a nat of entropy is worth: `alpha = exp(parameter)`, which stays above 0 (section 5)."""
+
+    def __init__(self, initial: float):
+        """Starts at `initial`, above 0."""
+        super().__init__()
+        start = keras.initializers.Constant(math.log(initial))
+        self._parameter = self.add_weight(shape=(), initializer=start, name="log_temperature")
+        self.built = True
+
+    def value(self) -> tf.Tensor:
+        """Alpha: float32 scalar."""
+        return tf.exp(tf.convert_to_tensor(self._parameter))
+
+    def loss(self, entropy: tf.Tensor, target: float) -> tf.Tensor:
+        """`alpha (entropy - target)` (equation 18), of any shape; no gradient goes to the entropy."""
+        return self.value() * tf.stop_gradient(entropy - target)
 
 
 class _Step(NamedTuple):

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.algorithms.sac.actions import Actions
-from seed_rl.networks.twin_critics import PolicyNetwork
+from seed_rl.networks.actor_critic import PolicyNetwork
 from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 

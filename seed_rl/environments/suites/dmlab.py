@@ -91,7 +91,7 @@ class DmlabConfig(EnvironmentConfig):
 
     def validate(self) -> None:
         """Checks the level's name and the frame size."""
-        dmlab_levels.train_level(self.game)
+        dmlab_levels.level(self.game, held_out=False)
         for name, size in (("width", self.width), ("height", self.height)):
             if size % 4:
                 raise ValueError(
@@ -102,8 +102,7 @@ class DmlabConfig(EnvironmentConfig):
     @property
     def level(self) -> str:
         """The level that is played, by the engine's name for it."""
-        choose = dmlab_levels.test_level if self.hold_out_levels else dmlab_levels.train_level
-        return dmlab_levels.engine_name(choose(self.game))
+        return dmlab_levels.PREFIX + dmlab_levels.level(self.game, self.hold_out_levels)
 
     @property
     def engine_settings(self) -> dict[str, str]:

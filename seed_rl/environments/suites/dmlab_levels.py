@@ -6,7 +6,8 @@ variant, which shows what the first one holds out. The set counts 30 tasks, so a
 
 from seed_rl.environments.base import nearest
 
-_PREFIX = "contributed/dmlab30/"
+# Of the engine's name for a level.
+PREFIX = "contributed/dmlab30/"
 
 _PAIRS = ("rooms_collect_good_objects", "rooms_exploit_deferred_effects")
 
@@ -44,44 +45,24 @@ TASKS = (
 )
 
 
-def train_level(game: str) -> str:
-    """The level that an agent trains on, without the prefix.
+def level(game: str, held_out: bool) -> str:
+    """The name of a level, without the prefix.
 
     Args:
       game: a task or a level, with or without the prefix `contributed/dmlab30/`; for a pair, any name.
+      held_out: whether it is the level that DMLab-30 tests on, whose name scores are published under, or the
+        level that an agent trains on.
 
     Raises:
       ValueError: DMLab-30 has no such level; the message lists the nearest names.
     """
-    return _variant(game, "_train")
-
-
-def test_level(game: str) -> str:
-    """The level that DMLab-30 tests on, without the prefix: the name that scores are published under.
-
-    Args:
-      game: as for `train_level`.
-
-    Raises:
-      ValueError: DMLab-30 has no such level; the message lists the nearest names.
-    """
-    return _variant(game, "_test")
-
-
-def engine_name(level: str) -> str:
-    """The engine's name for a level: its name with the prefix."""
-    return _PREFIX + level
-
-
-def _variant(game: str, ending: str) -> str:
-    name = game.removeprefix(_PREFIX)
-    task = name.removesuffix("_train").removesuffix("_test") if _is_of_a_pair(name) else name
+    name = game.removeprefix(PREFIX)
+    is_of_a_pair = any(name in (f"{pair}_train", f"{pair}_test") for pair in _PAIRS)
+    task = name.rpartition("_")[0] if is_of_a_pair else name
     if task not in TASKS:
         close = nearest(name, TASKS)
         hint = f"the nearest are: {', '.join(close)}" if close else "docs/dmlab.md lists them"
         raise ValueError(f"--game={game} is not a level of DMLab-30; {hint}.")
-    return task + ending if task in _PAIRS else task
-
-
-def _is_of_a_pair(name: str) -> bool:
-    return any(name == pair + ending for pair in _PAIRS for ending in ("_train", "_test"))
+    if task not in _PAIRS:
+        return task
+    return f"{task}_test" if held_out else f"{task}_train"

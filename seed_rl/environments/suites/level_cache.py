@@ -4,14 +4,12 @@ Most levels are generated at random for each episode, and compiling one takes fa
 The engine asks the cache for a level by its key before it compiles the level, and stores it afterwards.
 """
 
-import abc
 import contextlib
 import hashlib
 import logging
 import os
 import shutil
 import uuid
-from pathlib import Path
 from typing import Any
 
 _log = logging.getLogger(__name__)
@@ -20,14 +18,28 @@ _log = logging.getLogger(__name__)
 def open_level_cache(location: str) -> "LevelCache":
     """The cache in a local directory, which is created if needed, or at a URL such as gs://bucket/levels.
 
+    A directory may be one that several machines have mounted. URLs go through fsspec: object stores, and
+    anything else that it has a package for. The store itself is first contacted by `fetch`.
+
     Raises:
-      ValueError: the directory cannot be created, or the URL's protocol is not known.
-      ImportError: a package for the URL is not installed.
+      ValueError: the directory cannot be created, or the URL's protocol is not known; one sentence.
+      ImportError: fsspec, or its package for the URL's protocol, is not installed; one sentence.
     """
-    return RemoteLevelCache(location) if "://" in location else LocalLevelCache(location)
+    if "://" in location:
+        # Each store raises exceptions of its own.
+        return LevelCache(location, *_file_system(location), Exception)
+    directory = os.path.expanduser(location)
+    try:
+        os.makedirs(directory, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"--level_cache={location} cannot be created ({error.strerror}); choose a directory that "
+            "this actor may write to."
+        ) from error
+    return LevelCache(location, _LocalFiles(), directory, OSError)
 
 
-class LevelCache(abc.ABC):
+class LevelCache:
     """The methods that the engine calls: `fetch` before it compiles a level, and `write` afterwards.
 
     Both are safe with any number of actors at a time: a file gets its name only when it is complete. A cache
@@ -35,22 +47,28 @@ class LevelCache(abc.ABC):
     and the first failure of either kind is logged.
     """
 
-    # The errors that a cache may cause; anything else is a bug and keeps its traceback.
-    _failures: tuple[type[Exception], ...] = (OSError,)
+    def __init__(self, location: str, files: Any, root: str, failure: type[Exception]):
+        """Use `open_level_cache`.
 
-    def __init__(self, location: str):
-        self._location = location
+        Args:
+          location: what the user calls it.
+          files: an fsspec file system, or what does the same.
+          root: the directory in it, which is created by the first `write`.
+          failure: the errors that it may cause; anything else is a bug and keeps its traceback.
+        """
+        self._location, self._files, self._root, self._failure = location, files, root, failure
+        self._is_made = False
         self._logged: set[str] = set()
 
     def fetch(self, key: str, pk3_path: str) -> bool:
         """Copies the level with this key to `pk3_path`; False if the cache does not have it."""
         partial = f"{pk3_path}.{uuid.uuid4().hex}.tmp"
         try:
-            self._copy_to(_file_name(key), partial)
+            self._files.get_file(self._path(key), partial)
             os.replace(partial, pk3_path)
         except FileNotFoundError:
             return False
-        except self._failures as error:
+        except self._failure as error:
             self._log_once("read", error)
             return False
         finally:
@@ -60,18 +78,25 @@ class LevelCache(abc.ABC):
 
     def write(self, key: str, pk3_path: str) -> None:
         """Stores the level at `pk3_path` under this key, and replaces any that was there."""
+        path = self._path(key)
+        partial = f"{path}.{uuid.uuid4().hex}.tmp"
         try:
-            self._copy_from(pk3_path, _file_name(key))
-        except self._failures as error:
+            if not self._is_made:
+                self._files.makedirs(self._root, exist_ok=True)
+                self._is_made = True
+            try:
+                self._files.put_file(pk3_path, partial)
+                self._files.mv(partial, path)
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    self._files.rm_file(partial)
+                raise
+        except self._failure as error:
             self._log_once("written", error)
 
-    @abc.abstractmethod
-    def _copy_to(self, name: str, path: str) -> None:
-        """Copies a file from the cache to a local path; FileNotFoundError if the cache does not have it."""
-
-    @abc.abstractmethod
-    def _copy_from(self, path: str, name: str) -> None:
-        """Copies a local file into the cache, where it appears complete or not at all."""
+    def _path(self, key: str) -> str:
+        """A path that is valid in every file system and differs for every key, whatever the key contains."""
+        return f"{self._root}/{hashlib.sha256(key.encode()).hexdigest()}.pk3"
 
     def _log_once(self, what: str, error: Exception) -> None:
         if what not in self._logged:
@@ -85,69 +110,23 @@ class LevelCache(abc.ABC):
             )
 
 
-class LocalLevelCache(LevelCache):
-    """A cache in a directory of this machine, or in one that several machines have mounted."""
+class _LocalFiles:
+    """What the cache needs of an fsspec file system, for directories of this machine and without fsspec."""
 
-    def __init__(self, directory: str):
-        """Creates the directory if it does not exist.
+    def get_file(self, path: str, local: str) -> None:
+        shutil.copyfile(path, local)
 
-        Raises:
-          ValueError: the directory cannot be created; one sentence.
-        """
-        super().__init__(directory)
-        self._directory = Path(directory).expanduser()
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ValueError(
-                f"--level_cache={directory} cannot be created ({error.strerror}); choose a directory that "
-                "this actor may write to."
-            ) from error
+    def put_file(self, local: str, path: str) -> None:
+        shutil.copyfile(local, path)
 
-    def _copy_to(self, name: str, path: str) -> None:
-        shutil.copyfile(self._directory / name, path)
+    def mv(self, source: str, target: str) -> None:
+        os.replace(source, target)
 
-    def _copy_from(self, path: str, name: str) -> None:
-        partial = self._directory / f"{name}.{uuid.uuid4().hex}.tmp"
-        try:
-            shutil.copyfile(path, partial)
-            os.replace(partial, self._directory / name)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+    def rm_file(self, path: str) -> None:
+        os.remove(path)
 
-
-class RemoteLevelCache(LevelCache):
-    """A cache at a URL, through fsspec: object stores and anything else that it has a package for."""
-
-    _failures = (Exception,)  # Each store raises exceptions of its own.
-
-    def __init__(self, url: str):
-        """Finds the store's package; the store itself is first contacted by `fetch`.
-
-        Raises:
-          ValueError: fsspec has no such protocol; one sentence.
-          ImportError: fsspec, or its package for this protocol, is not installed; one sentence.
-        """
-        super().__init__(url)
-        self._files, self._root = _file_system(url)
-        self._is_made = False
-
-    def _copy_to(self, name: str, path: str) -> None:
-        self._files.get_file(f"{self._root}/{name}", path)
-
-    def _copy_from(self, path: str, name: str) -> None:
-        partial = f"{self._root}/{name}.{uuid.uuid4().hex}.tmp"
-        if not self._is_made:
-            self._files.makedirs(self._root, exist_ok=True)
-            self._is_made = True
-        try:
-            self._files.put_file(path, partial)
-            self._files.mv(partial, f"{self._root}/{name}")
-        except BaseException:
-            with contextlib.suppress(Exception):
-                self._files.rm_file(partial)
-            raise
+    def makedirs(self, path: str, exist_ok: bool) -> None:
+        os.makedirs(path, exist_ok=exist_ok)
 
 
 def _file_system(url: str) -> tuple[Any, str]:
@@ -167,8 +146,3 @@ def _file_system(url: str) -> tuple[Any, str]:
             "such as gs://bucket/levels."
         ) from error
     return files, str(root).rstrip("/")
-
-
-def _file_name(key: str) -> str:
-    """A name that is valid in every file system and differs for every key, whatever the key contains."""
-    return f"{hashlib.sha256(key.encode()).hexdigest()}.pk3"

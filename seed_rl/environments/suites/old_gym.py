@@ -41,10 +41,7 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
 
     The registered class is made directly: `gym.make` wraps it in checks that fail on NumPy 2.
 
-    Args:
-      env_id: an id for which `knows` is true.
-      max_episode_frames: time limit in environment frames; by default the registered one.
-      render: nothing, or `render_mode="rgb_array"`.
+    The time limit, in environment frames, is the registered one by default. `knows(env_id)` must be true.
 
     Raises:
       ImportError: shimmy is not installed.

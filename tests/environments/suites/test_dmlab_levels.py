@@ -24,11 +24,11 @@ def _published_levels():
 
 
 def test_the_tasks_are_those_that_scores_are_published_for():
-    assert [dmlab_levels.test_level(task) for task in dmlab_levels.TASKS] == _published_levels()
+    assert [dmlab_levels.level(task, held_out=True) for task in dmlab_levels.TASKS] == _published_levels()
     assert len(set(dmlab_levels.TASKS)) == 30
     assert set(dmlab_levels.TASKS) >= PAPER_LEVELS
     for task in dmlab_levels.TASKS:
-        assert scores.published_scores("dmlab", dmlab_levels.test_level(task)) is not None
+        assert scores.published_scores("dmlab", dmlab_levels.level(task, held_out=True)) is not None
 
 
 @pytest.mark.parametrize("prefix", ["", "contributed/dmlab30/"])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seed_rl.environments.suites import level_cache
-from seed_rl.environments.suites.level_cache import LocalLevelCache, RemoteLevelCache, open_level_cache
+from seed_rl.environments.suites.level_cache import open_level_cache
 
 KEY = "contributed/dmlab30/rooms_watermaze: map 1?seed=../7"
 DEADLINE = 60.0
@@ -118,7 +118,7 @@ def test_what_was_at_the_engines_path_is_kept_on_a_miss(cache, level):
 
 
 def test_nobody_sees_a_level_that_is_being_written(tmp_path, level, monkeypatch):
-    cache = LocalLevelCache(str(tmp_path / "cache"))
+    cache = open_level_cache(str(tmp_path / "cache"))
     half, finish, copyfile = threading.Event(), threading.Event(), shutil.copyfile
 
     def slow_copy(source, target):
@@ -141,7 +141,7 @@ def test_nobody_sees_a_level_that_is_being_written(tmp_path, level, monkeypatch)
 
 
 def test_remote_levels_are_uploaded_under_another_name(store, level):
-    cache = RemoteLevelCache("bucket://levels/lab")
+    cache = open_level_cache("bucket://levels/lab")
     for _ in range(2):
         cache.write(KEY, str(level))
     assert store.made == ["levels/lab"]
@@ -160,7 +160,7 @@ def _break_copies(monkeypatch, error):
 
 
 def test_a_full_disk_costs_a_message_and_not_the_actor(tmp_path, level, monkeypatch, caplog):
-    cache = LocalLevelCache(str(tmp_path / "cache"))
+    cache = open_level_cache(str(tmp_path / "cache"))
     _break_copies(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
@@ -174,7 +174,7 @@ def test_a_full_disk_costs_a_message_and_not_the_actor(tmp_path, level, monkeypa
 
 
 def test_an_unreadable_level_is_a_miss(tmp_path, level, monkeypatch, caplog):
-    cache = LocalLevelCache(str(tmp_path / "cache"))
+    cache = open_level_cache(str(tmp_path / "cache"))
     cache.write(KEY, str(level))
     _break_copies(monkeypatch, OSError(errno.EIO, os.strerror(errno.EIO)))
     target = tmp_path / "engine" / "target"
@@ -187,7 +187,7 @@ def test_an_unreadable_level_is_a_miss(tmp_path, level, monkeypatch, caplog):
 
 
 def test_a_store_that_fails_in_its_own_way_is_a_miss(store, level, tmp_path, caplog):
-    cache = RemoteLevelCache("bucket://levels")
+    cache = open_level_cache("bucket://levels")
     cache.write(KEY, str(level))
     store.refuse = type("TokenExpiredError", (Exception,), {})("log in again")
     with caplog.at_level(logging.WARNING):
