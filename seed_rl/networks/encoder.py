@@ -116,6 +116,7 @@ class Encoder(keras.layers.Layer):
     def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
         """Applies the custom network to arrays `[T, B, ...]`: float32 `[T, B, F]`."""
         steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
+        assert self._network is not None
         outputs = self._network(pack_like(self._observation_spec, steps))
         if len(outputs.shape) != 2 or outputs.dtype not in (tf.float32, self.compute_dtype):
             raise ValueError(
