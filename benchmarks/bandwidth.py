@@ -1,6 +1,6 @@
 """Bytes on the wire per agent step of one environment, for each suite.
 
-Up: the serialized message of a step (`ActRequest`) of 8 environments, divided by 8. Down: the response. For
+Up: the serialized message of a step (`FromActor`) of 8 environments, divided by 8. Down: the response. For
 comparison: the same step with a byte for each bool, and also with all the frames that the suite's preset
 stacks, which actors that stack frames themselves would send. A suite that is not installed is reported and
 skipped.
@@ -79,7 +79,7 @@ def _figures(spec: EnvironmentSpec, num_frames: int) -> dict[str, Any]:
     plain = pack_like(spec.observation, leaves)
     stacked = pack_like(spec.observation, [_stacked(leaf, num_frames) for leaf in leaves])
     up, unpacked, most = (_up(nest) for nest in (spec.observation, plain, stacked))
-    actions = pb.ActResponse(actions=spec.action.zeros(_NUM_ENVS).tobytes())
+    actions = pb.FromLearner(actions=[pb.Actions(group=0, actions=spec.action.zeros(_NUM_ENVS).tobytes())])
     return {
         "up": up,
         "down": actions.ByteSize() / _NUM_ENVS,
@@ -95,7 +95,7 @@ def _up(observation: Any) -> float:
     arrays = [spec.zeros(_NUM_ENVS) for _, spec in flatten_spec(observation)]
     flags = np.zeros(_NUM_ENVS, bool)
     output = EnvOutput(np.zeros(_NUM_ENVS, np.float32), flags, flags, pack_like(observation, arrays))
-    return pb.ActRequest(step=pb.Step(records=codec.encode(output))).ByteSize() / _NUM_ENVS
+    return pb.FromActor(steps=[pb.Step(group=0, records=codec.encode(output))]).ByteSize() / _NUM_ENVS
 
 
 def _stacked(spec: ArraySpec, num_frames: int) -> ArraySpec:

@@ -29,7 +29,7 @@ from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import Child
 from seed_rl.options import Options, option
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
+from seed_rl.wire.protocol import METHOD, SERVICE
 
 _SETTLE_SECS = 10.0
 _START_SECS = 120.0
@@ -148,9 +148,10 @@ def first_answer(address: tuple[str, int], token: str | None, timeout_secs: floa
             grpc.insecure_channel(asked, options) as channel,
             contextlib.suppress(grpc.RpcError, StopIteration),
         ):
-            call = InferenceStub(channel).Connect(
-                iter(said.get, None), timeout=left, metadata=metadata, wait_for_ready=True
+            connect = channel.stream_stream(
+                f"/{SERVICE}/{METHOD}", pb.FromActor.SerializeToString, pb.FromLearner.FromString
             )
+            call = connect(iter(said.get, None), timeout=left, metadata=metadata, wait_for_ready=True)
             said.put(join)
             answer.welcome = next(call).welcome
             for message in ready_and_step(answer.welcome, ENVS):

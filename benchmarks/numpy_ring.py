@@ -7,8 +7,8 @@ import numpy as np
 import optree
 
 from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.priorities import SumTree
 from seed_rl.experience.rate_limiter import RateLimiter
-from seed_rl.experience.sum_tree import SumTree
 from seed_rl.types import Sample, Unroll
 
 

@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from benchmarks.harness import print_result
-from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
@@ -92,12 +91,12 @@ class _Environments(NamedTuple):
 
 def _environment_rate(line: CommandLine, seconds: float) -> float:
     local = line.read(LocalConfig)
-    actor = line.read(ActorConfig, server_address="", env_batch_size=local.env_batch_size)
+    seed = line.read(LearnerConfig, num_envs=1, logdir="").seed
     context = multiprocessing.get_context("spawn")
     barrier, rates = context.Barrier(local.num_actors), context.SimpleQueue()
     processes = []
     for task in range(local.num_actors):
-        first_seed = actor.seed + task * local.env_batch_size
+        first_seed = seed + task * local.env_batch_size
         job = _Environments(
             line.environment, line.environment_config(), local.env_batch_size, first_seed, seconds
         )

@@ -72,16 +72,14 @@ class _Parts(Trainer):
         self._train(sample, tf.constant(0.0))
         return kept
 
-    def _apply(
-        self, name: str, gradients: list[Any], learning_rate: tf.Tensor, changes: list[Any]
-    ) -> tf.Tensor:
+    def _apply(self, name: str, gradients: list[Any], learning_rate: tf.Tensor) -> tf.Tensor:
         pairs = zip(gradients, self._objectives[name].variables, strict=True)
         self._of_device.kept[name] = [tf.zeros_like(v) if g is None else g for g, v in pairs]
         return tf.constant(0.0)
 
     def _apply_all(self, gradients: dict[str, list[tf.Tensor]]) -> dict[str, tf.Tensor]:
         rate = tf.constant(self._config.learning_rate)
-        return {name: Trainer._apply(self, name, found, rate, []) for name, found in gradients.items()}
+        return {name: Trainer._apply(self, name, found, rate) for name, found in gradients.items()}
 
 
 def main(argv: list[str]) -> int:

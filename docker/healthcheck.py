@@ -9,9 +9,6 @@ from pathlib import Path
 
 import grpc
 
-from seed_rl.wire.generated.inference_pb2 import FromActor
-from seed_rl.wire.generated.inference_pb2_grpc import InferenceStub
-
 
 def connect(address: str, authority: str = "", name: str = "") -> grpc.Channel:
     """A channel, with TLS if there is an authority."""
@@ -23,7 +20,7 @@ def connect(address: str, authority: str = "", name: str = "") -> grpc.Channel:
 
 try:
     with connect(*sys.argv[1:]) as channel:
-        next(InferenceStub(channel).Connect(iter([FromActor()]), timeout=5))
+        next(channel.stream_stream("/seed_rl.Inference/Connect")(iter([b""]), timeout=5))
 except grpc.RpcError as error:
     # It refuses an empty message, or asks for its token first.
     if error.code() not in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.UNAUTHENTICATED):

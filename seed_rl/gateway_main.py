@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
     except AddressError as error:
         raise UsageError(str(error)) from None
     gateway = listener.run(_make(config.learner_address, security))
-    listener.add(gateway.handlers())
+    listener.add(SERVICE, gateway.connect)
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.
             time.sleep(_TURN_SECS)

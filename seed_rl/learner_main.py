@@ -233,8 +233,7 @@ def _listen(
     until_the_end.callback(listener.stop)
     if gateways:
         with usage_errors():
-            for port in hold_addresses(addresses):
-                until_the_end.callback(port.close)
+            until_the_end.enter_context(hold_addresses(addresses))
         commands = gateway_commands(addresses, gateways, security_config.to_dict())
         until_the_end.callback(Gateways(commands).stop)
     return listener

@@ -77,19 +77,6 @@ def test_a_learner_that_crashes_is_started_again_so_many_times(tmp_path, capsys,
     assert said.splitlines()[-1].endswith("it is not started again.")
 
 
-def test_a_learner_that_cannot_be_started_again_is_given_up(tmp_path, monkeypatch):
-    child = learner(tmp_path, "exit(1)")
-    start = child.start
-
-    def start_once():
-        if starts(tmp_path):
-            raise OSError("No space left on device")
-        start()
-
-    monkeypatch.setattr(child, "start", start_once)
-    assert run([child], 3) == 1
-
-
 @pytest.mark.parametrize("prepare", ["at_sigterm(143); ", ""])
 def test_a_learner_that_sigterm_ended_is_not_started_again(tmp_path, prepare):
     assert run([learner(tmp_path, f"{prepare}os.kill(os.getpid(), 15); pause()")], 5) == 143

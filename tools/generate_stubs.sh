@@ -5,7 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 out="${OUT:-seed_rl/wire/generated}"
 mkdir -p "$out"
-"${PYTHON:-python}" -m grpc_tools.protoc -I protos --python_out="$out" --pyi_out="$out" --grpc_python_out="$out" protos/inference.proto
-# The generated service module imports its sibling by top-level name; make that a package import.
-sed -i.bak 's/^import inference_pb2/from seed_rl.wire.generated import inference_pb2/' "$out/inference_pb2_grpc.py"
-rm -f "$out/inference_pb2_grpc.py.bak"
+"${PYTHON:-python}" -m grpc_tools.protoc -I protos --python_out="$out" --pyi_out="$out" protos/inference.proto

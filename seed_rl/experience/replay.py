@@ -12,9 +12,8 @@ from seed_rl.experience.compression import make_compressor
 from seed_rl.experience.intake import Intake
 from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
 from seed_rl.experience.memory import Arena, check_tables, machine_memory, replay_limit
-from seed_rl.experience.priorities import importance_weights, scaled
+from seed_rl.experience.priorities import SumTree, importance_weights, scaled
 from seed_rl.experience.rate_limiter import RateLimiter
-from seed_rl.experience.sum_tree import SumTree
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll

@@ -8,7 +8,7 @@ import optree
 
 from seed_rl.experience.base import Batch, MisfitError, ReplaySettings, UnrollConfig
 from seed_rl.experience.memory import BufferPool, Leaf, check_tables
-from seed_rl.experience.priorities import PrioritizedDraws, UniformDraws
+from seed_rl.experience.priorities import PrioritizedDraws, SumTree, UniformDraws
 from seed_rl.experience.replay_file import (
     DamagedError,
     Reader,
@@ -17,7 +17,6 @@ from seed_rl.experience.replay_file import (
     check_priorities,
     check_same,
 )
-from seed_rl.experience.sum_tree import SumTree
 from seed_rl.types import Nest, Sample
 
 # The policy version of a step, and how many steps of its stream are before it, at most the burn-in.

@@ -30,12 +30,11 @@ from seed_rl.hosts.ports import hold_port, unreached
 from seed_rl.hosts.watchdog import ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
-from seed_rl.wire.hosts import SERVICE, LearnerHosts
+from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts
 from seed_rl.wire.protocol import channel_options
 from seed_rl.wire.security import Security
 from seed_rl.wire.tls import why_unusable
 
-_METHOD = "Meet"
 _LONGEST_BEAT_SECS, _JOINING_BEAT_SECS = 1.0, 0.1
 # How long the main thread has, after a problem is known, to end by itself.
 _LAST_RESORT_SECS = 15.0
@@ -91,15 +90,15 @@ class Peers:
         self._jobs: list[asyncio.Task[None]] = []
         self._joined, self._since = 0, 0.0  # Updates, and when the last one began; 0.0 if it is over.
         self._left: str | None = None
-        self._leaving, self._has_left, self._first_has_left = asyncio.Event(), threading.Event(), False
+        self._hurry, self._has_left, self._first_has_left = asyncio.Event(), threading.Event(), False
+        self._has_finished = False
         self._open: dict[int, dict[str, Any]] = {}  # The last message of each host with an open stream.
         self._held = hold_port(hosts.machine())
         self._address = f"{hosts.machine()}:{self._held.getsockname()[1]}"  # Of TensorFlow on this host.
         self._addresses: list[str] = []  # Empty until all have joined.
         self._is_ready = False  # Has reached the addresses; on the first host, all have.
         if hosts.is_first:
-            handler = grpc.stream_stream_rpc_method_handler(self._serve)
-            listener.add(grpc.method_handlers_generic_handler(SERVICE, {_METHOD: handler}))
+            listener.add(SERVICE, self._serve)
 
     def meet(self, stopping: Callable[[], bool]) -> list[str]:
         """Waits until all hosts are there.
@@ -159,12 +158,22 @@ class Peers:
             )
         self._left = reason
         self._has_left.set()
-        self._listener.call_soon(self._leaving.set)
+        self._listener.call_soon(self._hurry.set)
         self._wait_for(lambda: not self._open, _LEAVE_SECS)
         for job in self._jobs:
             self._listener.call_soon(job.cancel)
         self._held.close()
         os.close(self._stderr)
+
+    def finish(self) -> None:
+        """Sends the last report of this host, or waits for those of the others, for a few seconds."""
+        self._has_finished = True
+        if self.hosts.is_first:
+            self._wait_for(
+                lambda: bool(self.problem) or all(m.get("finished") for m in self._open.values()), _LEAVE_SECS
+            )
+        else:
+            self._listener.call_soon(self._hurry.set)
 
     def watch(self, on_problem: Callable[[str], object]) -> None:
         """Calls `on_problem` with a sentence, on some thread, once a host is lost or has failed.
@@ -205,9 +214,9 @@ class Peers:
     async def _serve(self, requests: Any, context: Any) -> None:
         """The first host's end of a stream."""
         try:
-            hello = await self._read(context.read)
-            index, refusal = int(hello["index"]), self._refusal(hello)
-            hello |= {"joined": 0, "waiting": 0.0, "address": str(hello["address"])}
+            heard = await self._read(context.read)
+            index, refusal = int(heard["index"]), self._refusal(heard)
+            heard |= {"joined": 0, "waiting": 0.0, "address": str(heard["address"])}
         except (ConnectionError, TimeoutError, ValueError, KeyError, TypeError, AttributeError):
             return
         if refusal is not None:
@@ -216,13 +225,13 @@ class Peers:
             return
         why = "its connection ended"
         try:
-            why = await self._converse(index, hello, context.read, context.write)
+            why = await self._converse(index, heard, context.read, context.write)
         finally:  # Also if gRPC cancels this.
             self._lose(index, why)
 
-    def _refusal(self, hello: dict[str, Any]) -> str | None:
+    def _refusal(self, heard: dict[str, Any]) -> str | None:
         """Why a host may not join: a sentence, or '' if it is to try again; None if it may."""
-        index, theirs = int(hello["index"]), dict(hello["identity"])
+        index, theirs = int(heard["index"]), dict(heard["identity"])
         if not 0 < index < self.hosts.count:
             return f"There is no learner host {index}; --learner_index must be below {self.hosts.count}."
         if self._left is not None or self.problem:  # This run ends; the host may belong to the next one.
@@ -250,14 +259,14 @@ class Peers:
         channel = security.channel(self.hosts.addresses[0], options)
         unusable = asyncio.ensure_future(why_unusable(channel, self.hosts.addresses[0], security))
         unusable.add_done_callback(lambda done: None if done.cancelled() else self._fail(done.result()))
-        hello = {"index": self.hosts.index, "identity": self._identity, "address": self._address}
+        first = {"index": self.hosts.index, "identity": self._identity, "address": self._address}
         try:
             while not self.problem and time.monotonic() < deadline:
-                method = channel.stream_stream(f"/{SERVICE}/{_METHOD}")
+                method = channel.stream_stream(f"/{SERVICE}/{METHOD}")
                 call = method(metadata=security.metadata(), wait_for_ready=True)
                 try:
                     with contextlib.suppress(asyncio.InvalidStateError):  # Refused: reading says why.
-                        await asyncio.wait_for(call.write(json.dumps(hello).encode()), self._timeout_secs)
+                        await asyncio.wait_for(call.write(json.dumps(first).encode()), self._timeout_secs)
                     why = await self._converse(0, await self._read(call.read), call.read, call.write)
                     if self._lose(0, why):
                         return
@@ -300,7 +309,8 @@ class Peers:
                 if not is_first:
                     beat_secs = self._beat_secs if heard.get("ready") else _JOINING_BEAT_SECS
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(self._leaving.wait(), beat_secs)
+                        await asyncio.wait_for(self._hurry.wait(), beat_secs)
+                    self._hurry.clear()
                 message = self._message()
                 await write(json.dumps(message).encode())
                 if not is_first and message["left"] is not None:
@@ -327,6 +337,7 @@ class Peers:
             "joined": self._joined,
             "waiting": time.monotonic() - since if since else 0.0,
             "report": {} if self.hosts.is_first else self.take_report(),
+            "finished": self._has_finished,
             "left": self._left,
         }
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from seed_rl.algorithms.policy import Policy
 from seed_rl.devices.tpu import is_tpu
 from seed_rl.inference.env_table import Call, EnvTable
-from seed_rl.inference.padding import Padding
+from seed_rl.inference.rows import Padding
 from seed_rl.ops import draws
 from seed_rl.types import AgentOutput, EnvironmentSpec, Nest
 

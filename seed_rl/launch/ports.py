@@ -1,5 +1,6 @@
 """Ports of this machine that are held for a process until it listens there. No TensorFlow."""
 
+import contextlib
 import socket
 import sys
 from collections.abc import Iterable
@@ -20,44 +21,36 @@ def hold_port(host: str, port: int, reuse: bool) -> socket.socket | None:
     Returns:
       The socket; None if the port is taken.
     """
-    try:
-        return _bound(socket.AF_INET6 if ":" in host else socket.AF_INET, (host, port), reuse)
-    except OSError:
-        return None
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with contextlib.ExitStack() as at_failure, contextlib.suppress(OSError):
+        held = at_failure.enter_context(socket.socket(family))
+        if family == socket.AF_INET6:
+            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
+        held.bind((host, port))
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform == "linux":
+            at_failure.pop_all()
+        return held
+    return None
 
 
-def hold_addresses(addresses: Iterable[str]) -> list[socket.socket]:
-    """Holds the ports of addresses (HOST:PORT) on which processes of this one will listen.
+def hold_addresses(addresses: Iterable[str]) -> contextlib.ExitStack:
+    """Holds the ports of addresses (HOST:PORT) on which children will listen, until closed.
 
     Raises:
       ValueError: a port is taken; one sentence.
     """
-    held: list[socket.socket] = []
-    for address in addresses:
-        host, _, port = address.rpartition(":")
-        found = None if address.startswith("unix") else hold_port(host.strip("[]"), int(port), reuse=True)
-        if found is None and not address.startswith("unix"):
-            for other in held:
-                other.close()
-            raise ValueError(
-                f"Cannot listen on {address}, which is a gateway's; give another --server_address, whose "
-                "port --num_gateways free ones follow."
-            )
-        held += [found] if found else []
-    return held
-
-
-def _bound(family: int, place: object, reuse: bool) -> socket.socket:
-    held = socket.socket(family)
-    try:
-        if family == socket.AF_INET6:
-            held.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuse)
-        held.bind(place)  # type: ignore[arg-type]
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except OSError:
-        held.close()
-        raise
-    if sys.platform != "linux":
-        held.close()
-    return held
+    with contextlib.ExitStack() as held:
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            if address.startswith("unix"):
+                continue
+            found = hold_port(host.strip("[]"), int(port), reuse=True)
+            if found is None:
+                raise ValueError(
+                    f"Cannot listen on {address}, which is a gateway's; give another --server_address, whose "
+                    "port --num_gateways free ones follow."
+                )
+            held.enter_context(found)
+        return held.pop_all()

@@ -281,6 +281,7 @@ class Learner:
                 agreed = self._team.agree(batch is not None, stopping(), self._steps_here())
                 self._agent_steps = agreed.agent_steps
                 if agreed.stop or self._frames() >= total:
+                    self._team.finish()
                     return self._report(output, lags)
                 if agreed.may_update and batch is not None:
                     lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))

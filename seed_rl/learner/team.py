@@ -99,6 +99,11 @@ class Team:
             self._peers.take_report = lambda: {"run": figures.take_news(), "figures": self._mine}
             self._peers.on_report = hear
 
+    def finish(self) -> None:
+        """Brings the last reports of all hosts to the first one, when all have agreed to stop."""
+        if self._peers:
+            self._peers.finish()
+
     def exchange(self, figures: dict[str, float]) -> dict[str, float]:
         """Figures of this host's inference and experience; the first host gets those of all hosts.
 

@@ -47,7 +47,7 @@ class Encoder(keras.layers.Layer):
         self._observation_spec = observation_spec
         self._names = tuple(name or "observation" for name, _ in leaves)
         self._specs = tuple(spec for _, spec in leaves)
-        self._network = None
+        self._network: Any = None
         if config.network:
             self._network = load_network(config.network)(pack_like(observation_spec, specs))
         stacks: list[stacking.FrameStack | None] = []
@@ -116,7 +116,6 @@ class Encoder(keras.layers.Layer):
     def _apply_network(self, arrays: list[tf.Tensor]) -> tf.Tensor:
         """Applies the custom network to arrays `[T, B, ...]`: float32 `[T, B, F]`."""
         steps = [tf.reshape(x, [-1, *x.shape[2:]]) for x in arrays]
-        assert self._network is not None
         outputs = self._network(pack_like(self._observation_spec, steps))
         if len(outputs.shape) != 2 or outputs.dtype not in (tf.float32, self.compute_dtype):
             raise ValueError(

@@ -23,8 +23,8 @@ class _State(enum.Enum):
     WAITING = enum.auto()  # Its request is pending or in a batch.
 
 
-class Bell(Protocol):
-    """Where a consumer waits, besides the batcher itself, for requests that no other thread submits."""
+class WakeUpSource(Protocol):
+    """Wakes a consumer for requests that no other thread submits."""
 
     def wait(self, timeout_secs: float | None) -> None:
         """Waits for requests and submits them; returns early, when there are some or after `wake`."""
@@ -37,19 +37,19 @@ class Batcher(Generic[RequestT]):
     """A thread-safe batcher; requests are opaque.
 
     Attributes:
-      bell: of this batcher; None if it has none.
+      wake_ups: what a consumer waits for besides the batcher itself; None: nothing.
     """
 
-    def __init__(self, max_batch_size: int, timeout_secs: float, bell: Bell | None = None):
+    def __init__(self, max_batch_size: int, timeout_secs: float, wake_ups: WakeUpSource | None = None):
         """Prepares a batcher.
 
         Args:
           max_batch_size: most environments in a batch.
           timeout_secs: longest time that a request waits for others.
-          bell: where one of the consumers waits, so that its requests need no thread of their own.
+          wake_ups: what one of the consumers waits for, so that its requests need no thread of their own.
         """
-        self.bell = bell
-        self._at_bell: int | None = None  # The thread that waits there.
+        self.wake_ups = wake_ups
+        self._waiting_thread: int | None = None  # The one that waits for wake-ups.
         self._max_batch_size = max_batch_size
         self._timeout_secs = timeout_secs
         self._states: dict[int, _State] = {}
@@ -157,22 +157,22 @@ class Batcher(Generic[RequestT]):
             self._wake()
 
     def _wait(self, timeout_secs: float | None) -> None:
-        """Waits for a change; the first consumer does so at the bell."""
-        if self.bell is None or self._at_bell is not None:
+        """Waits for a change; the first consumer also waits for wake-ups."""
+        if self.wake_ups is None or self._waiting_thread is not None:
             self._changed.wait(timeout_secs)
             return
-        self._at_bell = threading.get_ident()
+        self._waiting_thread = threading.get_ident()
         self._changed.release()
         try:
-            self.bell.wait(timeout_secs)
+            self.wake_ups.wait(timeout_secs)
         finally:
             self._changed.acquire()
-            self._at_bell = None
+            self._waiting_thread = None
 
     def _wake(self) -> None:
-        """Wakes the consumer at the bell, unless it is this thread."""
-        if self.bell is not None and self._at_bell not in (None, threading.get_ident()):
-            self.bell.wake()
+        """Wakes the consumer that waits for wake-ups, unless it is this thread."""
+        if self.wake_ups is not None and self._waiting_thread not in (None, threading.get_ident()):
+            self.wake_ups.wake()
 
     def _ready(self) -> bool:
         return self._away == 0 or self._pending_size >= self._max_batch_size
@@ -185,8 +185,8 @@ class Batcher(Generic[RequestT]):
             batch.append((client, request))
             room -= size
         self._pending_size -= self._max_batch_size - room
-        if self._pending or self.bell is not None:
-            self._changed.notify()  # There may be another batch for another consumer, which goes to the bell.
+        if self._pending or self.wake_ups is not None:
+            self._changed.notify()  # Another consumer may take a batch, or wait for wake-ups.
         return batch
 
     def _stall(self) -> None:

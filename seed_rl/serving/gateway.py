@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from seed_rl.serving.connection import RefusedError, episode_problem
-from seed_rl.serving.service import MessageCarrier, handlers, parsed
+from seed_rl.serving.service import MessageCarrier, parsed
 from seed_rl.serving.silence import FirstMessages, Limits, SilenceError
 from seed_rl.wire.client import send
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -76,10 +76,6 @@ class Gateway:
         self._joins = FirstMessages(limits.join_secs, _MOST_WAITING)
         self._streams: set[asyncio.Task[Any]] = set()
 
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """The handlers for a gRPC server."""
-        return handlers(self._connect)
-
     async def close(self, grace_secs: float) -> None:
         """Gives every stream time to end on its own, so that its actor gets the reason; then ends all calls.
 
@@ -90,7 +86,7 @@ class Gateway:
             await asyncio.wait(self._streams, timeout=grace_secs)
         await self._channel.close()
 
-    async def _connect(self, request_iterator: Any, context: Any) -> None:
+    async def connect(self, request_iterator: Any, context: Any) -> None:
         """Serves one actor process."""
         task = asyncio.current_task()
         assert task is not None

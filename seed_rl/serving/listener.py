@@ -5,8 +5,8 @@ import contextlib
 import os
 import resource
 import threading
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 import grpc
 
@@ -27,7 +27,8 @@ _AGAIN_SECS = 10.0
 _RETRY_SECS = 0.05
 _AS_LONG_AS_THEY_TAKE_SECS = 1e9
 
-_METHODS = {protocol.SERVICE: protocol.METHODS, hosts.SERVICE: hosts.METHODS}
+# The services that there may be, and the one method of each; all are streams.
+_METHODS = {protocol.SERVICE: protocol.METHOD, hosts.SERVICE: hosts.METHOD}
 
 # Shorter than an actor waits for an answer.
 _LONGEST_WAIT_SECS = 20.0
@@ -81,7 +82,9 @@ class Listener:
         self._address, self._also, self._security = address, also, security
         self._options = [*channel_options(max_message_bytes), *_connection_options(limits)]
         self._socket: SocketPath | None = None
-        self._services = _Services(expected)
+        self._expected = expected
+        self._answers: dict[str, Callable[[Any, Any], Awaitable[None]]] = {}  # By service.
+        self._has_changed = asyncio.Event()  # Replaced after each service that is added.
         self._retired: list[grpc.aio.Server] = []  # Have ended, but streams may still be open there.
         self._problem = ""
         self._loop = asyncio.new_event_loop()
@@ -98,7 +101,7 @@ class Listener:
 
     async def _start(self) -> SteadyServer:
         token = self._security.token
-        steady = SteadyServer(self._services.methods(), self._options, [TokenCheck(token)] if token else [])
+        steady = SteadyServer(self._methods(), self._options, [TokenCheck(token)] if token else [])
         server, credentials = steady.server, self._security.server_credentials()
         place = self._socket.grpc_address if self._socket else self._place()
         if credentials is None:
@@ -150,13 +153,45 @@ class Listener:
                     raise
             await asyncio.sleep(_RETRY_SECS)
 
-    def add(self, service: grpc.GenericRpcHandler) -> None:
-        """Answers the calls of a service from now on; may be called from any thread but the event loop's."""
+    def add(self, service: str, answer: Callable[[Any, Any], Awaitable[None]]) -> None:
+        """Answers the calls of a service from now on; may be called from any thread but the event loop's.
+
+        Args:
+          service: its name.
+          answer: called with the requests and gRPC's context of each call. Messages are bytes.
+        """
 
         async def on_loop() -> None:
-            self._services.add(service)
+            self._answers[service] = answer
+            changed, self._has_changed = self._has_changed, asyncio.Event()
+            changed.set()
 
         self.run(on_loop())
+
+    def _methods(self) -> dict[str, dict[str, grpc.RpcMethodHandler]]:
+        """A handler for each method that there may be, by service."""
+
+        def handler(service: str) -> grpc.RpcMethodHandler:
+            async def answer(requests: Any, context: Any) -> None:
+                await self._answer(service, requests, context)
+
+            return grpc.stream_stream_rpc_method_handler(answer)
+
+        return {service: {method: handler(service)} for service, method in _METHODS.items()}
+
+    async def _answer(self, service: str, requests: Any, context: Any) -> None:
+        """Answers a call, or refuses it.
+
+        One that comes too early is kept waiting, because its caller waits longer after each refusal.
+        """
+        if answer := self._answers.get(service):
+            await answer(requests, context)
+        elif service in self._expected:
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._has_changed.wait(), _LONGEST_WAIT_SECS)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "The learner is starting; connect again.")
+        else:
+            await context.abort(grpc.StatusCode.UNIMPLEMENTED, METHOD_NOT_FOUND)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs a coroutine on the event loop, and waits for its result."""
@@ -201,59 +236,6 @@ class Listener:
         self._loop.close()
 
 
-class _Call(NamedTuple):
-    """A call as a handler looks for its method."""
-
-    method: str
-    invocation_metadata: tuple[Any, ...]
-
-
-class _Services:
-    """The services that were added, and a refusal of those that are still expected. All have streams only."""
-
-    def __init__(self, expected: Sequence[str]):
-        self._added: list[grpc.GenericRpcHandler] = []
-        self._expected = tuple(f"/{name}/" for name in expected)
-        self._has_changed = asyncio.Event()  # Replaced after each change.
-
-    def add(self, service: grpc.GenericRpcHandler) -> None:
-        """Adds a service; must run on the event loop."""
-        self._added.append(service)
-        changed, self._has_changed = self._has_changed, asyncio.Event()
-        changed.set()
-
-    def methods(self) -> dict[str, dict[str, grpc.RpcMethodHandler]]:
-        """A handler for each method that there may be, by service."""
-        return {
-            service: {name: self._handler(_Call(f"/{service}/{name}", ())) for name in names}
-            for service, names in _METHODS.items()
-        }
-
-    def _handler(self, call: _Call) -> grpc.RpcMethodHandler:
-        async def answer(requests: Any, context: Any) -> None:
-            if handler := self.service(call):
-                await handler.stream_stream(requests, context)
-            else:
-                await context.abort(grpc.StatusCode.UNIMPLEMENTED, METHOD_NOT_FOUND)
-
-        return grpc.stream_stream_rpc_method_handler(answer)
-
-    def service(self, call: _Call) -> Any:
-        """The handler of a call; None if it is unknown."""
-        for service in self._added:
-            if handler := service.service(call):
-                return handler
-        if call.method.startswith(self._expected):
-            return grpc.stream_stream_rpc_method_handler(self._not_yet)
-        return None
-
-    async def _not_yet(self, requests: Any, context: Any) -> None:
-        """Keeps a caller waiting, so that it does not wait longer each time before it calls again."""
-        with contextlib.suppress(asyncio.TimeoutError):
-            await asyncio.wait_for(self._has_changed.wait(), _LONGEST_WAIT_SECS)
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "The learner is starting; connect again.")
-
-
 def _connection_options(limits: Limits) -> list[tuple[str, int]]:
     """The gRPC options that keep silent peers from using up the process's file descriptors."""
     options = [
@@ -263,7 +245,7 @@ def _connection_options(limits: Limits) -> list[tuple[str, int]]:
         ("grpc.max_connection_idle_ms", int(1e3 * limits.idle_secs)),
     ]
     free = free_descriptors()
-    if free is not None:  # The other half is for the board.
+    if free is not None:  # The other half is for shared memory.
         options.append(("grpc.max_allowed_incoming_connections", max(1, min(free // 2, _MOST_CONNECTIONS))))
     return options
 

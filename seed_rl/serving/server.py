@@ -82,10 +82,10 @@ class InferenceServer:
             gateways,
         )
         self._memory: MemoryServer | None = None
-        if shared_memory.is_supported() and all(batcher.bell for batcher in batchers):
+        if shared_memory.is_supported() and all(batcher.wake_ups for batcher in batchers):
             self._memory = self._listener.run(self._share_memory(address, environment.spec, batchers, limits))
         self._service = InferenceService(self._connections, environment.spec, num_envs, limits, self._memory)
-        self._listener.add(self._service.handlers())
+        self._listener.add(SERVICE, self._service.connect)
 
     async def _share_memory(
         self, address: str, spec: EnvironmentSpec, batchers: Sequence[Batcher[Request]], limits: Limits

@@ -21,7 +21,6 @@ from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import Frames, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import SERVICE
 
 # What ends a stream: an error with a status, or None where the actor or training has ended.
 Refusal = RefusedError | SilenceError | None
@@ -53,17 +52,13 @@ class InferenceService:
         self._joins = FirstMessages(limits.join_secs, num_envs + limits.spare_streams)
         self._streams: set[asyncio.Task[Any]] = set()
 
-    def handlers(self) -> grpc.GenericRpcHandler:
-        """The handlers for a gRPC server. Messages are bytes here, see `seed_rl.wire.frames`."""
-        return handlers(self._connect)
-
     async def wait_until_left(self, timeout_secs: float) -> None:
         """Waits for every stream to end on its own, so that its actor gets the reason."""
         if self._streams:
             await asyncio.wait(self._streams, timeout=timeout_secs)
 
-    async def _connect(self, request_iterator: Any, context: Any) -> None:
-        """Serves one actor process."""
+    async def connect(self, request_iterator: Any, context: Any) -> None:
+        """Serves one actor process. Messages are bytes here, see `seed_rl.wire.frames`."""
         task = asyncio.current_task()
         assert task is not None
         self._streams.add(task)
@@ -166,13 +161,6 @@ class MessageCarrier:
     def close(self) -> None:
         """Sends nothing more."""
         self._outgoing.clear()
-
-
-def handlers(connect: Callable[[Any, Any], Any]) -> grpc.GenericRpcHandler:
-    """The handlers of a service whose method is `connect(requests, context)`."""
-    return grpc.method_handlers_generic_handler(
-        SERVICE, {"Connect": grpc.stream_stream_rpc_method_handler(connect)}
-    )
 
 
 def parsed(message: Any, expected: str, *others: str) -> pb.FromActor:

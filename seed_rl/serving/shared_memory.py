@@ -111,8 +111,8 @@ class SharedMemory:
 
     def begin(self, batcher: Batcher[Request]) -> None:
         """Takes steps from now on; the batcher's consumer is woken for them."""
-        assert isinstance(batcher.bell, WakeUpSet)
-        self._waiting = batcher.bell
+        assert isinstance(batcher.wake_ups, WakeUpSet)
+        self._waiting = batcher.wake_ups
         self._waiting.add(self)
 
     def fileno(self) -> int:

@@ -11,7 +11,7 @@ TF_CONFIG = "TF_CONFIG"
 
 # How learners call one another, beside the service that actors use.
 SERVICE = "seed_rl.Learners"
-METHODS = ("Meet",)
+METHOD = "Meet"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ PROTOCOL_VERSION = 3
 
 _INFERENCE = pb.DESCRIPTOR.services_by_name["Inference"]
 SERVICE = _INFERENCE.full_name
-METHODS = tuple(method.name for method in _INFERENCE.methods)
+METHOD = _INFERENCE.methods[0].name
 
 # Room in a message besides the records: field tags and episodes.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024

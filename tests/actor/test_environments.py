@@ -1,12 +1,12 @@
 """What an actor makes of a learner's Welcome: names and JSON values, and never code."""
 
 import dataclasses
+import sys
 
 import pytest
 
 from seed_rl.actor.environments import EnvironmentRefusedError, chosen, make_environment
 from seed_rl.environments import registry
-from seed_rl.environments.base import Suite
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -80,13 +80,11 @@ def test_settings_that_are_no_json_and_unknown_suites_are_refused():
         chosen(welcome_of("catsh"), {}, registry.suite)
 
 
-def test_a_missing_package_is_named():
-    def make(config, seed):
-        raise ImportError("Pong 2000 is not installed; run: pip install pong2000.")
-
-    suite = Suite(CountingConfig, make), CountingConfig()
-    with pytest.raises(EnvironmentRefusedError, match=r"run: pip install pong2000\.$"):
-        make_environment(suite, welcome_of(), [0], FailureConfig(), 0)
+def test_a_missing_package_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "minatar", None)
+    suite = registry.suite("minatar")
+    with pytest.raises(EnvironmentRefusedError, match=r"^MinAtar is not .* pip install .*\[minatar\]"):
+        make_environment((suite, suite.config_class()), welcome_of(), [0], FailureConfig(), 0)
 
 
 def test_environments_with_other_arrays_are_refused_and_closed():

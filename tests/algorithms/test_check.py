@@ -8,7 +8,7 @@ from seed_rl.algorithms.base import LOSS, Algorithm, Losses
 from seed_rl.algorithms.check import check_algorithm, check_losses
 from seed_rl.algorithms.registry import AlgorithmError
 from seed_rl.types import AgentOutput, EnvOutput, Sample
-from tests.algorithms.incomplete import Complete, Still, WithoutLosses
+from tests.algorithms.incomplete import Complete, Still
 
 T, B = 2, 5
 
@@ -24,11 +24,6 @@ def refusal(check, *arguments):
 def test_a_complete_algorithm_is_returned():
     algorithm = Complete()
     assert check_algorithm(algorithm) is algorithm
-
-
-def test_an_algorithm_without_losses_cannot_be_made():
-    with pytest.raises(TypeError, match=r"abstract class WithoutLosses .*abstract method '?losses'?"):
-        WithoutLosses()
 
 
 @pytest.mark.parametrize("found", [None, Still(), Complete])

@@ -32,14 +32,6 @@ def test_every_algorithm_is_made_from_its_config_class(name):
     assert isinstance(registry.make(name, config_class(), SPEC, num_envs=2), Algorithm)
 
 
-def test_an_unknown_name_is_refused():
-    sentence = "--agent=sarsa is not valid; choose one of: .*vtrace"
-    with pytest.raises(ValueError, match=sentence):
-        registry.config_class("sarsa")
-    with pytest.raises(ValueError, match=sentence):
-        registry.make("sarsa", Options(), SPEC, 1)
-
-
 @pytest.fixture
 def add(tmp_path, monkeypatch):
     """Installs a package of somebody else's with these entry points; its module is `their_algorithms`."""

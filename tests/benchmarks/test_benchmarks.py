@@ -272,9 +272,9 @@ def test_bandwidth_counts_packing_and_stacking(capsys):
         ("dmlab rooms_watermaze", 72 * 96 * 3, 72 * 96 * 3, 1),
     ]:
         sizes = figures[name]
-        assert 0 <= sizes["up"] - packed - header < 2  # and the message around 8 records
-        assert 0 <= sizes["up_not_packed_stacked"] - plain * frames - header < 2
-        assert 4 <= sizes["down"] < 5
+        assert 0 <= sizes["up"] - packed - header < 3  # and the message around 8 records
+        assert 0 <= sizes["up_not_packed_stacked"] - plain * frames - header < 3
+        assert 4 <= sizes["down"] < 6
 
 
 @pytest.mark.slow
@@ -325,8 +325,8 @@ def test_bad_input_is_one_sentence(module, flag, sentence):
 
 
 def test_both_ways_into_batches_are_measured(capsys):
-    args = ("--seconds=0.02", "--rounds=1", "--cases=vector", "--disorder=0.5")
+    args = ("--seconds=0.02", "--rounds=1", "--cases=vector")
     assert store.main(["store", *args]) == 0
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["microseconds_per_agent_step"]["vector"]
-    assert found["ratio"] == pytest.approx(found["slabs"] / found["rings"], rel=0.01)
+    assert found["ratio"] == pytest.approx(found["batches"] / found["unrolls"], rel=0.01)
     assert min(found.values()) > 0

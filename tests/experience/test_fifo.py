@@ -19,18 +19,6 @@ def numbers(batch):
     return batch.policy_version.tolist()
 
 
-def test_first_in_first_out_each_once():
-    fifo = Fifo(SETUP, capacity=6)
-    fifo.add(5, [batch(0, 1), batch(2, 3)])
-    assert fifo.figures() == {"queue_depth": 5.0}
-    assert [numbers(fifo.sample()) for _ in range(2)] == [[0, 1], [2, 3]]
-    assert not fifo.batch_ready()
-    fifo.add(1, [batch(4, 5)])
-    assert fifo.batch_ready()
-    assert numbers(fifo.sample()) == [4, 5]
-    assert fifo.figures() == {"queue_depth": 0.0}
-
-
 def test_several_passes_train_on_each_so_often_and_new_ones_have_their_room():
     fifo = Fifo(SETUP, capacity=4, passes=2)
     fifo.add(4, [batch(0, 1), batch(2, 3)])

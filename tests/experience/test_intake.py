@@ -8,9 +8,8 @@ from seed_rl.experience import intake as intake_module
 from seed_rl.experience.base import ClosedError
 from seed_rl.experience.intake import Intake
 from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
-from tests.waiting import wait_until
-
-DEADLINE_SECS = 60.0
+from tests.threads import Thread
+from tests.waiting import DEADLINE_SECS, wait_until
 
 
 class SlowExperience:
@@ -24,21 +23,6 @@ class SlowExperience:
         self.filed.append(unrolls)
 
 
-def start(function, *args):
-    """A thread; its `error` is what it raised."""
-
-    def run():
-        try:
-            function(*args)
-        except BaseException as error:
-            thread.error = error
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.error = None
-    thread.start()
-    return thread
-
-
 @pytest.fixture
 def experience():
     return SlowExperience()
@@ -47,12 +31,11 @@ def experience():
 @pytest.fixture
 def intake(experience):
     found = Intake(experience.insert, Waits(INTAKE_FOR_UNROLLS))
-    found.thread = start(found.run)
+    found.thread = Thread(found.run)
     yield found
     experience.gate.set()
     found.close()
-    found.thread.join(DEADLINE_SECS)
-    assert not found.thread.is_alive()
+    assert found.thread.finished()
 
 
 def test_inference_does_not_wait_for_a_slow_experience_and_the_order_stays(intake, experience):
@@ -69,13 +52,11 @@ def test_too_many_that_wait_hold_inference_back(intake, experience, monkeypatch)
     intake.insert([0])
     wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
     intake.insert([1, 2, 3])
-    late = start(intake.insert, [4])
-    late.join(0.05)
-    assert late.is_alive()
+    late = Thread(intake.insert, [4])
+    wait_until(late.is_waiting, "inference that waits")
     assert intake._waiting == [1, 2, 3]
     experience.gate.set()
-    late.join(DEADLINE_SECS)
-    assert not late.is_alive()
+    assert late.finished()
     wait_until(lambda: sum(map(len, experience.filed)) == 5, lambda: f"five, not {experience.filed}")
 
 
@@ -84,14 +65,14 @@ def test_closing_ends_every_wait(intake, experience, monkeypatch):
     intake.insert([0])
     wait_until(lambda: not intake._waiting, lambda: "the thread to take the first")
     intake.insert([1])
-    late = start(intake.insert, [2])
+    late = Thread(intake.insert, [2])
     intake.close()
-    late.join(DEADLINE_SECS)
+    assert late.finished()
     assert isinstance(late.error, ClosedError)
     with pytest.raises(ClosedError):
         intake.insert([3])
     experience.gate.set()
-    intake.thread.join(DEADLINE_SECS)
+    assert intake.thread.finished()
     assert isinstance(intake.thread.error, ClosedError)
     assert experience.filed == [[0]]
 
@@ -102,16 +83,16 @@ def test_an_error_of_the_experience_ends_the_thread(experience):
 
     experience.insert = fail
     intake = Intake(experience.insert, Waits(INTAKE_FOR_UNROLLS))
-    thread = start(intake.run)
+    thread = Thread(intake.run)
     intake.insert([0])
-    thread.join(DEADLINE_SECS)
+    assert thread.finished()
     assert str(thread.error) == "full"
 
 
 def test_its_thread_waits_for_unrolls_and_not_while_it_inserts():
     experience, waits = SlowExperience(), Waits(INTAKE_FOR_UNROLLS)
     intake = Intake(experience.insert, waits)
-    thread = start(intake.run)
+    thread = Thread(intake.run)
     share = lambda: waits.take().get(INTAKE_FOR_UNROLLS)  # noqa: E731
     wait_until(lambda: share() == 1.0, "a wait for unrolls")
     intake.insert(["unroll"])
@@ -119,5 +100,4 @@ def test_its_thread_waits_for_unrolls_and_not_while_it_inserts():
     experience.gate.set()
     wait_until(lambda: share() == 1.0, "a wait for more")
     intake.close()
-    thread.join(DEADLINE_SECS)
-    assert not thread.is_alive()
+    assert thread.finished()

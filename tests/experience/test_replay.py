@@ -300,16 +300,6 @@ def test_priorities_are_updated_but_not_of_what_has_gone():
     assert drawn[3] / drawn[4] == pytest.approx(10, rel=0.5)
 
 
-def test_nothing_is_drawn_before_the_minimum_size():
-    streams = Streams(1, 4, 2)
-    replay = filled(make(replay_buffer_min_size=5, replay_ratio=3.0), streams.unrolls(0, 5))
-    waiting = Thread(replay.sample)
-    wait_until(waiting.is_waiting, "a sample that waits")
-    filled(replay, streams.unrolls(0, 1))
-    assert waiting.finished()
-    assert waiting.error is None
-
-
 @pytest.mark.parametrize("faster", ["insert", "sample"])
 def test_the_faster_side_waits_and_the_ratio_is_held(faster):
     streams = Streams(1, 4, 2)
@@ -330,18 +320,6 @@ def test_the_faster_side_waits_and_the_ratio_is_held(faster):
     assert figures["replay_ratio"] == pytest.approx(0.5, rel=0.2)
     assert figures["replay_size"] == 20
     assert figures["replay_mib"] == replay.nbytes / 2**20
-
-
-def test_close_ends_every_wait():
-    streams = Streams(1, 4, 2)
-    empty, full = (make(replay_ratio=1.0) for _ in range(2))
-    filled(full, streams.unrolls(0, 7))
-    threads = [Thread(empty.sample), Thread(full.insert, streams.unrolls(0, 1))]
-    for replay in (empty, full):
-        replay.close()
-    for thread in threads:
-        assert thread.finished()
-        assert isinstance(thread.error, ClosedError)
 
 
 def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
@@ -368,18 +346,6 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     np.testing.assert_allclose(np.sort(smaller._tree.get(np.arange(7)) ** 2), np.arange(24, 31))
     rest = smaller.nbytes - make(replay_buffer_size=7).nbytes - bytes_of_blobs(smaller)
     assert 200 * 7 < rest < 400 * 7
-
-
-def test_a_replay_is_saved_only_when_asked_for(tmp_path):
-    path = str(tmp_path / "replay.bin")
-    filled(make(), Streams(1, 4, 2).unrolls(0, 2)).save(path)
-    make(checkpoint_replay=True).save(path)  # Nothing to save yet.
-    assert list(tmp_path.iterdir()) == []
-    make(checkpoint_replay=True).restore(path)  # Nor to restore.
-    filled(make(checkpoint_replay=True), Streams(1, 4, 2).unrolls(0, 2)).save(path)
-    ignoring = make()
-    ignoring.restore(path)
-    assert len(ignoring) == 0
 
 
 def test_another_replay_is_refused(tmp_path):

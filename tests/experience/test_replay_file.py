@@ -17,24 +17,24 @@ from tests.selection import mostly_slow
 MAGIC = b"seed_rl replay 2\n"
 
 
-def save_unrolls(path):
-    filled(make_unrolls(checkpoint_replay=True), Streams(2, 4, 2).unrolls(0, 4)).save(path)
+def save_unrolls(path, is_kept=True):
+    filled(make_unrolls(checkpoint_replay=is_kept), Streams(2, 4, 2).unrolls(0, 4)).save(path)
 
 
-def restore_unrolls(path):
-    replay = make_unrolls(checkpoint_replay=True)
+def restore_unrolls(path, is_kept=True):
+    replay = make_unrolls(checkpoint_replay=is_kept)
     replay.restore(path)
     return replay
 
 
-def save_transitions(path, exponent=0.5):
-    replay, streams = slow_transitions.make(checkpoint_replay=True, priority_exponent=exponent)
+def save_transitions(path, is_kept=True, exponent=0.5):
+    replay, streams = slow_transitions.make(checkpoint_replay=is_kept, priority_exponent=exponent)
     streams.play(12)
     replay.save(path)
 
 
-def restore_transitions(path):
-    return slow_transitions.make(checkpoint_replay=True, path=path)[0]
+def restore_transitions(path, is_kept=True):
+    return slow_transitions.make(checkpoint_replay=is_kept, path=path)[0]
 
 
 SAVE = {"unrolls": save_unrolls, "transitions": save_transitions}
@@ -83,6 +83,16 @@ def joined(contents):
 def test_a_whole_file_is_loaded(kind, whole, tmp_path):
     assert joined(sections(whole)) == whole
     assert len(restored(kind, tmp_path, whole)) > 0
+
+
+def test_a_replay_is_saved_only_when_asked_for(kind, tmp_path):
+    path = str(tmp_path / "replay.bin")
+    SAVE[kind](path, is_kept=False)
+    empty = RESTORE[kind](path)  # Nothing to restore,
+    empty.save(path)  # nor to save.
+    assert len(empty) == 0 and list(tmp_path.iterdir()) == []
+    SAVE[kind](path)
+    assert len(RESTORE[kind](path, is_kept=False)) == 0
 
 
 def test_no_byte_can_be_wrong(kind, whole, tmp_path):
@@ -156,7 +166,7 @@ def test_odd_priorities_are_not_loaded(tmp_path, bad, exponent):
     path = str(tmp_path / "replay.bin")
     for save, restore, place in (
         (save_unrolls, restore_unrolls, 1),
-        (lambda path: save_transitions(path, exponent), restore_transitions, 2),
+        (lambda path: save_transitions(path, exponent=exponent), restore_transitions, 2),
     ):
         save(path)
         with open(path, "rb") as file:

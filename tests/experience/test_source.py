@@ -9,9 +9,8 @@ from seed_rl.experience.base import Batch, ClosedError, Experience
 from seed_rl.experience.source import Source
 from seed_rl.types import AgentOutput, EnvOutput, Sample
 from seed_rl.waits import PREFETCH_FOR_EXPERIENCE, Waits
-from tests.waiting import wait_until
-
-DEADLINE_SECS = 20.0
+from tests.threads import Thread
+from tests.waiting import DEADLINE_SECS, wait_until
 
 
 class Numbered(Experience):
@@ -98,10 +97,7 @@ def test_closed_experience_ends_the_wait():
 def test_close_ends_the_thread_wherever_it_waits(end):
     experience = Numbered(end)
     source = Source(experience)
-    closer = threading.Thread(target=source.close, daemon=True)
-    closer.start()
-    closer.join(DEADLINE_SECS)
-    assert not closer.is_alive()
+    assert Thread(source.close).finished()
     assert not source._thread.is_alive()
 
 

@@ -65,18 +65,6 @@ def test_a_restored_replay_need_not_be_filled_again(tmp_path):
     assert replay.batch_ready()
 
 
-def test_a_replay_is_saved_only_when_asked_for(tmp_path):
-    path = tmp_path / "replay.bin"
-    replay, streams = make()
-    streams.play(10)
-    replay.save(str(path))
-    make(checkpoint_replay=True)[0].save(str(path))  # Nothing to save yet.
-    assert list(tmp_path.iterdir()) == []
-    assert len(make(checkpoint_replay=True, path=path)[0]) == 0  # Nor to restore.
-    saved(path)
-    assert len(make(path=path)[0]) == 0
-
-
 @pytest.mark.parametrize("other", [{"n": 2}, {"burn_in": 1}, {"replay_buffer_size": 90}])
 def test_a_replay_that_was_cut_in_another_way_is_refused(tmp_path, other):
     path = tmp_path / "replay.bin"

@@ -10,6 +10,8 @@ from tests.odd_yaml import ODD
 SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))
 ACTORS = {"machine": "n1-standard-4", "replicas": 2, "processes": 2, "environments": 4}
 CATCH = {"environment": "catch", "agent": "vtrace"}
+SEVERAL = {**CATCH, "insecure_reductions": True}
+TWO, THREE = ({"machine": "n1-standard-8", "replicas": count} for count in (2, 3))
 
 
 def make(path, **overrides):
@@ -52,6 +54,12 @@ def make(path, **overrides):
         (
             {"learner": {"machine": "n1-standard-8", "accelerator": "NVIDIA_TESLA_P100"}},
             "Google Cloud has not offered NVIDIA_TESLA_P100 since September 2026; choose another",
+        ),
+        ({"learner": THREE, "flags": SEVERAL}, "4 actors cannot be split evenly over 3 learners"),
+        ({"learner": TWO, "flags": {**SEVERAL, "batch_size": 5}}, "--batch_size=5 cannot be split evenly"),
+        (
+            {"flags": {**CATCH, "learner_replicas": 2}},
+            "take learner_replicas out of flags: learner: replicas",
         ),
         ({"sweep": {"space": "none.yaml", "trials": 2}}, "none.yaml cannot be read"),
         ({"sweep": {"space": "s.yaml", "trials": 0}}, "sweep: trials must be above 0"),

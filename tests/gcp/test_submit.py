@@ -141,18 +141,6 @@ def test_several_learners_are_pools_0_and_1_and_the_actors_pool_2(send, cloud, f
     assert [pool.replica_count for pool in pools] == [1, 1, 2]
 
 
-def test_what_cannot_be_split_over_learners_is_refused(send, cloud):
-    learner = {"machine": "n1-standard-8", "replicas": 3}
-    assert "4 actors cannot be split evenly over 3 learners" in refusal(
-        send, learner=learner, flags={"environment": "catch", "agent": "vtrace", "insecure_reductions": True}
-    )
-    flags = {"environment": "catch", "agent": "vtrace", "batch_size": 5, "insecure_reductions": True}
-    assert "--batch_size=5 cannot be split evenly" in refusal(send, "--learner_replicas=2", flags=flags)
-    flags = {"environment": "catch", "agent": "vtrace", "learner_replicas": 2}
-    assert "take learner_replicas out of flags: learner: replicas sets it" in refusal(send, flags=flags)
-    assert cloud.created == []
-
-
 def test_learner_and_actors_share_secrets_that_are_shown_nowhere(send, cloud, capsys):
     send("--yes", each={"seed": [1, 2]})
     learners, actors = (

@@ -1,7 +1,5 @@
 """A compiled table answers as an ordinary one does, whatever the size of the batch."""
 
-import threading
-
 import keras
 import numpy as np
 import optree
@@ -19,6 +17,7 @@ from seed_rl.wire.codec import StepCodec
 from tests.devices.networks import CASES, make
 from tests.devices.recorded import random_step
 from tests.inference import test_core
+from tests.threads import Thread
 
 pytestmark = pytest.mark.slow
 
@@ -157,9 +156,6 @@ def test_threads_that_act_at_the_same_time_lose_nothing():
         for _ in range(steps):
             table.act(fill(codec, env_ids, 0, SPEC))
 
-    threads = [threading.Thread(target=act, args=(ids,)) for ids in ([0, 1, 2], [3, 4, 5])]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    for thread in [Thread(act, ids) for ids in ([0, 1, 2], [3, 4, 5])]:
+        assert thread.finished() and thread.error is None
     assert table._states.numpy()[:NUM_ENVS].tolist() == [steps] * 6 + [0]

@@ -44,16 +44,17 @@ def action(env, step):
 class World:
     """Groups of environments that number their steps, in front of a core."""
 
-    def __init__(self, groups, length, burn_in, num_eval_envs=0):
-        """Args: groups, their sizes; environment ids follow one another."""
+    def __init__(self, groups, length, burn_in, num_eval_envs=0, store=None):
+        """Args: groups, their sizes; environment ids follow one another; store, if not one of unrolls."""
         self.num_envs = sum(groups)
         self.version = 0
+        unrolls = UnrollStore(self.num_envs - num_eval_envs, UnrollConfig(length, burn_in), self.insert)
         self.core = InferenceCore(
             Witness(),
             SPEC,
             self.num_envs,
             num_eval_envs,
-            UnrollStore(self.num_envs - num_eval_envs, UnrollConfig(length, burn_in), self.insert),
+            store or unrolls,
             lambda: contextlib.nullcontext(self.version),
         )
         ends = np.cumsum(groups)
@@ -151,16 +152,6 @@ def test_unrolls_are_aligned(length, burn_in):
             np.testing.assert_array_equal(unrolls[1].env.observation["step"][: burn_in + 1], overlap)
 
 
-@pytest.mark.parametrize(("length", "burn_in"), SIZES)
-def test_policy_version_is_that_of_the_first_step(length, burn_in):
-    world = World([1], length, burn_in)  # One environment: the version goes up by one with each step.
-    for _ in range(30):
-        world.step(0)
-    assert world.unrolls[0]
-    for unroll in world.unrolls[0]:
-        assert unroll.policy_version == unroll.env.observation["step"][0]
-
-
 @pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
 def test_new_actor_starts_clean_and_voids_only_its_own_unrolls(length, burn_in):
     world, stored = World([1, 1], length, burn_in), burn_in + length + 1
@@ -206,24 +197,6 @@ def test_evaluation_environments_act_and_leave_no_experience(length, burn_in):
     assert [bool(unrolls) for unrolls in world.unrolls] == [True, True, False, False, False]
     for unroll in world.unrolls[0] + world.unrolls[1]:
         assert_aligned(unroll, stored)
-
-
-def test_evaluation_is_no_training_step():
-    world = World([2, 1], 4, 0, num_eval_envs=1)
-    for _ in range(3):
-        world.step(0, 1)
-        world.step(1)
-    assert world.core.agent_steps == 6
-
-
-def test_reset_during_the_staggered_start_drops_its_steps_once():
-    world = World([1] * 4, 8, 0)
-    for _ in range(3):
-        world.step(0, 1, 2, 3)
-    world.rejoin(3, is_new_actor=True)  # Leaves out 6 steps in all, of which 3 are over.
-    for _ in range(20):
-        world.step(0, 1, 2, 3)
-    assert world.unrolls[3][0].env.observation["step"][0] == 1000 + 3
 
 
 def test_table_resets_only_the_rows_it_is_told():
@@ -320,10 +293,3 @@ def test_actions_out_of_range_are_refused():
     assert isinstance(answers[0], BadStep)
     assert "make the network overflow: 1." in answers[0].sentence
     assert ActionCodec(SPEC.action).decode(answers[1]).tolist() == [action(2, 1)]
-
-
-def test_agent_steps_are_counted():
-    world = World([2, 1], 4, 0)
-    world.step(0, 1)
-    world.step(0)
-    assert world.core.agent_steps == 5

@@ -12,6 +12,7 @@ from seed_rl.inference.figures import BatchFigures
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Group, Request
 from tests.inference.test_core import SPEC, Witness, World
+from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
 
 
@@ -105,12 +106,7 @@ def test_inference_says_what_its_threads_wait_for():
     store = UnrollStore(1, UnrollConfig(1), experience.insert)
     core = InferenceCore(Witness(), SPEC, 1, 0, store, lambda: contextlib.nullcontext(0))
     world, client = World([1], 1, 0), batcher.connect()
-    threads = [
-        threading.Thread(target=core.serve, args=(batcher, lambda answers: None), daemon=True)
-        for _ in range(2)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = [Thread(core.serve, batcher, lambda answers: None) for _ in range(2)]
 
     def share_of(name, share):
         taken = core.figures.take()
@@ -130,5 +126,4 @@ def test_inference_says_what_its_threads_wait_for():
     experience.gate.set()
     batcher.close()
     for thread in threads:
-        thread.join(DEADLINE_SECS)
-        assert not thread.is_alive()
+        assert thread.finished()

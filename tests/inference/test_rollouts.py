@@ -1,62 +1,43 @@
 """With rollouts, every step of an unroll is acted on by the weights that will train on it."""
 
-import contextlib
-import itertools
-import time
-
 import numpy as np
 import pytest
 
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
-from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import BadStep, Group, Request
+from seed_rl.serving.request import BadStep
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from tests.inference.test_core import SPEC, Witness, action
+from tests.inference import test_core
+from tests.inference.test_core import SPEC, action
 from tests.waiting import DEADLINE_SECS
 
 T, SIZE = 3, 2
 
 
-class World:
-    """Groups of environments that number their steps, a batcher, a core, and training that only counts."""
+class World(test_core.World):
+    """Groups that number their steps, a batcher, a core, and training that only counts."""
 
     def __init__(self, num_groups, num_eval_envs=0, num_inference_envs=64):
-        num_envs = num_groups * SIZE
-        self.version, self.num_training = 0, num_envs - num_eval_envs
+        self.num_training = num_groups * SIZE - num_eval_envs
         self.rollouts = Rollouts(Setup(self.num_training, UnrollConfig(T), self.num_training))
-        weights = lambda: contextlib.nullcontext(self.version)  # noqa: E731
-        self.core = InferenceCore(Witness(), SPEC, num_envs, num_eval_envs, self.rollouts.store, weights)
+        super().__init__([SIZE] * num_groups, T, 0, num_eval_envs, self.rollouts.store)
         self.batcher = Batcher(num_inference_envs, 0.01)
-        self._keys, self._actors = itertools.count(), itertools.count(1)
-        self.clients, self._leases = [None] * num_groups, [None] * num_groups
-        self.next_step = np.zeros(num_envs, np.int32)
+        self.clients = [self.batcher.connect() for _ in range(num_groups)]
         self.refused = []
-        for group in range(num_groups):
-            self.join(group)
 
     def join(self, group):
         """A new actor for a group: its steps are numbered from the next thousand."""
-        if self.clients[group] is not None:
-            self.batcher.disconnect(self.clients[group])
-            self.next_step[self._ids(group)] = (self.next_step[self._ids(group)] // 1000 + 1) * 1000
+        self.batcher.disconnect(self.clients[group])
+        self.rejoin(group, is_new_actor=True)
         self.clients[group] = self.batcher.connect()
-        first = group * SIZE
-        self._leases[group] = Group(next(self._keys), next(self._actors), first, SIZE, is_restart=False)
-
-    def _ids(self, group):
-        return np.arange(group * SIZE, (group + 1) * SIZE, dtype=np.int32)
 
     def ask(self, group, records=None):
         """The group's next step arrives."""
-        ids, zeros = self._ids(group), np.zeros(SIZE)
-        observation = {"env": ids, "step": self.next_step[ids]}
-        starts = self.next_step[ids] % 1000 == 0
-        env = EnvOutput(zeros.astype(np.float32), starts, zeros.astype(bool), observation)
-        records = StepCodec(SPEC).encode(env) if records is None else records
-        request = Request(self._leases[group], records, time.monotonic())
+        request = self.request(group)
+        if records is not None:
+            request = request._replace(records=records)
         self.batcher.submit(self.clients[group], request, SIZE)
 
     def deliver(self, pairs):

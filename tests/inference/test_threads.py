@@ -11,8 +11,9 @@ from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep
 from seed_rl.wire.codec import ActionCodec
 from tests.inference.test_core import SPEC, World, action, assert_aligned
+from tests.threads import Thread
+from tests.waiting import DEADLINE_SECS
 
-DEADLINE_SECS = 60.0
 LENGTH = 4
 
 
@@ -46,7 +47,7 @@ def test_a_new_actor_starts_clean_even_if_its_first_stream_came_to_nothing():
 
 
 class Gate:
-    """Stops the thread that is called `late` before or after it acts."""
+    """Stops the thread that acts first before or after it does."""
 
     def __init__(self, core, is_before):
         self.entered, self.release = threading.Event(), threading.Event()
@@ -54,7 +55,7 @@ class Gate:
         core._table.act = self.act
 
     def act(self, rows):
-        if threading.current_thread().name != "late":
+        if self.entered.is_set():
             return self._act(rows)
         result = None if self._is_before else self._act(rows)
         self.entered.set()
@@ -70,7 +71,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         world.step(0, 1)
     gate, steps = Gate(world.core, is_before), [world.request(0)]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        late = Thread(lambda: world.core.process(steps), name="late")
+        late = Thread(world.core.process, steps)
         assert gate.entered.wait(DEADLINE_SECS)
         pool.submit(world.step, 1).result(DEADLINE_SECS)  # Other environments are not held up.
         world.rejoin(0, is_new_actor)
@@ -78,7 +79,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         # Where it does not wait, it overtakes the old step now; where it waits, this changes nothing.
         concurrent.futures.wait([new], 0.5)
         gate.release.set()
-        late.join()
+        assert late.finished() and late.error is None
         new.result(DEADLINE_SECS)
     for _ in range(2 * LENGTH):
         world.step(0)
@@ -89,27 +90,6 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         np.testing.assert_array_equal(np.diff(unroll.env.observation["step"]), 1)
         np.testing.assert_array_equal(unroll.prev_action[1:], unroll.agent.action[:-1])
         assert unroll.initial_state["acted"] == unroll.agent.info["acted"][0] - 1
-
-
-class Thread(threading.Thread):
-    """Runs at once, and hands on what its function raises."""
-
-    def __init__(self, function, name):
-        super().__init__(name=name, daemon=True)
-        self._function, self._error = function, None
-        self.start()
-
-    def run(self):
-        try:
-            self._function()
-        except BaseException as error:
-            self._error = error
-
-    def join(self):
-        super().join(DEADLINE_SECS)
-        assert not self.is_alive()
-        if self._error:
-            raise self._error
 
 
 class Served:

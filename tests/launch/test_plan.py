@@ -161,14 +161,17 @@ def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch):
             pass
 
 
-def test_a_plan_for_a_cluster_lacks_addresses_and_tasks(configs, tmp_path, monkeypatch):
+@pytest.mark.parametrize("learners", [1, 2])
+def test_a_plan_for_a_cluster_lacks_addresses_and_tasks(configs, tmp_path, monkeypatch, learners):
     monkeypatch.chdir(tmp_path)
-    arguments, _ = plan.complete_arguments(["catch", "vtrace", "2", "3"], configs)
+    args = ["catch", "vtrace", "2", "3", f"--num_learners={learners}"]
+    arguments, _ = plan.complete_arguments(args, configs)
     made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
     learner, *actors = map(flags_of, (made.learners[0], *made.actors))
     assert made.logdir == tmp_path / "runs" / "catch_vtrace"
     assert (learner["logdir"], learner["num_envs"]) == (str(made.logdir), "6")
-    assert len(actors) == 2 and "server_address" not in learner
+    assert made.learners == [made.learners[0]] * learners
+    assert len(actors) == 2 and not {"server_address", "learner_hosts"} & set(learner)
     assert not any({"server_address", "task"} & set(flags) for flags in actors)
 
 
@@ -201,14 +204,6 @@ def test_what_cannot_be_split_over_learners_is_refused(configs):
     assert refused.startswith("--batch_size=5 cannot be split evenly over 2 learner hosts")
     assert "--num_learners=0 is too low" in refusal(configs, "catch", "--num_learners=0")
     assert refusal(configs, "catch", "--learner_index=1").startswith("Unknown flag --learner_index")
-
-
-def test_a_plan_for_a_cluster_has_a_command_for_each_learner(configs, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    arguments, _ = plan.complete_arguments(["catch", "vtrace", "2", "3", "--num_learners=2"], configs)
-    made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
-    assert len(made.learners) == 2 and made.learners[0] == made.learners[1]
-    assert not {"server_address", "learner_hosts"} & set(flags_of(made.learners[0]))
 
 
 def test_gateways_are_for_actors_on_other_machines(configs, tmp_path, monkeypatch):

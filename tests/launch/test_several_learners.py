@@ -38,15 +38,6 @@ def test_all_start_again_when_another_learner_is_killed(start, poll):
     assert run.pid("actor0", start=2) != actor
 
 
-def test_all_start_again_when_the_first_learner_is_killed(start):
-    run = start(COMPLETE_LATER, FOR_EVER, others=[NOTICES_ONCE, NOTICES_ONCE])
-    run.pid("actor0")
-    os.kill(run.pid("learner"), signal.SIGKILL)
-    (run.directory / "lost").touch()
-    code, output = run.end()
-    assert (code, output) == (0, "seed_rl: learner 0 was ended by SIGKILL" + AGAIN.format(1) + "\n")
-
-
 def test_one_that_was_killed_is_named_even_if_it_ends_after_those_that_noticed(start):
     killed_late = "if starts > 1: sys.exit(0)\ntime.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)"
     run = start(killed_late, FOR_EVER, others=["if starts > 1: sys.exit(0)\nsys.exit(1)"])

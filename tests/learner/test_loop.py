@@ -130,8 +130,10 @@ class Players:
     def failed(self):
         return bool(self.errors)
 
-    def finished(self):
-        return all(player.finished(DEADLINE_SECS) for player in self._players)
+    def end_well(self):
+        """Actors exit with the end of training."""
+        assert all(player.finished(DEADLINE_SECS) for player in self._players)
+        assert self.errors == []
 
 
 @pytest.fixture
@@ -173,8 +175,7 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     address, bandit = f"unix:{logdir.parent}/socket", Bandit()
     players = Players(address)
     assert learner(logdir, 400, bandit).run(players.failed)
-    assert players.finished()  # Actors exit with the end of training.
-    assert players.errors == []
+    players.end_well()
     updates = int(bandit.updates_seen.numpy())
     assert updates > 0
     assert (bandit.logits.numpy() != 0).any()
@@ -207,8 +208,7 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     np.testing.assert_array_equal(resumed.logits.numpy(), bandit.logits.numpy())
     players = Players(address)
     assert second.run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     last = metrics(logdir)[-1]
     assert last["env_frames"] >= 800
     assert last["updates"] == resumed.updates_seen.numpy() > updates
@@ -228,8 +228,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
     following = learner(logdir, stopped_at + 400, second)
     assert second.updates_seen.numpy() == first.updates_seen.numpy()
     assert following.run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     assert second.updates_seen.numpy() > first.updates_seen.numpy()
 
 
@@ -245,8 +244,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
 
     experience.update_priorities = update_and_look
     assert training.run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     assert replayer.updates_seen.numpy() > 10
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 50
@@ -264,8 +262,7 @@ def test_transitions_are_replayed_at_the_ratio_and_saved(logdir, synchronous):
     players = Players(f"unix:{logdir.parent}/socket")
     training = learner(logdir, 800, OffPolicy(), synchronous=synchronous)
     assert training.run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 60
     assert last["replay_ratio"] == pytest.approx(0.5, rel=0.1)
@@ -276,8 +273,7 @@ def test_transitions_are_replayed_at_the_ratio_and_saved(logdir, synchronous):
 def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):
     players = Players(f"unix:{logdir.parent}/socket")
     assert learner(logdir, 400, synchronous=True).run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     lines = [line for line in metrics(logdir) if "actor_turn_ms" in line]
     assert all(line["inference_waiting_share"] < line["training_waiting_share"] <= 1.0 for line in lines)
     assert {line["inference_blocked_share"] for line in lines} == {0.0}
@@ -288,8 +284,7 @@ def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
     """There is room for four, and the last environment is the one that evaluates."""
     players = Players(f"unix:{logdir.parent}/socket", envs=1)
     assert learner(logdir, 400, Replayer()).run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     assert any("mean_evaluation_return" in line for line in metrics(logdir))
 
 
@@ -308,15 +303,14 @@ def test_a_diverged_network_is_never_saved(logdir, algorithm_class):
     assert 0 < algorithm.updates_seen.numpy() <= 6
     assert np.isfinite(algorithm.logits.numpy()).all()
     assert following.run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
 
 
 def test_a_run_that_learns_badly_says_so_once(logdir, capsys):
     players = Players(f"unix:{logdir.parent}/socket")
     training = learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6)  # Reports after each update.
     assert training.run(players.failed)
-    assert players.finished()
+    players.end_well()
     assert capsys.readouterr().out.count("entropy has collapsed") == 1
 
 
@@ -332,8 +326,7 @@ def test_an_error_after_the_last_look_is_raised_and_the_checkpoint_stays(logdir,
     players = Players(f"unix:{logdir.parent}/socket")
     with pytest.raises(RuntimeError, match="too late"):
         learner(logdir, 400).run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
     assert learner(logdir, 400).resumed_from is not None
 
 
@@ -344,8 +337,7 @@ def test_the_error_that_ended_training_is_the_one_that_is_raised(logdir, monkeyp
         learner(logdir, 400, Bandit(diverges_from=2)).run(players.failed)
     monkeypatch.undo()
     assert learner(logdir, 400).run(players.failed)
-    assert players.finished()
-    assert players.errors == []
+    players.end_well()
 
 
 def test_nothing_is_written_before_run(logdir):

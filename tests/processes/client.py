@@ -25,21 +25,19 @@ VERSION, DEADLINE_SECS, END, EPISODES = 3, 300.0, 2**32 - 1, 2**31
 
 
 class Client:
-    """A Connect stream; `send` takes messages, or bytes that are none."""
+    """A Connect stream."""
 
-    def __init__(self, address, process_id=None, token=None):
+    def __init__(self, address, process_id=None):
         self.process_id = secrets.randbits(64) if process_id is None else process_id
         options = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
         self._channel, self._said = grpc.insecure_channel(address, options), queue.SimpleQueue()
         connect = self._channel.stream_stream(
             "/seed_rl.Inference/Connect", response_deserializer=pb.FromLearner.FromString
         )
-        metadata = [("authorization", f"Bearer {token}")] if token else []
-        said = iter(self._said.get, None)
-        self._call = connect(said, timeout=DEADLINE_SECS, metadata=metadata, wait_for_ready=True)
+        self._call = connect(iter(self._said.get, None), timeout=DEADLINE_SECS, wait_for_ready=True)
 
     def send(self, message):
-        self._said.put(message if isinstance(message, bytes) else message.SerializeToString())
+        self._said.put(message.SerializeToString())
 
     def receive(self):
         """The learner's next message; None when the stream has ended."""

@@ -130,17 +130,13 @@ class House:
         self._processes.append(Process(output, module, args, code))
         return self._processes[-1]
 
-    def learner(self, *args, logdir=None) -> Process:
+    def learner(self, *args, code: str | None = None) -> Process:
         """Starts a learner with the small settings; later arguments win."""
-        logdir = self.logdir if logdir is None else logdir
-        return self.start(
-            "learner_main",
-            *SMALL,
-            f"--server_address={self.address}",
-            f"--logdir={logdir}",
-            "--num_envs=16",
-            *args,
-        )
+        return self.start("learner_main", *self.learner_args(), *args, code=code)
+
+    def learner_args(self) -> list[str]:
+        address, logdir = f"--server_address={self.address}", f"--logdir={self.logdir}"
+        return [*SMALL, address, logdir, "--num_envs=16"]
 
     def actor(self, *args) -> Process:
         """Starts an actor with four environments; later arguments win."""
@@ -172,6 +168,23 @@ class House:
             return next(filter(condition, self.metrics()[after:]), None)
 
         return wait_until(look, lambda: f"a line of metrics; the last is {self.metrics()[-1:]}")
+
+    def wait_for_progress(self, learner: Process) -> None:
+        """Waits until steps and updates have gone on from now."""
+        count = len(self.metrics())
+        now = self.wait_for_metrics(lambda line: True, learner, after=count)
+        self.wait_for_metrics(
+            lambda line: line["env_frames"] > now["env_frames"] and line["updates"] > now["updates"],
+            learner,
+            after=count + 1,
+        )
+
+    def wait_until_gone(self, processes: list[psutil.Process]) -> None:
+        self.wait_until(
+            lambda: not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes),
+            lambda: f"the end of {processes}",
+            seconds=5,
+        )
 
     def wait_for_checkpoint(self, run: Process) -> None:
         """Waits for a first checkpoint in the run directory, which `run` must leave before its end."""

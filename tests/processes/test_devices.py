@@ -1,42 +1,11 @@
-"""A real learner names its device, and refuses a CPU where an accelerator is required."""
+"""Real learners resume on other devices, compiled, and in another precision."""
 
 import numpy as np
 import pytest
 
-
-@pytest.mark.slow
-def test_a_learner_that_requires_an_accelerator_refuses_a_cpu(house, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    learner = house.learner("--require_accelerator")
-    assert learner.end() == 2
-    assert learner.output.startswith("seed_rl: error: --require_accelerator: TensorFlow sees no GPU (")
-    assert learner.output.count("\n") == 1
-    assert not house.logdir.exists()
+pytestmark = pytest.mark.slow
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "sentence"),
-    [
-        (
-            ["--num_logical_devices=4", "--batch_size=4"],
-            "--batch_size=4 cannot be split evenly over 3 training devices (CPU:1, CPU:2, CPU:3); make it a "
-            "multiple of 3.",
-        ),
-        (
-            ["--num_logical_devices=4", "--inference_devices=0,1", "--synchronous"],
-            "--synchronous acts in one batch, which several devices cannot share; give one with "
-            "--inference_devices, not 2.",
-        ),
-    ],
-)
-def test_devices_that_cannot_be_are_one_sentence(house, flags, sentence):
-    learner = house.learner(*flags)
-    assert learner.end() == 2
-    assert learner.output == f"seed_rl: error: {sentence}\n"
-
-
-@pytest.mark.slow
 def test_a_run_resumes_on_another_number_of_devices(house):
     """Catch on two training and two inference devices; then on one; then on two and one."""
     devices = [
@@ -63,7 +32,6 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         assert updated[-1]["policy_lag_updates"] < 20
 
 
-@pytest.mark.slow
 def test_a_run_resumes_compiled_and_in_another_precision(house):
     runs = [
         ["--jit", "--num_logical_devices=3", "--training_devices=2"],

@@ -52,21 +52,3 @@ def test_a_tilde_is_the_home_directory(house, monkeypatch):
     assert (house.path / "home" / "run" / "run.json").is_file()
     assert not (house.path / "~").exists()
     assert "mean return" in succeeds(house.start("evaluate", "--logdir=~/run", "--episodes=3"))
-
-
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("local_main", "catch", "vtrace"),
-        ("learner_main", "--environment=catch", "--agent=vtrace", "--server_address=unix:s"),
-    ],
-    ids=lambda command: command[0],
-)
-def test_a_name_that_cannot_be_printed_is_refused(house, command):
-    process = house.start(*command, "--logdir=two\nlines\x1b[31m")
-    assert process.end() == 2
-    assert all(line.startswith("seed_rl: ") for line in process.output.splitlines())
-    assert process.last_line == (
-        "seed_rl: error: --logdir='two\\nlines\\x1b[31m' has characters that cannot be printed; choose "
-        "another name."
-    )

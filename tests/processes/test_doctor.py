@@ -52,10 +52,3 @@ def test_training_with_a_large_network_is_what_bounds_a_run(house):
     run.signal(signal.SIGINT)
     assert run.end() == 130, run.output
     assert lines(judged)[1].startswith("Training bounds this run"), judged.output
-
-
-def test_what_is_no_run_is_one_sentence_and_exit_code_2(house):
-    process = house.start("doctor", house.path)
-    assert process.end() == 2
-    assert process.last_line.startswith("seed_rl: error: ")
-    assert len(lines(process)) == 1

@@ -59,18 +59,3 @@ def test_trains_stops_goes_on_and_is_evaluated(house):
     assert evaluation.end() == 0, evaluation.output
     (report,) = (house.logdir / "evaluations").glob("*.json")
     assert json.loads(report.read_text())["agent"] == "dqn"
-
-
-@pytest.mark.parametrize(
-    ("size", "words"),
-    [("1e13", "GiB for its tables alone, but replay may use "), ("1e7", " transitions take ")],
-)
-def test_a_replay_that_is_too_large_is_one_sentence(house, size, words):
-    run = house.start(
-        *("local_main", "catch", "dqn", "1", "4", "--num_eval_envs=1", f"--logdir={house.logdir}"),
-        *(f"--replay_buffer_size={size}", "--replay_max_bytes=1e8", "--total_environment_frames=1000"),
-    )
-    assert run.end() == 2
-    assert "Traceback" not in run.output
-    assert run.last_line.startswith(f"seed_rl: error: --replay_buffer_size={int(float(size))}")
-    assert words in run.last_line

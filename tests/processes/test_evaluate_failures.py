@@ -18,16 +18,9 @@ NO_VIDEO = "seed_rl: error: There is no video: The environment cannot be rendere
 FAULTS = {
     "nothing": ("", ["--record", f"--seed={2**63}"], 0, OK, True),
     "a step, by chance": ("step once 40", [], 0, OK, True),
-    "a step that hangs, by chance": ("step hang-once 40", ["--env_step_timeout_secs=1"], 0, OK, True),
-    "a reset, by chance": ("reset once 20", [], 0, OK, True),
-    "rendering, by chance": ("render once 8", ["--record"], 0, OK, True),
-    "closing": ("close raise", [], 0, OK, True),
     "steps, for good": ("step exit 81", ["--max_environment_failures=1"], 1, FAILED, False),
-    "resets, for good": ("reset raise 21", [], 1, FAILED, False),
-    "the render mode": ("rendering", [], 0, OK, False),
     "render": ("render raise", [], 0, OK, False),
     "render, which is asked for": ("render raise", ["--record"], 2, NO_VIDEO, False),
-    "render, in the middle": ("render exit 5", ["--record"], 2, NO_VIDEO, False),
 }
 # What fails before an episode has ended, the exit code, and the sentence.
 AT_THE_START = {
@@ -107,10 +100,13 @@ def test_a_report_that_tensorboard_cannot_show_is_printed_and_written(trained, t
     assert len(list((copy / "evaluations").iterdir())) == 1
 
 
-def test_training_tolerates_what_evaluation_tolerates(house):
-    """Both have the same option."""
-    for module in ("actor_main", "evaluate"):
-        args = ("--environment=catch",) if module == "actor_main" else ()
-        process = house.start(module, *args, "--max_environment_failures=-1")
-        assert process.end() == 2
-        assert "--max_environment_failures=-1 is too low; it must be at least 0" in process.last_line
+def test_an_environment_that_cannot_be_made_ends_a_run_with_one_sentence(house, monkeypatch):
+    """The learner makes one to learn its spaces."""
+    monkeypatch.setenv(fragile.FAULT, "make raise")
+    game = f"--game={fragile.GAME}"
+    learner = house.learner("--environment=gym", game)
+    run = house.start("local_main", "gym", "vtrace", "1", "2", game, f"--logdir={house.path}/other")
+    for process in (learner, run):
+        assert process.end() == 2, process.output
+        assert "Traceback" not in process.output
+        assert process.output.count("seed_rl: error: Environment 0 failed: make() raised OSError") == 1

@@ -6,16 +6,13 @@ import sys
 import threading
 import time
 
-import grpc
 import pytest
 
 from benchmarks.garbage import first_answer
 from benchmarks.garbage_inputs import KINDS, Garbage, call_of, send, silent
-from seed_rl.wire.generated.inference_pb2_grpc import (
-    InferenceServicer,
-    add_InferenceServicer_to_server,
-)
 from tests.ports import GARBAGE, free_ports
+
+pytestmark = pytest.mark.slow
 
 TOKEN = "not-to-be-seen-anywhere-0123456789"
 IN_TIME_SECS = 10.0
@@ -48,9 +45,9 @@ listener.Listener._start_again = fail_again
 """
 
 MAIN = """
-import seed_rl.{main}
+from seed_rl import learner_main
 from seed_rl.flags.errors import run_main
-run_main(seed_rl.{main}.main)
+run_main(learner_main.main)
 """
 
 
@@ -65,16 +62,7 @@ def serve(house):
         (house.path / "token").chmod(0o600)
         house.token = f"--token_file={house.path}/token"
         gateways = ["--num_gateways=1"] if which == "gateway" else []
-        house.live = house.start(
-            "learner_main",
-            *house.small,
-            f"--server_address={house.address}",
-            f"--logdir={house.logdir}",
-            "--num_envs=16",
-            house.token,
-            *gateways,
-            code=before + MAIN.format(main="learner_main"),
-        )
+        house.live = house.learner(house.token, *gateways, code=before + MAIN)
         address = ("127.0.0.1", ports[1 if gateways else 0])
         house.address = f"127.0.0.1:{address[1]}"
         house.player = house.actor(house.token)
@@ -98,7 +86,6 @@ def goes_on(house):
     return [line for line in output.splitlines() if line.startswith("seed_rl: ")]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", with_gateways)
 def test_garbage_changes_nothing(house, serve, which):
     address, welcome = serve(which)
@@ -112,7 +99,6 @@ def test_garbage_changes_nothing(house, serve, which):
     assert len(goes_on(house)) < 20
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("which", with_gateways)
 def test_new_actors_get_in_while_undecodable_calls_come_all_the_time(house, serve, which):
     address, _ = serve(which)
@@ -135,7 +121,6 @@ def test_new_actors_get_in_while_undecodable_calls_come_all_the_time(house, serv
     goes_on(house)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nothing", "no call", "Inference/Connect", "Learners/Meet"])
 def test_silent_peers_keep_nobody_out(house, serve, kind):
     """They take all the connections that a process with 1,024 descriptors can have."""
@@ -154,34 +139,9 @@ def test_silent_peers_keep_nobody_out(house, serve, kind):
             peer.close()
 
 
-@pytest.mark.slow
 def test_a_learner_that_can_no_longer_listen_says_so_and_ends(house):
-    flags = [*house.small, f"--server_address={house.address}", f"--logdir={house.logdir}", "--num_envs=16"]
-    live = house.start(
-        "learner_main", *flags, code=WITH_A_SERVER_THAT_ENDS + MAIN.format(main="learner_main")
-    )
+    live = house.learner(code=WITH_A_SERVER_THAT_ENDS + MAIN)
     assert live.end(START_SECS) == 1
     assert "RuntimeError('out of order')" in live.last_line
     assert live.last_line.endswith("again: taken.")
     assert list(house.logdir.glob("checkpoints/ckpt-*.index"))
-
-
-@pytest.mark.parametrize(
-    "code", [grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.UNAVAILABLE], ids=lambda code: code.name
-)
-def test_an_actor_shows_what_a_server_answers_in_one_line_without_escapes(house, code):
-    class Server(InferenceServicer):
-        def Connect(self, requests, context):
-            context.abort(code, f"\x1b[2J\r\nseed_rl: Training is complete{'.' * 5_000}")
-
-    with concurrent.futures.ThreadPoolExecutor() as pool:
-        server = grpc.server(pool)
-        add_InferenceServicer_to_server(Server(), server)
-        server.add_insecure_port(house.address)
-        server.start()
-        actor = house.actor("--connect_timeout_secs=1")
-        refused = code == grpc.StatusCode.FAILED_PRECONDITION
-        assert actor.end() == (2 if refused else 1)
-        server.stop(None)
-    assert r"\x1b[2J\r\nseed_rl: Training is complete" in actor.last_line
-    assert "\x1b" not in actor.output and max(map(len, actor.output.splitlines())) < 3_000

@@ -17,13 +17,14 @@ class Hosts:
         self.house, self.count = house, count
         self.addresses = [f"unix:{house.path}/{index}" for index in range(count)]
 
-    def learner(self, index, *args):
+    def learner(self, index, *args, code=None):
         return self.house.learner(
             f"--server_address={self.addresses[index]}",
             f"--learner_hosts={','.join(self.addresses)}",
             f"--learner_index={index}",
             "--host_timeout_secs=60",
             *args,
+            code=code,
         )
 
     def learners(self, *args):
@@ -115,31 +116,6 @@ def test_no_other_machine_reaches_a_port_of_the_hosts(hosts):
     assert all(is_reached("127.0.0.1", port) for port in ports)
 
 
-@pytest.mark.parametrize("index", [0, 1])
-def test_hosts_on_several_machines_need_a_flag(house, index):
-    """Whichever of the addresses is another machine's."""
-    addresses = [f"unix:{house.path}/0", f"unix:{house.path}/1"]
-    addresses[index] = "192.0.2.77:8686"
-    learner = house.learner(
-        f"--server_address=unix:{house.path}/s", f"--learner_hosts={','.join(addresses)}", "--learner_index=0"
-    )
-    assert learner.end() == 2
-    assert "--insecure_reductions" in learner.last_line and "192.0.2.77:8686" in learner.last_line
-    assert learner.output.count("\n") == 1
-    assert not house.logdir.exists()
-
-
-def test_hosts_with_other_settings_both_say_so(hosts):
-    learners = [hosts.learner(0), hosts.learner(1, "--learning_rate=0.5")]
-    sentence = (
-        f"seed_rl: error: {hosts.name(1)} differs from {hosts.name(0)} (learning_rate: 0.00048 here, 0.5 "
-        "there); start all learner hosts with the same flags and versions.\n"
-    )
-    assert [learner.end() for learner in learners] == [2, 2]
-    assert [learner.output for learner in learners] == [sentence] * 2
-    assert not hosts.house.logdir.exists()
-
-
 def test_a_host_that_never_comes_is_one_sentence(hosts):
     learner = hosts.learner(0, "--host_timeout_secs=1")
     assert learner.end() == 2
@@ -167,16 +143,7 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
         "learner_main._import_tensorflow = fail\n"
         "run_main(learner_main.main)\n"
     )
-    args = (
-        *hosts.house.small,
-        f"--server_address={hosts.addresses[1]}",
-        f"--learner_hosts={','.join(hosts.addresses)}",
-        "--learner_index=1",
-        f"--logdir={hosts.house.logdir}",
-        "--num_envs=16",
-        "--host_timeout_secs=15",
-    )
-    failing = hosts.house.start("learner_main", *args, code=code)
+    failing = hosts.learner(1, "--host_timeout_secs=15", code=code)
     assert failing.end() == 1, failing.output
     assert learner.end(seconds=100) != 0
     # Whether TensorFlow has begun to wait for it, which lets no other thread run, depends on the moment.

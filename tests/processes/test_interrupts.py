@@ -33,16 +33,12 @@ gymnasium.register("Hanging-v0", Hanging)
 """
 
 
-def learner_args(house):
-    return (*house.small, f"--server_address={house.address}", f"--logdir={house.logdir}", "--num_envs=16")
-
-
 def start_ignoring(house, module, *args):
     return house.start(module, f"seed_rl.{module}", *args, code=IGNORING_SIGINT)
 
 
 def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
-    learner = start_ignoring(house, "learner_main", *learner_args(house))
+    learner = start_ignoring(house, "learner_main", *house.learner_args())
     actor = start_ignoring(house, "actor_main", *house.actor_args())
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     actor.signal(signal.SIGINT)
@@ -67,7 +63,7 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
     def start(module, *args):
         return house.start(module, f"seed_rl.{module}", *args, code=IN_A_TERMINAL)
 
-    learner = start("learner_main", *learner_args(house))
+    learner = start("learner_main", *house.learner_args())
     actor = start("actor_main", *house.actor_args())
     for _ in range(1, 4):
         house.actor()
@@ -86,7 +82,7 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
 @pytest.mark.parametrize("module", ["learner_main", "local_main"])
 def test_under_nohup_a_run_outlives_its_terminal(house, module):
     """SIGHUP is ignored at the start, and changes nothing: the run ends at SIGTERM, with its exit code."""
-    args = learner_args(house) if module == "learner_main" else ("catch", "vtrace", "4", "4", *house.small)
+    args = house.learner_args() if module == "learner_main" else ["catch", "vtrace", "4", "4", *house.small]
     run = house.start(module, f"seed_rl.{module}", *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
     if module == "learner_main":
         for _ in range(4):

@@ -61,15 +61,7 @@ sys.exit(subprocess.run(["bash", "-c", script, "piped", *command]).returncode)
 
 def test_neither_a_closed_pipe_nor_a_full_disk_under_the_metrics_ends_training(house):
     """As `learner_main … 2>&1 | head -n 1`."""
-    learner = house.start(
-        "piped",
-        *house.small,
-        f"--server_address={house.address}",
-        f"--logdir={house.logdir}",
-        "--num_envs=16",
-        "--total_environment_frames=40000",
-        code=PIPED,
-    )
+    learner = house.learner("--total_environment_frames=40000", code=PIPED)
     for _ in range(4):
         house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)

@@ -177,14 +177,6 @@ def start_counting(house, *flags):
     )
 
 
-def test_code_that_only_the_learner_names_or_that_is_not_here_is_refused_in_one_sentence(house, unrolls):
-    actors = house.actor("--env_batch_size=2"), start_counting(house)
-    assert [actor.end() for actor in actors] == [2, 2]
-    assert f"--game={GAME.game} names a module to import; give" in actors[0].last_line
-    assert "counting" in actors[1].last_line
-    assert not any("Traceback" in actor.output for actor in actors)
-
-
 def connected(house):
     """A process that has joined, wherever it was sent, and what it can use: (client, carrier, Welcome)."""
     address = house.address

@@ -6,7 +6,6 @@ import signal
 import pytest
 
 from seed_rl.wire.shared_memory import is_supported
-from tests.ports import MEMORY, free_ports
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,17 +20,11 @@ def sockets(house):
     return {path.name for path in house.path.iterdir() if path.name.startswith("s")}
 
 
-def wait_for_updates(house, learner, more=3):
-    count = len(house.metrics())
-    now = house.wait_for_metrics(lambda line: True, learner, after=count)
-    house.wait_for_metrics(lambda line: line["updates"] >= now["updates"] + more, learner, after=count + 1)
-
-
 def test_nothing_is_left_of_it(house):
     """Neither of a learner that was stopped, nor, at the next start, of one that was killed."""
     before = set(os.listdir("/dev/shm"))
     learner, actor = house.learner("--num_envs=4"), house.actor()
-    wait_for_updates(house, learner)
+    house.wait_for_progress(learner)
     assert house.shares_memory(learner) and house.shares_memory(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     learner.signal(signal.SIGKILL)
@@ -40,7 +33,7 @@ def test_nothing_is_left_of_it(house):
     assert actor.running
     house.wait_until(lambda: not house.shares_memory(actor) or "Not connected" in actor.output, "the actor")
     learner = house.learner("--num_envs=4")
-    wait_for_updates(house, learner)
+    house.wait_for_progress(learner)
     assert house.shares_memory(learner) and house.shares_memory(actor)
     assert sockets(house) == OF_LIVING_LEARNER
     actor.signal(signal.SIGKILL)
@@ -50,17 +43,6 @@ def test_nothing_is_left_of_it(house):
     assert learner.end() == 143
     assert sockets(house) == set()
     assert set(os.listdir("/dev/shm")) <= before
-
-
-def test_at_a_tcp_address_it_leaves_no_file(house):
-    house.address = f"127.0.0.1:{free_ports(1, MEMORY)[0]}"
-    learner, actor = house.learner("--num_envs=4"), house.actor("--transport=shared_memory")
-    wait_for_updates(house, learner)
-    assert house.shares_memory(actor)
-    assert sockets(house) == set()
-    learner.signal(signal.SIGKILL)
-    learner.end()
-    assert sockets(house) == set()
 
 
 def test_an_actor_that_uses_it_ends_at_a_signal(house):
@@ -74,11 +56,11 @@ def test_an_actor_that_uses_it_ends_at_a_signal(house):
     numbers, learner = (signal.SIGINT, signal.SIGTERM), house.learner("--num_envs=8")
     for number in numbers:
         actor = house.actor("--transport=shared_memory")
-        wait_for_updates(house, learner)
+        house.wait_for_progress(learner)
         check_end(actor, number)
     actors = [house.actor("--transport=shared_memory") for _ in range(2)]
     house.wait_until(lambda: all(map(house.shares_memory, actors)), "two actors that share memory")
-    wait_for_updates(house, learner)
+    house.wait_for_progress(learner)
     learner.signal(signal.SIGSTOP)
     for number, actor in zip(numbers, actors, strict=True):
         check_end(actor, number)
@@ -90,12 +72,12 @@ def test_two_inference_devices_and_two_threads_each(house):
     learner = house.learner(*devices, "--num_envs=8")
     actors = [house.actor("--num_env_groups=2") for _ in range(2)]
     house.wait_until(lambda: all(map(house.shares_memory, actors)), "two actors that share memory")
-    wait_for_updates(house, learner, more=20)
+    house.wait_for_progress(learner)
     for actor in actors:
         actor.signal(signal.SIGKILL)
         actor.end()
     across = house.actor("--env_batch_size=8", "--num_env_groups=4", "--transport=shared_memory")
-    wait_for_updates(house, learner, more=20)
+    house.wait_for_progress(learner)
     assert house.shares_memory(across)
     learner.signal(signal.SIGTERM)
     assert learner.end() == 143

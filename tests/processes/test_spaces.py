@@ -7,7 +7,7 @@ pytestmark = pytest.mark.slow
 ENVIRONMENT = """
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 INF = np.inf
 VECTOR = Box(-1, 1, (3,))
@@ -34,10 +34,6 @@ register("Mixed", actions=Box(np.array([100, -INF]), np.array([500, INF]), dtype
 register("Half", actions=Box(np.array([100, 7]), np.array([INF, 7]), dtype=np.float64), unit=101)
 register("First", observations=Box(0, 255, (4, 40, 40), np.uint8))
 register("Empty", observations=Dict(a=Box(0, 1, (0,)), b=VECTOR, c=MultiDiscrete([])))
-register("Millions", observations=Discrete(5_000_000))
-register("Choices", actions=Discrete(5_000_000))
-register("Fixed", actions=Box(3, 3, (1,)))
-register("Graph", observations=Dict(a=Graph(VECTOR, None)))
 """
 
 

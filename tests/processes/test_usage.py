@@ -5,6 +5,8 @@ import pytest
 from tests.selection import mostly_slow
 
 LEARNER = ("learner_main", "--environment=catch", "--agent=vtrace")
+DQN = ("learner_main", "--environment=catch", "--agent=dqn")
+HOSTS = (*LEARNER, "--server_address=unix:s", "--learner_index=0")
 R2D2 = ("learner_main", "--environment=catch", "--agent=r2d2")
 ACTOR = ("actor_main", "--environment=catch")
 LOCAL = ("local_main", "catch", "vtrace")
@@ -22,6 +24,17 @@ CASES = [
     ((*R2D2, "--replay_buffer_min_size=99999"), ["--replay_buffer_min_size=99999", "--replay_buffer_size"]),
     ((*LEARNER, "--precision=float16"), ["--precision=float16", "float32, bfloat16"]),
     ((*LEARNER, "--accelerator=gpu"), ["--accelerator=gpu", "auto, tpu"]),
+    ((*LEARNER, "--server_address=0.0.0.0:1"), ["--insecure on a network you trust"]),
+    ((*ACTOR, "--server_address=0.0.0.0:1"), ["--insecure on a network you trust"]),
+    (
+        (*LEARNER, "--num_gateways=2", "--server_address=localhost:65534"),
+        ["--num_gateways=2", "as many ports"],
+    ),
+    ((*LEARNER, "--seed=-1"), ["--seed=-1 is too low"]),
+    ((*LEARNER, f"--seed={2**63 + 1}"), [f"--seed={2**63 + 1} is too high"]),
+    ((*HOSTS, "--learner_hosts=unix:s,192.0.2.77:86"), ["--insecure_reductions", "192.0.2.77:86"]),
+    ((*HOSTS, "--learner_hosts=192.0.2.77:86,unix:s"), ["--insecure_reductions", "192.0.2.77:86"]),
+    (("sweep", "--trials=0"), ["--trials=0", "at least 1"]),
     # Flags of environments and agents that were not chosen are not defined.
     ((*ACTOR, "--full_action_set"), ["Unknown flag --full_action_set", "environment catch"]),
 ]
@@ -30,6 +43,16 @@ SLOW_CASES = [
     ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
     ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
     ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
+    ((*DQN, "--replay_buffer_size=1e13"), [f"--replay_buffer_size={10**13}", "GiB for its tables alone"]),
+    ((*LEARNER, "--require_accelerator"), ["--require_accelerator: TensorFlow sees no GPU ("]),
+    (
+        (*LEARNER, "--num_logical_devices=4", "--batch_size=4"),
+        ["--batch_size=4 cannot be split evenly over 3 training devices (CPU:1, CPU:2, CPU:3)"],
+    ),
+    (
+        (*LEARNER, "--num_logical_devices=4", "--inference_devices=0,1", "--synchronous"),
+        ["--synchronous acts in one batch", "--inference_devices, not 2."],
+    ),
     ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
 ]
 
@@ -39,7 +62,8 @@ SLOW_CASES = [
     mostly_slow([*CASES, *SLOW_CASES], CASES),
     ids=lambda value: "_".join(value)[:60],
 )
-def test_bad_use_is_one_sentence_and_exit_code_2(house, command, words):
+def test_bad_use_is_one_sentence_and_exit_code_2(house, monkeypatch, command, words):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
     process = house.start(*command)
     assert process.end() == 2
     lines = process.output.splitlines()

@@ -10,7 +10,7 @@ from seed_rl.wire.shared_memory import is_supported
 from tests.serving.harness import DEADLINE_SECS, Harness
 
 _NEEDS_LINUX = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
-_WAYS = ["messages", *(pytest.param(way, marks=_NEEDS_LINUX) for way in ("memory", "gateway"))]
+WAYS = ["messages", *(pytest.param(way, marks=_NEEDS_LINUX) for way in ("memory", "gateway"))]
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def open_harness(tmp_path):
         )
 
 
-@pytest.fixture(params=_WAYS)
+@pytest.fixture(params=WAYS)
 def harness(open_harness, request):
     """The harness; the test runs once for each way of the steps."""
     return open_harness(request.param)

@@ -75,6 +75,7 @@ class Harness:
         self.answering.set()
         self.batcher.close()
         self._thread.join(DEADLINE_SECS)
+        assert not self._thread.is_alive()
         self.server.stop()
 
     def _answer(self):
@@ -102,7 +103,7 @@ def open_gateway(learner_address, stack, **limits):
         return Gateway(channel, [], Limits(**limits))
 
     gateway = listener.run(make())
-    listener.add(gateway.handlers())
+    listener.add(SERVICE, gateway.connect)
     stack.callback(listener.stop)
     stack.callback(lambda: listener.is_open and listener.run(gateway.close(0.1)))
     return address, gateway, listener

@@ -24,7 +24,7 @@ class Request:
 
 
 class Clock:
-    """Stands in for the module `time` and for the bell: waiting there takes no time, and moves the clock."""
+    """Stands in for the module `time` and for wake-ups: waiting takes no time, and moves the clock."""
 
     def __init__(self):
         self.now, self.rung, self.batcher = 0.0, [], None

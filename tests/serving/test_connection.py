@@ -52,12 +52,6 @@ def test_a_ready_needs_a_number_for_each_group(applied):
         Process(make_connections([Batcher()]), num_groups=2).get_ready(applied)
 
 
-def test_a_second_ready_is_refused():
-    process = Process(make_connections([Batcher()])).get_ready()
-    with pytest.raises(RefusedError, match="has said Ready already"):
-        process.get_ready()
-
-
 def test_a_ready_for_memory_that_is_not_there_is_refused():
     with pytest.raises(RefusedError, match="shared memory has ended; connect again"):
         Process(make_connections([Batcher()])).get_ready(shares_memory=True)
@@ -98,12 +92,6 @@ def test_a_step_that_does_not_fit_ends_its_connection(steps, words):
     assert (code, words in sentence) == ("INVALID_ARGUMENT", True), sentence
     assert (batcher.pending, batcher.clients, episodes, process.carrier.closed) == ([], set(), [], 1)
     assert Process(connections, num_envs=NUM_ENVS, num_groups=2).welcome.must_reset is False
-
-
-def test_a_step_before_the_ready_ends_its_connection():
-    process = Process(make_connections([Batcher()]))
-    process.step(1, 2)
-    assert process.refusal() == ("INVALID_ARGUMENT", "A step came before the Ready of its connection.")
 
 
 def test_steps_come_over_the_carrier_of_the_ready():

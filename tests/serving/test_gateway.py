@@ -37,14 +37,6 @@ def test_one_message_may_have_the_steps_of_several_groups(harness):
     assert [player.answer(0), player.answer(1)] == [[0, 0]] * 2
 
 
-def test_a_stream_without_a_join_ends(open_harness):
-    player = open_harness("gateway", join_secs=0.05).player(says_join=False)
-    assert player.status() == (
-        "DEADLINE_EXCEEDED",
-        "No Join came within 0.05 s; send it as soon as the stream is open.",
-    )
-
-
 def test_without_memory_actors_are_told_to_come_back(harness, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")

@@ -25,7 +25,7 @@ def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
     other = listener.Listener(f"unix:{tmp_path}/s", 1000, (SERVICE,))
     with grpc.insecure_channel(f"unix:{tmp_path}/s") as channel:
         early = channel.stream_stream(f"/{SERVICE}/Connect")(iter([]), wait_for_ready=True)
-        wait_until(lambda: other._services._has_changed._waiters, "the call to wait")
+        wait_until(lambda: other._has_changed._waiters, "the call to wait")
         with pytest.raises(grpc.RpcError) as caught:
             next(channel.stream_stream(f"/{LEARNERS}/Meet")(iter([]), timeout=DEADLINE_SECS))
         assert (caught.value.code().name, caught.value.details()) == ("UNIMPLEMENTED", "Method not found!")
@@ -44,17 +44,17 @@ def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
 def test_an_actor_that_comes_while_the_server_starts_is_not_refused(tmp_path, monkeypatch):
     """The server listens before it can answer; a refusal would end the actor for good."""
     address, arrived, early = f"unix:{tmp_path}/s", threading.Event(), []
-    find = listener._Services.service
+    answer = listener.Listener._answer
 
-    def service(services, call):
+    async def note(*arguments):
         arrived.set()
-        return find(services, call)
+        await answer(*arguments)
 
     async def share_memory(*_):
         early.append(Player(address))
         assert await asyncio.to_thread(arrived.wait, DEADLINE_SECS)
 
-    monkeypatch.setattr(listener._Services, "service", service)
+    monkeypatch.setattr(listener.Listener, "_answer", note)
     monkeypatch.setattr(InferenceServer, "_share_memory", share_memory)
     server = InferenceServer(address, CATCH, 2, [Batcher(2, 1.0, make_wake_up_set())], 2)
     assert early[0].status() == ("UNAVAILABLE", "The learner is starting; connect again.")

@@ -73,17 +73,10 @@ def test_gateways_get_the_actors_in_turn():
     assert hosts.join("host0:8002", num_envs=1)[1] == ["host0:8002"]  # Whoever asks a gateway stays there.
 
 
-@pytest.mark.parametrize(
-    ("gateway", "told", "asked", "reached"),
-    [
-        ("0.0.0.0:8687", ":8687", "learner.example:8686", "learner.example:8687"),
-        ("[::]:8687", ":8687", "[fe80::1]:8686", "[fe80::1]:8687"),
-        ("0.0.0.0:8687", ":8687", "dns:///learner:8686", "dns:///learner:8687"),
-    ],
-)
-def test_an_actor_reaches_a_gateway_on_the_host_that_it_asked(gateway, told, asked, reached):
+@pytest.mark.parametrize("gateway", ["0.0.0.0:8687", "[::]:8687"])
+def test_a_gateway_on_all_interfaces_is_on_the_host_that_was_asked(gateway):
     welcome = Process(make_connections([Batcher()], gateways=[gateway])).welcome
-    assert (welcome.address, resolved(told, asked), welcome.suite) == (told, reached, "")
+    assert (welcome.address, welcome.suite) == (":8687", "")
 
 
 def test_an_actor_that_fits_no_host_is_refused():

@@ -68,6 +68,7 @@ def test_what_processes_have_applied_comes_with_their_first_steps(harness):
     assert [request.applied for request in harness.requests] == [5, 2**63, None, None]
 
 
+STEP = pb.FromActor(steps=[pb.Step(group=0, records=bytes(28))]).SerializeToString()
 INFINITE = pb.Episode(env=0, episode_return=np.inf, agent_steps=1)
 REFUSALS = {
     "second Ready": (lambda p: p.say(ready=pb.Ready(applied=[0])), "has said Ready already"),
@@ -96,27 +97,23 @@ def test_a_refusal_ends_its_own_connection_and_no_other(harness, say, words):
     assert harness.episodes == []
 
 
-@pytest.mark.parametrize(
-    ("said", "status"),
-    [
-        ({"protocol_version": 2}, ("FAILED_PRECONDITION", "version 3 and this actor version 2")),
-        ({"says_join": False}, ("INVALID_ARGUMENT", "must have `join` here")),
-    ],
-)
-def test_the_first_message_must_be_a_join_that_fits(harness, said, status):
+GARBAGE = b"\xff" * 100
+FIRST = {
+    "another version": ({"protocol_version": 2}, b"", "FAILED_PRECONDITION", "this actor version 2"),
+    "no join": ({"says_join": False}, b"", "INVALID_ARGUMENT", "must have `join` here"),
+    "garbage": ({"says_join": False}, GARBAGE, "INVALID_ARGUMENT", "is not a FromActor"),
+    "garbage after a join": ({}, GARBAGE, "INVALID_ARGUMENT", "is not a FromActor"),
+    "nothing after a join": ({}, b"", "INVALID_ARGUMENT", "must have `ready` here"),
+    "a step after a join": ({}, STEP, "INVALID_ARGUMENT", "before the Ready"),
+}
+
+
+@pytest.mark.parametrize(("said", "message", "code", "words"), FIRST.values(), ids=FIRST)
+def test_the_first_messages_must_be_a_join_that_fits_and_a_ready(harness, said, message, code, words):
     player = harness.player(**said)
-    player.say(ready=pb.Ready(applied=[0]))
-    code, sentence = player.status()
-    assert (code, status[1] in sentence) == (status[0], True), sentence
-
-
-@pytest.mark.parametrize("message", [None, b""])
-def test_the_second_message_must_be_a_ready(harness, message):
-    player = harness.player()
-    player.welcome()
-    player.send_zeros(0) if message is None else player.say(message)
-    code, sentence = player.status()
-    assert (code, "ready" in sentence.lower()) == ("INVALID_ARGUMENT", True), sentence
+    player.say(message)
+    status = player.status()
+    assert (status[0], words in status[1]) == (code, True), status
 
 
 def test_the_same_process_takes_its_environments_over(harness):

@@ -3,7 +3,6 @@
 import contextlib
 import errno
 import gc
-import mmap
 import os
 import signal
 import socket
@@ -54,37 +53,6 @@ def is_closed(peer):
     with contextlib.suppress(ConnectionResetError):
         return peer.recv(100) == b""
     return True
-
-
-def test_as_documented(harness):
-    """By what protos/inference.proto says, and nothing else."""
-    player = harness.player(num_envs=6, num_groups=2)
-    memory = player.welcome().memory
-    link = socket.socket(socket.AF_UNIX)
-    link.settimeout(DEADLINE_SECS)
-    link.connect("\0" + memory.address[1:] if memory.address.startswith("@") else memory.address)
-    link.sendall(memory.key)
-    byte, descriptors, _, _ = socket.recv_fds(link, 1, 1)
-    mapped = mmap.mmap(descriptors[0], memory.size)
-    os.close(descriptors[0])
-    assert len(byte) == 1 and memory.size >= 2 * memory.group_size
-    player.say(ready=pb.Ready(applied=[0, 0], shares_memory=True))
-    for group, numbers in ((1, (4, 5, 6)), (0, (1, 2, 3))):
-        begin = group * memory.group_size
-        records = b"".join(struct.pack("<f??ff", 0.0, True, False, number, 0.5) for number in numbers)
-        mapped[begin : begin + len(records)] = records
-        episodes = struct.pack("<ififif", -1, 0.0, 17, 2.5, -1, 0.0)
-        mapped[begin + memory.episodes : begin + memory.episodes + len(episodes)] = episodes
-        link.sendall(struct.pack("<I", group + 2**31 * group))
-        assert link.recv(4, socket.MSG_WAITALL) == struct.pack("<I", group)
-        actions = mapped[begin + memory.actions : begin + memory.actions + 12]
-        assert struct.unpack("<3i", actions) == numbers
-    assert harness.episodes == [(4, 2.5, 17)]  # Of group 0, they were not to be read.
-    harness.batcher.close()
-    harness.server.stop()
-    assert link.recv(4, socket.MSG_WAITALL) == struct.pack("<I", 2**32 - 1)
-    assert player.status() == ("OK", "")
-    link.close()
 
 
 def test_processes_with_and_without_memory_share_batches(open_harness):
@@ -339,67 +307,6 @@ def test_at_a_tcp_address_the_socket_has_no_file(tmp_path, monkeypatch, open_har
     with pytest.raises(NoMemoryError, match="the learner cannot be reached on this machine"):
         MemoryLink(memory, SPEC, 2, 1)
     assert os.listdir(tmp_path) == []
-
-
-class Peer:
-    """A member of a set, which notes what it gets."""
-
-    def __init__(self, wake_ups):
-        self.inside, self.outside = socket.socketpair()
-        self.heard, self._wake_ups = [], wake_ups
-        wake_ups.add(self)
-
-    def fileno(self):
-        return self.inside.fileno()
-
-    def on_wake_up(self):
-        data = self.inside.recv(100)
-        self.heard.append(data)
-        if not data:
-            self.leave()
-
-    def leave(self):
-        self._wake_ups.remove(self)
-        self.inside.close()
-        self.outside.close()
-
-
-@pytest.fixture
-def peers():
-    wake_ups = shared_memory.make_wake_up_set()
-    found = [Peer(wake_ups) for _ in range(3)]
-    yield wake_ups, found
-    for peer in found:
-        peer.leave()
-
-
-def test_all_who_wake_are_heard_and_no_others(peers):
-    wake_ups, (first, second, third) = peers
-    first.outside.send(b"a")
-    third.outside.send(b"c")
-    wake_ups.wait(DEADLINE_SECS)
-    assert [peer.heard for peer in (first, second, third)] == [[b"a"], [], [b"c"]]
-    second.outside.close()
-    wake_ups.wait(DEADLINE_SECS)
-    wake_ups.wait(0.01)  # It has left; so a time-out ends the wait.
-    assert second.heard == [b""]
-    wake_ups.remove(first)
-    wake_ups.remove(first)  # A second time does nothing.
-    first.outside.send(b"a")
-    third.outside.send(b"d")
-    wake_ups.wait(DEADLINE_SECS)
-    assert (first.heard, third.heard) == ([b"a"], [b"c", b"d"])
-
-
-def test_waking_ends_the_wait_now_or_later(peers, later):
-    wake_ups, _ = peers
-    wake_ups.wake()
-    wake_ups.wake()
-    wake_ups.wait(None)  # Both at once.
-    waiting = later(wake_ups.wait, None)
-    assert not waiting.done()
-    wake_ups.wake()
-    waiting.result(DEADLINE_SECS)
 
 
 def test_a_set_closes_its_descriptors():

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.serving.conftest import WAYS
 from tests.serving.harness import DEADLINE_SECS, NUM_ENVS
 
 LONG_SECS = 3600.0
@@ -43,8 +44,9 @@ def closed(peers):
     return found
 
 
-def test_a_stream_without_a_join_ends_with_a_sentence(open_harness):
-    harness = open_harness(join_secs=0.2)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stream_without_a_join_ends_with_a_sentence(open_harness, way):
+    harness = open_harness(way, join_secs=0.2)
     polite = harness.player()
     polite.welcome()  # From now on it may take its time.
     assert harness.player(says_join=False).status() == (

@@ -37,8 +37,9 @@ def addresses(tmp_path):
 def test_a_second_learner_is_refused_and_the_first_goes_on(tmp_path, addresses, kind):
     address = addresses[kind]
     first = serve(address)
+    words = "" if kind == "abstract" else "another learner listens there; .* another --server_address"
     for _ in range(2):
-        with pytest.raises(AddressError, match=f"Cannot listen on --server_address={address}: .*\\.$"):
+        with pytest.raises(AddressError, match=f"Cannot listen on --server_address={address}: .*{words}"):
             serve(address)
         assert answers(address)
     first.stop()
@@ -46,13 +47,6 @@ def test_a_second_learner_is_refused_and_the_first_goes_on(tmp_path, addresses, 
     second = serve(address)
     assert answers(address)
     second.stop()
-
-
-def test_the_refusal_says_what_to_change(addresses):
-    first = serve(addresses["path"])
-    with pytest.raises(AddressError, match=r"another learner listens there; .* another --server_address"):
-        serve(addresses["path"])
-    first.stop()
 
 
 def test_of_many_that_start_at_once_one_listens(addresses):

@@ -53,11 +53,6 @@ if what == "fail":
     sys.exit(3)
 if what == "stop":
     stop()
-if what == "ignore":
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    (logdir / "ready").touch()
-    while True:
-        signal.pause()
 if what == "wait":
     signal.signal(signal.SIGTERM, stop)
     (logdir / "ready").touch()

@@ -167,45 +167,6 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
     assert lines[-1] == "stopped; the same command resumes it."
 
 
-def test_a_second_signal_ends_runs_that_do_not_stop(sweeping, monkeypatch):
-    children = []
-    start = runners.Child.start
-    monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or start(self))
-    sweeping.behave(t1s1="ignore")
-    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 1, 1, 1)
-
-    def say(line):
-        if "starts" in line:
-            ready = sweeping.run(1, 1) / "ready"
-            sweeping.wait_until(ready.exists, ready)
-        if "starts" in line or "stopping" in line:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    timing = Timing(poll=0.01, checkpoint_grace=3600.0, hurry_grace=0.1, same_signal=0.0)
-    assert Runner(sweep, 1, timing=timing, say=say).run() == 130
-    assert [child.poll() for child in children] == [-signal.SIGKILL]
-    assert sweeping.outcome(1, 1) is None
-
-
-def test_an_error_of_the_sweep_lets_its_runs_save(sweeping, monkeypatch):
-    """Such as a disk that is full when the next run is to start."""
-    start = runners.Child.start
-
-    def start_or_fail(child):
-        if "trial 2" in child.name:
-            ready = sweeping.run(1, 1) / "ready"
-            sweeping.wait_until(ready.exists, ready)
-            raise OSError("no space")
-        start(child)
-
-    monkeypatch.setattr(runners.Child, "start", start_or_fail)
-    sweeping.behave(t1s1="wait")
-    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 2, 1, 1)
-    with pytest.raises(OSError, match="no space"):
-        Runner(sweep, 2, timing=Timing(poll=0.01), say=lambda line: None).run()
-    assert (sweeping.run(1, 1) / "signals").read_text() == "SIGTERM\n"
-
-
 def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
     sweeping.behave(t1s1="wait", t2s1="wait")
     path = sweeping.run(1, 1)

@@ -9,7 +9,6 @@ import pytest
 
 from seed_rl.messages import one_line
 from seed_rl.serving.listener import Listener
-from seed_rl.serving.service import handlers
 from seed_rl.wire.client import (
     Channel,
     LearnerGoneError,
@@ -38,7 +37,7 @@ def serve(tmp_path):
 
             listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
             stack.callback(listener.stop)
-            listener.add(handlers(connect))
+            listener.add(SERVICE, connect)
             return f"unix:{tmp_path}/s"
 
         yield start

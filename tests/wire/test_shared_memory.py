@@ -11,7 +11,6 @@ from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.shared_memory import MemoryLink, NoMemoryError, Part, allocate, group_layout, is_supported
-from tests.descriptors import descriptors_after
 
 needs_linux = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
 
@@ -68,21 +67,6 @@ def test_memory_has_a_fixed_size_and_no_name():
         assert other[4999] == 7
     finally:
         os.close(descriptor)
-
-
-@needs_linux
-def test_a_shortage_of_memory_leaves_no_descriptor():
-    failing = """
-def fail(*_): raise OSError(28, "No space left on device")
-from seed_rl.wire.shared_memory import allocate
-os.posix_fallocate = fail
-"""
-    sharing = """
-try: allocate(4096)
-except OSError as error: assert "No space left" in str(error)
-else: raise AssertionError("memory")
-"""
-    assert descriptors_after(failing, sharing) == [0]
 
 
 def test_a_process_says_why_it_has_no_memory(tmp_path):

@@ -10,16 +10,13 @@ from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.target_network import copy_weights
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.training.config import TrainerConfig
-from seed_rl.training.trainer import Trainer
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from seed_rl.types import ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of
+from tests.algorithms.q_learning import ACTION, VECTOR, A, random_env, rows_like_the_first, shake
 from tests.selection import mostly_slow
 
-T, BURN_IN, B, A = 7, 3, 4, 4
-ACTION = ArraySpec((), "int32", (0,), (A - 1,))
+T, BURN_IN, B, ENDS = 7, 3, 4, 0.25
 FRAME = ArraySpec((10, 9), "uint8")
-VECTOR = ArraySpec((6,), "float32")
 
 
 def make(observation=FRAME, num_envs=B, action=ACTION, **options):
@@ -34,27 +31,7 @@ def make(observation=FRAME, num_envs=B, action=ACTION, **options):
         "mlp_sizes": "16",
         "head_size": 8,
     } | options
-    algorithm = R2D2(R2D2Config.of(**options), EnvironmentSpec(observation, action), num_envs)
-    for i, variable in enumerate(
-        [*algorithm._online.trainable_variables, *algorithm._target.trainable_variables]
-    ):
-        noise = tf.random.stateless_normal(variable.shape, [1, i])
-        variable.assign(noise * (3 / variable.shape[0] ** 0.5 if len(variable.shape) > 1 else 0.1))
-    return algorithm
-
-
-def random_env(rng, num_steps, observation=FRAME, ends=0.25):
-    """[num_steps, B, ...] with terminations and truncations anywhere; rewards far above 1."""
-    shape = (num_steps, B)
-    done = rng.random(shape) < ends
-    truncated = np.zeros(shape, bool)
-    truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((num_steps - 1, B)) < 0.5)
-    reward = np.where(np.roll(truncated, 1, 0), 0, 3 * rng.normal(size=shape)).astype(np.float32)
-    if observation is FRAME:
-        frames = rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8)
-    else:
-        frames = rng.normal(size=(*shape, *observation.shape)).astype(np.float32)
-    return EnvOutput(reward, done, truncated, frames)
+    return shake(R2D2(R2D2Config.of(**options), EnvironmentSpec(observation, action), num_envs), scale=3)
 
 
 def play(algorithm, env, state):
@@ -74,7 +51,7 @@ def random_sample(algorithm, seed=0, observation=FRAME):
     """An unroll that begins in the middle of episodes."""
     rng = np.random.default_rng(seed)
     num_before, num_steps = 5, algorithm.unroll.stored_steps
-    env = random_env(rng, num_before + num_steps, observation)
+    env = random_env(rng, (num_before + num_steps, B), observation, ENDS)
     sample, states = play(algorithm, env, algorithm.policy.initial_state(B))
     steps = tf.nest.map_structure(lambda x: x[num_before:], (sample.prev_action, sample.env, sample.agent))
     return Sample(*steps, states[num_before], tf.ones([B]))
@@ -174,8 +151,8 @@ def test_the_stored_state_is_that_of_the_first_step_and_not_that_after_the_burn_
     algorithm = make()
     copy_weights(algorithm._online, algorithm._target)
     rng = np.random.default_rng(0)
-    _, states = play(algorithm, random_env(rng, 5), algorithm.policy.initial_state(B))
-    env = random_env(rng, algorithm.unroll.stored_steps, ends=0.0)
+    _, states = play(algorithm, random_env(rng, (5, B), FRAME, ENDS), algorithm.policy.initial_state(B))
+    env = random_env(rng, (algorithm.unroll.stored_steps, B), FRAME, ends=0.0)
     sample, states = play(algorithm, env, states[-1])
     acted = sample.agent.info["q_values"][BURN_IN:]
     np.testing.assert_allclose(algorithm._q_values(algorithm._online, sample), acted, atol=1e-4)
@@ -222,51 +199,11 @@ def test_the_loss_needs_nothing_that_replay_does_not_keep():
     np.testing.assert_array_equal(loss_of(algorithm, sample), loss_of(algorithm, stored))
 
 
-def equal(xs, ys):
-    return all(np.array_equal(x, y) for x, y in zip(xs, ys, strict=True))
-
-
 def test_the_target_starts_equal():
     spec = EnvironmentSpec(FRAME, ACTION)
     algorithm = R2D2(R2D2Config.of(unroll_length=T, burn_in=BURN_IN, lstm_size=8), spec, B)
-    assert equal(algorithm._online.variables, algorithm._target.variables)
-
-
-@pytest.mark.slow
-def test_the_trainer_moves_the_target_at_every_nth_update_and_only_then():
-    algorithm = make(update_target_every_n_step=3)
-    trainer = Trainer(algorithm, TrainerConfig(batch_size=B, clip_norm=80.0))
-    sample = random_sample(algorithm)
-    for update in range(1, 8):
-        before = [v.numpy() for v in algorithm._target.trainable_variables]
-        output = trainer.update(sample, 0.0)
-        after = algorithm._target.trainable_variables
-        assert not equal(before, algorithm._online.trainable_variables)
-        assert equal(after, algorithm._online.trainable_variables) == (update % 3 == 0)
-        assert equal(after, before) == (update % 3 != 0)
-    assert output.priority.shape == (B,)
-    assert all(np.isfinite(value).all() for value in output.metrics.values())
-
-
-def test_both_networks_see_observations_by_the_same_statistics():
-    algorithm = make(normalize_observations=True)
-    sample = random_sample(algorithm)
-    weights = [v.numpy() for v in algorithm._target.trainable_variables]
-    before = algorithm._q_values(algorithm._target, sample).numpy()
-    tf.function(algorithm.observe, autograph=False)(sample)
-    online, target = algorithm._online.non_trainable_variables, algorithm._target.non_trainable_variables
-    assert len(online) == 3
-    assert equal(online, target)
-    assert float(target[0]) == algorithm.unroll.stored_steps * B
-    assert equal(weights, algorithm._target.trainable_variables)
-    assert np.abs(algorithm._q_values(algorithm._target, sample) - before).max() > 0.01
-
-
-def rows_like_the_first(num_rows):
-    env = tf.nest.map_structure(
-        lambda x: tf.repeat(tf.constant(x[0, :1]), num_rows, 0), random_env(np.random.default_rng(0), 1)
-    )
-    return tf.zeros([num_rows], tf.int32), env
+    for online, target in zip(algorithm._online.variables, algorithm._target.variables, strict=True):
+        np.testing.assert_array_equal(online, target)
 
 
 def test_each_environment_explores_by_its_own_epsilon():
@@ -275,7 +212,7 @@ def test_each_environment_explores_by_its_own_epsilon():
     rows = 20_000
     ids = tf.repeat(tf.range(5), rows)
     output, _ = algorithm.policy.act(
-        *rows_like_the_first(5 * rows), algorithm.policy.initial_state(5 * rows), ids
+        *rows_like_the_first(5 * rows, FRAME), algorithm.policy.initial_state(5 * rows), ids
     )
     best = output.info["q_values"].numpy()[0].argmax()
     strayed = (output.action.numpy().reshape(5, rows) != best).mean(1)
@@ -290,9 +227,3 @@ def test_where_experience_goes():
     algorithm = make(**options)
     assert algorithm.unroll.stored_steps == BURN_IN + T + 1
     assert algorithm.experience == ReplayConfig(**options)
-
-
-@pytest.mark.parametrize("num_eval_envs", [4, 5])
-def test_some_environment_must_train(num_eval_envs):
-    with pytest.raises(ValueError, match=f"--num_eval_envs={num_eval_envs} leaves none of the 4 environ"):
-        make(num_envs=4, num_eval_envs=num_eval_envs)

@@ -1,7 +1,5 @@
 """V-trace by itself: what it stores lines up with what its loss computes."""
 
-import functools
-
 import keras
 import numpy as np
 import pytest
@@ -10,62 +8,16 @@ import tensorflow as tf
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.vtrace.algorithm import VTrace
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from seed_rl.types import AgentOutput
 from tests.algorithms.objectives import loss_of, variables_of
+from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
 from tests.selection import mostly_slow
-
-T, B = 7, 3
-DISCRETE = ArraySpec((), "int32", (0,), (3,))
-MULTI_DISCRETE = ArraySpec((2,), "int32", (0, 0), (2, 1))
-BOX = ArraySpec((2,), "float32", (-2.0, -1.0), (2.0, 3.0))
-UNBOUNDED = ArraySpec((2,), "float32")
-ACTIONS = [DISCRETE, MULTI_DISCRETE, BOX, UNBOUNDED]
-FRAME = ArraySpec((10, 9), "uint8")
 
 
 def make(action=DISCRETE, **options):
     keras.utils.set_random_seed(0)
     options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return VTrace(VTraceConfig.of(**options), EnvironmentSpec(FRAME, action))
-
-
-def random_env(rng, truncations=False):
-    """[T + 1, B, ...] of an environment, with episode ends inside."""
-    shape = (T + 1, B)
-    done = rng.random(shape) < 0.25
-    done[3, 0] = True
-    truncated = np.zeros(shape, bool)
-    if truncations:
-        truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((T, B)) < 0.7)
-        truncated[2, 0], done[2, 0] = True, False
-    reward = np.where(np.roll(truncated, 1, 0), 0, rng.normal(size=shape)).astype(np.float32)
-    observation = rng.integers(0, 256, (*shape, *FRAME.shape), dtype=np.uint8)
-    return EnvOutput(reward, done, truncated, observation)
-
-
-@functools.lru_cache(maxsize=1)
-def traced_act(algorithm):
-    """One trace for all that a test plays."""
-    return tf.function(algorithm.policy.act, autograph=False)
-
-
-def play(algorithm, action_spec, env, state):
-    """The sample that acting step by step leaves behind, from `state` on."""
-    act = traced_act(algorithm)
-    prev_action, rows, current = tf.constant(action_spec.zeros(B)), [], state
-    for t in range(T + 1):
-        step = tf.nest.map_structure(lambda x, t=t: tf.constant(x[t]), env)
-        output, current = act(prev_action, step, current, tf.range(B))
-        rows.append((prev_action, step, output))
-        prev_action = output.action
-    prev_actions, envs, outputs = tf.nest.map_structure(lambda *xs: tf.stack(xs), *rows)
-    return Sample(prev_actions, envs, outputs, state, tf.ones([B])), current
-
-
-def mid_episode_state(algorithm, action_spec, seed=7):
-    return play(
-        algorithm, action_spec, random_env(np.random.default_rng(seed)), algorithm.policy.initial_state(B)
-    )[1]
+    return VTrace(VTraceConfig.of(**options), spec(action))
 
 
 def shake(algorithm):
@@ -91,8 +43,7 @@ def test_the_loss_sees_the_policy_that_acted(action_spec, lstm_size, frame_stack
     """KL(old|new) is 0 on unchanged weights; the next test shows that a slip by a step makes it positive."""
     algorithm = make(action_spec, lstm_size=lstm_size, frame_stack=frame_stack)
     shake(algorithm)
-    state = mid_episode_state(algorithm, action_spec)
-    sample, _ = play(algorithm, action_spec, random_env(np.random.default_rng(0)), state)
+    sample = rollout(algorithm, action_spec)
     by_objective, priority, metrics = algorithm.losses(sample)
     assert by_objective[LOSS].shape == (B,)
     assert priority is None
@@ -104,9 +55,7 @@ def test_the_loss_sees_the_policy_that_acted(action_spec, lstm_size, frame_stack
 def test_a_slip_shows_in_the_kl(wrong):
     algorithm = make()
     shake(algorithm)
-    sample, _ = play(
-        algorithm, DISCRETE, random_env(np.random.default_rng(0)), mid_episode_state(algorithm, DISCRETE)
-    )
+    sample = rollout(algorithm)
     if wrong == "state":
         sample = sample._replace(initial_state=algorithm.policy.initial_state(B))
     elif wrong == "prev_action":
@@ -120,9 +69,7 @@ def test_a_slip_shows_in_the_kl(wrong):
 @pytest.mark.parametrize("action_spec", ACTIONS, ids=str)
 def test_every_variable_learns(action_spec):
     algorithm = make(action_spec, target_entropy=0.5, kl_cost=0.1)
-    sample, _ = play(
-        algorithm, action_spec, random_env(np.random.default_rng(0), True), algorithm.policy.initial_state(B)
-    )
+    sample = rollout(algorithm, action_spec)
     loss, grads = gradients(algorithm, sample)
     assert np.isfinite(loss.numpy()).all()
     for variable, gradient in zip(variables_of(algorithm), grads, strict=True):
@@ -132,8 +79,8 @@ def test_every_variable_learns(action_spec):
 
 def test_an_unroll_without_experience_has_no_gradient():
     algorithm = make()
-    env = random_env(np.random.default_rng(0))._replace(truncated=np.ones((T + 1, B), bool))
-    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
+    sample = rollout(algorithm)
+    sample = sample._replace(env=sample.env._replace(truncated=tf.ones([T + 1, B], tf.bool)))
     loss, grads = gradients(algorithm, sample)
     np.testing.assert_array_equal(loss, np.zeros(B))
     assert all((gradient.numpy() == 0).all() for gradient in grads)
@@ -141,9 +88,8 @@ def test_an_unroll_without_experience_has_no_gradient():
 
 def test_loss_against_numpy():
     algorithm = make(lstm_size=0, baseline_cost=0.7, entropy_cost=0.3, kl_cost=0.2, max_abs_reward=0.5)
-    sample, _ = play(
-        algorithm, DISCRETE, random_env(np.random.default_rng(0)), algorithm.policy.initial_state(B)
-    )
+    sample = rollout(algorithm)
+    sample = sample._replace(env=sample.env._replace(truncated=tf.zeros([T + 1, B], tf.bool)))
     # Behaviour and learned policy differ, but all importance weights are clipped to 1.
     behaviour = np.random.default_rng(1).normal(size=(T + 1, B, 4)).astype(np.float32)
     output, _ = algorithm._network.unroll(sample.prev_action, sample.env, sample.initial_state)
@@ -178,9 +124,7 @@ def test_soft_asymmetric_rewards_reach_the_targets():
     ]
     for variable, source in zip(variables_of(algorithms[1]), variables_of(algorithms[0]), strict=True):
         variable.assign(source)
-    sample, _ = play(
-        algorithms[0], DISCRETE, random_env(np.random.default_rng(0)), algorithms[0].policy.initial_state(B)
-    )
+    sample = rollout(algorithms[0])
     reward = sample.env.reward
     squeezed = 5 * tf.tanh(reward / 5) * tf.where(reward < 0, 0.3, 1.0)
     same = sample._replace(env=sample.env._replace(reward=squeezed))
@@ -190,11 +134,12 @@ def test_soft_asymmetric_rewards_reach_the_targets():
 
 def test_the_step_that_a_truncation_cuts_off_is_not_experience():
     algorithm = make(lstm_size=0, frame_stack=1)
-    env = random_env(np.random.default_rng(0))
+    sample = rollout(algorithm)
     done, truncated = np.zeros((T + 1, B), bool), np.zeros((T + 1, B), bool)
     done[3], truncated[2] = True, True
-    env = env._replace(done=done, truncated=truncated)
-    sample, _ = play(algorithm, DISCRETE, env, algorithm.policy.initial_state(B))
+    sample = sample._replace(
+        env=sample.env._replace(done=tf.constant(done), truncated=tf.constant(truncated))
+    )
     # Neither the action at the truncated step, nor the reward of the reset, means anything to the loss.
     action = sample.agent.action.numpy()
     action[2] = (action[2] + 1) % 4

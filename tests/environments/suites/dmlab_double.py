@@ -14,6 +14,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from seed_rl.runs import scores
 
@@ -34,17 +35,23 @@ KNOWN_SETTINGS = {
 NUM_MAPS = 4
 
 
-def levels() -> set[str]:
-    """The 32 levels of DMLab-30, from the published scores, which list the test levels."""
+def published_levels() -> list[str]:
+    """The test levels of DMLab-30, as the published scores name them."""
     path = Path(scores.__file__).with_name("data") / "dmlab30_scores.csv"
     with open(path, newline="", encoding="utf-8") as file:
-        test = {row["test_level"] for row in csv.DictReader(file)}
+        return [row["test_level"] for row in csv.DictReader(file)]
+
+
+def levels() -> set[str]:
+    """The 32 levels of DMLab-30: those for tests, and for training where these are others."""
+    test = set(published_levels())
     train = {name.removesuffix("_test") + "_train" for name in test if name.endswith("_test")}
     return {PREFIX + name for name in test | train}
 
 
-def make_module() -> types.ModuleType:
-    """A module with a class Lab; `module.labs` lists all instances in order of creation."""
+@contextlib.contextmanager
+def installed():
+    """Puts a module with `Lab` in the place of deepmind_lab; its `labs` are all instances, oldest first."""
     module = types.ModuleType("deepmind_lab")
     module.labs = []
 
@@ -54,21 +61,9 @@ def make_module() -> types.ModuleType:
             module.labs.append(self)
 
     module.Lab = RecordedLab
-    return module
-
-
-@contextlib.contextmanager
-def installed():
-    """Puts the double in the place of deepmind_lab, whether or not that is installed."""
-    before = sys.modules.get("deepmind_lab")
-    module = make_module()
-    sys.modules["deepmind_lab"] = module
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "deepmind_lab", module)
         yield module
-    finally:
-        del sys.modules["deepmind_lab"]
-        if before is not None:
-            sys.modules["deepmind_lab"] = before
 
 
 class Lab:

@@ -197,21 +197,6 @@ def test_actors_share_a_level_cache(engine, tmp_path):
     assert len(engine.labs[-1].compiled) == 1
 
 
-@pytest.mark.parametrize(
-    ("level", "observations", "config", "error"),
-    [
-        ("rooms_watermaze", [], {}, RuntimeError),  # Without the prefix.
-        (dmlab_double.PREFIX + "rooms_collect_good_objects_test", [], {}, RuntimeError),  # Held out.
-        (dmlab_double.PREFIX + "rooms_watermaze", ["RGB"], {}, ValueError),
-        (dmlab_double.PREFIX + "rooms_watermaze", [], {"width": 96}, TypeError),
-        (dmlab_double.PREFIX + "rooms_watermaze", [], {"width": "98"}, RuntimeError),
-    ],
-)
-def test_the_double_refuses_what_the_engine_documents_as_wrong(engine, level, observations, config, error):
-    with pytest.raises(error):
-        engine.Lab(level, observations, config)
-
-
 @pytest.mark.dmlab
 def test_the_real_engine():
     """Skipped without it. What the double says is true of this build; docs/dmlab.md says how to run it."""

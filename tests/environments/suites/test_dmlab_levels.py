@@ -1,6 +1,5 @@
 """The levels of DMLab-30: which names are valid, and what is trained and tested on."""
 
-import csv
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from seed_rl.environments.suites import dmlab_levels
 from seed_rl.environments.suites.dmlab import DmlabConfig
 from seed_rl.runs import scores
+from tests.environments.suites.dmlab_double import published_levels
 
 PAPER_LEVELS = {
     "explore_goal_locations_small",
@@ -17,14 +17,8 @@ PAPER_LEVELS = {
 }
 
 
-def _published_levels():
-    path = Path(scores.__file__).with_name("data") / "dmlab30_scores.csv"
-    with open(path, newline="", encoding="utf-8") as file:
-        return [row["test_level"] for row in csv.DictReader(file)]
-
-
 def test_the_tasks_are_those_that_scores_are_published_for():
-    assert [dmlab_levels.level(task, held_out=True) for task in dmlab_levels.TASKS] == _published_levels()
+    assert [dmlab_levels.level(task, held_out=True) for task in dmlab_levels.TASKS] == published_levels()
     assert len(set(dmlab_levels.TASKS)) == 30
     assert set(dmlab_levels.TASKS) >= PAPER_LEVELS
     for task in dmlab_levels.TASKS:

@@ -13,9 +13,10 @@ import pytest
 
 from seed_rl.environments.suites import level_cache
 from seed_rl.environments.suites.level_cache import open_level_cache
+from tests.threads import Thread
+from tests.waiting import DEADLINE_SECS
 
 KEY = "contributed/dmlab30/rooms_watermaze: map 1?seed=../7"
-DEADLINE = 60.0
 
 
 class Store:
@@ -126,16 +127,15 @@ def test_nobody_sees_a_level_that_is_being_written(tmp_path, level, monkeypatch)
             return copyfile(source, target)
         Path(target).write_bytes(b"half")
         half.set()
-        assert finish.wait(DEADLINE)
+        assert finish.wait(DEADLINE_SECS)
         return copyfile(source, target)
 
     monkeypatch.setattr(level_cache.shutil, "copyfile", slow_copy)
-    writer = threading.Thread(target=cache.write, args=(KEY, str(level)), daemon=True)
-    writer.start()
-    assert half.wait(DEADLINE)
+    writer = Thread(cache.write, KEY, str(level))
+    assert half.wait(DEADLINE_SECS)
     assert not cache.fetch(KEY, str(tmp_path / "target"))
     finish.set()
-    writer.join(DEADLINE)
+    assert writer.finished() and writer.error is None
     assert cache.fetch(KEY, str(tmp_path / "target"))
     assert (tmp_path / "target").read_bytes() == level.read_bytes()
 

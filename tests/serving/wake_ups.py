@@ -1,4 +1,4 @@
-"""A bell of the batcher without any sockets."""
+"""Wake-ups of the batcher without any sockets."""
 
 import contextlib
 import queue
@@ -7,8 +7,8 @@ import threading
 from tests.waiting import DEADLINE_SECS
 
 
-class Bell:
-    """A bell that a test rings: the thread that waits there then submits the requests itself."""
+class WakeUps:
+    """Wake-ups that a test sends: the thread that waits for them then submits the requests itself."""
 
     def __init__(self):
         self.batcher = None
@@ -25,7 +25,7 @@ class Bell:
     def wake(self):
         self._wakes.put([])
 
-    def ring(self, *requests):
+    def send(self, *requests):
         self._wakes.put(requests)
 
     def wait_until_somebody_waits(self):

@@ -1,0 +1,41 @@
+"""Steps and weights for tests of algorithms that learn Q-values with a target network."""
+
+import numpy as np
+import tensorflow as tf
+
+from seed_rl.types import ArraySpec, EnvOutput
+
+A = 4
+ACTION = ArraySpec((), "int32", (0,), (A - 1,))
+VECTOR = ArraySpec((6,), "float32")
+
+
+def shake(algorithm, scale):
+    """Weights that make values depend on all inputs, and another target network."""
+    variables = [*algorithm._online.trainable_variables, *algorithm._target.trainable_variables]
+    for i, variable in enumerate(variables):
+        if "sigma" in variable.path:
+            continue
+        noise = tf.random.stateless_normal(variable.shape, [1, i])
+        variable.assign(noise * (scale / variable.shape[0] ** 0.5 if len(variable.shape) > 1 else 0.1))
+    return algorithm
+
+
+def random_env(rng, shape, observation, ends=0.2):
+    """Steps `shape` = [S, B] with terminations and truncations anywhere; rewards far above 1."""
+    done = rng.random(shape) < ends
+    truncated = np.zeros(shape, bool)
+    truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((shape[0] - 1, shape[1])) < 0.5)
+    reward = np.where(np.roll(truncated, 1, 0), 0, 3 * rng.normal(size=shape)).astype(np.float32)
+    if observation.dtype == "uint8":
+        frames = rng.integers(0, 256, (*shape, *observation.shape), dtype=np.uint8)
+    else:
+        frames = rng.normal(size=(*shape, *observation.shape)).astype(np.float32)
+    return EnvOutput(reward, done, truncated, frames)
+
+
+def rows_like_the_first(num_rows, observation):
+    """Arguments of `Policy.act` for rows that are all the same: (prev_action, env)."""
+    env = random_env(np.random.default_rng(0), (1, 1), observation)
+    rows = tf.nest.map_structure(lambda x: tf.repeat(tf.constant(x[0]), num_rows, 0), env)
+    return tf.zeros([num_rows], tf.int32), rows
