@@ -223,6 +223,7 @@ async def _ended_if_stuck(timeout_secs: float) -> AsyncIterator[None]:
             await asyncio.sleep(timeout_secs / 4)
 
     task = asyncio.create_task(postpone())
+    await asyncio.sleep(0)  # The first step may be the one that hangs.
     try:
         yield
     finally:

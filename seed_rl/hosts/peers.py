@@ -27,7 +27,7 @@ import grpc
 
 from seed_rl.files import parse_json
 from seed_rl.hosts.ports import hold_port, unreached
-from seed_rl.hosts.watchdog import ended_after, hanging_update
+from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError, ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts
@@ -40,14 +40,6 @@ _LONGEST_BEAT_SECS, _JOINING_BEAT_SECS = 1.0, 0.1
 _LAST_RESORT_SECS = 15.0
 _LEAVE_SECS = 10.0
 _POLL_SECS = 0.1
-
-
-class HostsDisagreeError(ValueError):
-    """The learner hosts cannot start together; the message is one sentence."""
-
-
-class HostLostError(RuntimeError):
-    """A learner host is lost, has failed, or does not take part; the message names it."""
 
 
 class Peers:
@@ -168,12 +160,9 @@ class Peers:
     def finish(self) -> None:
         """Sends the last report of this host, or waits for those of the others, for a few seconds."""
         self._has_finished = True
+        self._listener.call_soon(self._hurry.set)
         if self.hosts.is_first:
-            self._wait_for(
-                lambda: bool(self.problem) or all(m.get("finished") for m in self._open.values()), _LEAVE_SECS
-            )
-        else:
-            self._listener.call_soon(self._hurry.set)
+            self._wait_for(lambda: all(m.get("finished") for m in self._open.values()), _LEAVE_SECS)
 
     def watch(self, on_problem: Callable[[str], object]) -> None:
         """Calls `on_problem` with a sentence, on some thread, once a host is lost or has failed.

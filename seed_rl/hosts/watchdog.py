@@ -20,6 +20,14 @@ if not select.select([sys.stdin], [], [], seconds)[0]:
 """
 
 
+class HostsDisagreeError(ValueError):
+    """The learner hosts cannot start together; the message is one sentence."""
+
+
+class HostLostError(RuntimeError):
+    """A learner host is lost, has failed, or does not take part; the message names it."""
+
+
 @contextlib.contextmanager
 def ended_after(seconds: float, sentence: str, stderr: int) -> Iterator[None]:
     """Kills this process if what is inside takes longer; needed only where a thread could not.

@@ -302,7 +302,8 @@ def test_actors_that_freeze_and_die_at_any_moment_harm_nobody(house, unrolls):
 def test_a_frozen_gateway_costs_the_actors_of_others_nothing(house, unrolls):
     """Its own actors go on where they were when it thaws; one that is killed loses only connections."""
     (house.path / "counting.py").write_text(COUNTING)
-    actors = [start_counting(house) for _ in range(4)]
+    addresses = gateway_addresses(house.address, 2)
+    actors = [start_counting(house, f"--server_address={addresses[i % 2]}") for i in range(4)]
 
     def playing(since, least=3):
         counts = collections.Counter(unroll.env_id for unroll in unrolls[since:])
