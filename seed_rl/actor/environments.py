@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment, make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.files import parse_json
 from seed_rl.messages import one_line
@@ -82,7 +82,7 @@ def make_environment(
       EnvironmentRefusedError: they cannot be made, or have others.
     """
     try:
-        environment = make_batched(*suite, list(seeds), failures, first_env)
+        environment = BatchedEnvironment(*suite, list(seeds), failures, first_env)
     except (ValueError, ImportError) as error:
         raise EnvironmentRefusedError(str(error)) from error
     if found := differences(environment.spec, welcome):

@@ -1,11 +1,57 @@
-"""A group of environments, whose steps are written where they are sent from. No TensorFlow."""
+"""A group of environments, whose steps are written where they are sent from, and their episodes."""
+
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
+
+
+class EpisodeStatistics:
+    """Adds up rewards of E environments until their episodes end.
+
+    Honours the entries of `info` that `environments.base.Info` lists. An episode that terminates
+    counts at its `done` step, one that a time limit cuts short at its `truncated` step.
+    Create a new instance after `BatchedEnvironment.reset`.
+    """
+
+    def __init__(self, num_envs: int):
+        self._returns = [0.0] * num_envs
+        self._agent_steps = [0] * num_envs
+        self._was_truncated = [False] * num_envs
+
+    def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[pb.Episode]:
+        """Adds the result of one `BatchedEnvironment.step` (not that of `reset`).
+
+        Args:
+          env: arrays `[E, ...]`.
+          infos: the E info dicts of the same step.
+
+        Returns:
+          The episodes that ended at this step, in environment order.
+        """
+        episodes = []
+        rewards, dones, truncateds = env.reward.tolist(), env.done.tolist(), env.truncated.tolist()
+        for index, info in enumerate(infos):
+            if self._was_truncated[index]:  # this step is the reset: no action was executed
+                self._was_truncated[index] = False
+                continue
+            self._returns[index] += raw_reward(rewards[index], info)
+            self._agent_steps[index] += 1
+            self._was_truncated[index] = truncateds[index]
+            if ends_episode(dones[index] or truncateds[index], info):
+                if not info.get(Info.EPISODE_IS_VOID, False):
+                    episode = pb.Episode(
+                        env=index, episode_return=self._returns[index], agent_steps=self._agent_steps[index]
+                    )
+                    episodes.append(episode)
+                self._returns[index], self._agent_steps[index] = 0.0, 0
+        return episodes
 
 
 class Group:
@@ -35,9 +81,4 @@ class Group:
         """Applies actions `[N, ...]`; returns the episodes that ended with the new step."""
         output, infos = self.environment.step(actions)
         self.applied += 1
-        return [
-            pb.Episode(
-                env=episode.env, episode_return=episode.episode_return, agent_steps=episode.agent_steps
-            )
-            for episode in self._statistics.update(output, infos)
-        ]
+        return self._statistics.update(output, infos)

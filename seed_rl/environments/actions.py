@@ -1,6 +1,8 @@
-"""What action spaces leave to choose, their bounds, random actions, and actions as environments take them."""
+"""Action spaces: their specs and bounds, actions as environments take them, and random actions."""
 
 import copy
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,15 +18,87 @@ _RANDOM_START = 1_803_028
 _MOST_CHARACTERS = 200
 
 
-def box_spec(space: spaces.Box) -> ArraySpec:
-    """The spec of a Box action, float32; bounds of 1e9 and more in absolute value count as infinite.
+def action_spec(space: spaces.Space) -> ArraySpec:
+    """The spec of an action space: Discrete, MultiDiscrete, MultiBinary or a floating-point Box.
+
+    MultiDiscrete and MultiBinary of any shape become int32 `[k]`. A Box keeps its shape and becomes float32;
+    each component keeps its own bounds, of which 1e9 and more in absolute value count as infinite.
 
     Raises:
-      ValueError: it leaves nothing to choose, or a component has no finite value.
+      ValueError: any other space, one that leaves nothing to choose, or one with a component that has no
+        finite value.
     """
-    low, high = box_bounds(space)
+    numbers = whole_numbers(space)
+    if numbers is not None:
+        num_values = numbers[1] if isinstance(space, spaces.Discrete) else numbers[1].reshape(-1)
+        if not num_values.size:
+            raise _no_choice(space)
+        return integer_spec(num_values)
+    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
+        return _box_spec(space)
+    raise ValueError(
+        f"The action space {shown(space)} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
+        "floating-point Box."
+    )
+
+
+def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
+    """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to N actions for `env.step`.
+
+    Box actions are clipped to the space's bounds. The function raises ValueError if an integer action is
+    out of range or a Box action is not finite.
+
+    Raises:
+      ValueError: the space is not supported.
+    """
+    spec = action_spec(space)
+    if isinstance(space, spaces.Discrete):
+        return functools.partial(_decode_discrete, int(space.n), int(space.start))
+    numbers = whole_numbers(space)
+    if numbers is not None:
+        return functools.partial(_decode_integers, spec, numbers[0])
+    assert isinstance(space, spaces.Box)
+    limits = np.finfo(space.dtype)  # Infinite bounds do not keep an action within a small dtype.
+    return functools.partial(
+        _decode_box, space.dtype, np.maximum(space.low, limits.min), np.minimum(space.high, limits.max)
+    )
+
+
+def whole_numbers(space: spaces.Space) -> tuple[np.ndarray, np.ndarray] | None:
+    """The lowest value of each number in a space, and how many values it takes: arrays of the space's shape.
+
+    None for other spaces than Discrete, MultiDiscrete and MultiBinary.
+    """
+    if isinstance(space, spaces.Discrete):
+        return np.array(space.start), np.array(space.n)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.nvec
+    if isinstance(space, spaces.MultiBinary):
+        return np.zeros(space.shape, space.dtype), np.full(space.shape, 2)
+    return None
+
+
+def integer_spec(num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:
+    """The spec of an array of integers from 0, which take so many values each.
+
+    Raises:
+      ValueError: one takes more values than 32 bits have.
+    """
+    if num_values.size == 0:
+        return ArraySpec(num_values.shape, dtype)
+    if num_values.max() - 1 > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"An observation has {num_values.max():,} values, but is sent in 32 bits; write it as several "
+            "smaller numbers (MultiDiscrete) or as a Box."
+        )
+    maximum = tuple((num_values.reshape(-1) - 1).tolist())
+    return ArraySpec(num_values.shape, dtype, (0,) * len(maximum), maximum)
+
+
+def _box_spec(space: spaces.Box) -> ArraySpec:
+    low, high = _box_bounds(space)
     if not (low < high).any():
-        raise no_choice(space)
+        raise _no_choice(space)
     if np.isinf(low).all() and np.isinf(high).all():
         return ArraySpec(space.shape, "float32")
     with np.errstate(over="ignore"):
@@ -37,7 +111,7 @@ def box_spec(space: spaces.Box) -> ArraySpec:
     return ArraySpec(space.shape, "float32", tuple(lowest.tolist()), tuple(highest.tolist()))
 
 
-def box_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
+def _box_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     """The bounds of a floating-point Box, float64 `[*shape]` each, infinite where they are huge."""
     with np.errstate(over="ignore"):
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
@@ -46,8 +120,7 @@ def box_bounds(space: spaces.Box) -> tuple[np.ndarray, np.ndarray]:
     return np.where(has_no_lowest, -np.inf, low), np.where(has_no_highest, np.inf, high)
 
 
-def no_choice(space: spaces.Space) -> ValueError:
-    """The error of an action space that leaves nothing to choose."""
+def _no_choice(space: spaces.Space) -> ValueError:
     return ValueError(
         f"The action space {shown(space)} leaves nothing to choose; give it a component whose lowest value "
         "is below its highest."
@@ -73,14 +146,14 @@ def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
     count = int(rng.integers(most + 1))
     drawn_from = copy.deepcopy(space)
     if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        low, high = box_bounds(space)
+        low, high = _box_bounds(space)
         if (low != space.low).any() or (high != space.high).any():
             drawn_from = spaces.Box(low, high, dtype=space.dtype)
     drawn_from.seed(int(rng.integers(2**31)))
     return [drawn_from.sample() for _ in range(count)]
 
 
-def decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
+def _decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
     """Decodes N wire actions of Discrete; raises ValueError if one is out of range."""
     values = actions.tolist()
     for value in (min(values), max(values)):
@@ -89,7 +162,7 @@ def decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[in
     return [value + start for value in values] if start else values
 
 
-def decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
     """Decodes N wire actions of MultiDiscrete; raises ValueError if one is out of range."""
     impossible = ((actions < 0) | (actions >= spec.num_values)).any(axis=1)
     if impossible.any():
@@ -100,7 +173,7 @@ def decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> 
     return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
 
 
-def decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
+def _decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
     """Decodes N wire actions of a Box, and clips them; raises ValueError if one is not finite."""
     finite = np.isfinite(actions)
     if not finite.all():

@@ -1,5 +1,6 @@
 """Steps environments as a batch; the only place that turns episode ends into `done` and `truncated`."""
 
+import functools
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -7,18 +8,13 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.actions import random_actions
+from seed_rl.environments.actions import action_decoder, random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
-from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Spares, Watched
+from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
 from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
-from seed_rl.environments.specs import (
-    action_decoder,
-    check_spaces,
-    environment_spec,
-    observation_leaves,
-)
+from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves
 from seed_rl.seeds import derived_seed
-from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
+from seed_rl.types import EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
 
@@ -34,8 +30,8 @@ class BatchedEnvironment:
     After a truncation (termination wins if both are set) the last observation is returned with `truncated`;
     at the next step the action is ignored, the environment is reset, the reward is 0 and `done` is set.
 
-    An environment that raises, hangs, or returns anything that its spaces do not allow, is replaced if there
-    are `spares`. Its episode is void: the last good observation is returned again with `truncated`,
+    An environment that raises, hangs, or returns anything that its spaces do not allow, is replaced, as often
+    as is tolerated. Its episode is void: the last good observation is returned again with `truncated`,
     reward 0 and `info[Info.EPISODE_IS_VOID]`, and the next step is the reset.
 
     The next `reset` or `step` overwrites the arrays that `reset` and `step` return.
@@ -45,23 +41,41 @@ class BatchedEnvironment:
       num_envs: E.
     """
 
-    def __init__(self, envs: Sequence[gymnasium.Env], spec: EnvironmentSpec, spares: Spares | None = None):
-        """Takes ownership of the environments: `close` closes them.
+    def __init__(
+        self,
+        suite: Suite,
+        config: EnvironmentConfig,
+        seeds: Sequence[int],
+        tolerance: FailureConfig = NO_FAILURES,
+        first_env: int = 0,
+    ):
+        """Makes one environment of the suite per seed.
 
-        Args:
-          envs: E >= 1 environments with equal spaces.
-          spec: their spec.
-          spares: replacements for environments that fail; by default the first failure is fatal.
+        By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
+        first environment, for messages.
 
         Raises:
-          ValueError: an environment does not have this spec.
+          ValueError: there are no seeds, the suite refuses the configuration, a space is not supported, or
+            the environments do not have the same spaces.
+          ImportError: the suite's engine is not installed.
+          EnvironmentFailedError: an environment could not be made.
         """
-        spares = spares or Spares()
-        for index, env in enumerate(envs):
-            check_spaces(spares.first_env + index, env, spec)
-        self.spec = spec
-        self.num_envs = len(envs)
-        self._watched = [Watched(env, index, spares) for index, env in enumerate(envs)]
+        if not seeds:
+            raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
+        self.num_envs = len(seeds)
+        self._watched = [
+            Watched(first_env + index, functools.partial(_make, suite, config, seed), tolerance)
+            for index, seed in enumerate(seeds)
+        ]
+        try:
+            envs = [watched.make() for watched in self._watched]
+            self.spec = spec = environment_spec(envs[0], config)
+            for watched in self._watched:
+                check_spaces(watched.env_id, watched.env, spec)
+        except BaseException:
+            for watched in self._watched:
+                watched.close()
+            raise
         self._decode = action_decoder(envs[0].action_space)
         space = envs[0].observation_space
         self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
@@ -80,7 +94,6 @@ class BatchedEnvironment:
         self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
         self._agent_steps = 0
         self._started = False
-        self._closed = False
 
     def write_to(self, output: EnvOutput) -> None:
         """Makes `reset` and `step` write to these arrays `[E, ...]` and return them; call `reset` next."""
@@ -153,11 +166,9 @@ class BatchedEnvironment:
 
     def close(self) -> None:
         """Closes the environments; a second call does nothing."""
-        if not self._closed:
-            self._closed = True
-            for watched in self._watched:
-                if problem := watched.close():
-                    _log.warning("%s", problem)
+        for watched in self._watched:
+            if problem := watched.close():
+                _log.warning("%s", problem)
 
     def _play(self, actions: Sequence[Any]) -> list[Any]:
         """What each environment returned or raised; _RESET for those that must be reset instead."""
@@ -238,7 +249,7 @@ class BatchedEnvironment:
             try:
                 if watched.is_broken:
                     seed = None
-                    check_spaces(index, watched.replace(), self.spec)
+                    check_spaces(watched.env_id, watched.replace(), self.spec)
                 method = "reset"
                 self._write(index, start_of_episode(watched.reset(seed)), reward, True, False)
             except BaseException as error:
@@ -258,35 +269,6 @@ class BatchedEnvironment:
         self._must_reset[index] = truncated
 
 
-def make_batched(
-    suite: Suite,
-    config: EnvironmentConfig,
-    seeds: Sequence[int],
-    tolerance: FailureConfig = NO_FAILURES,
-    first_env: int = 0,
-) -> BatchedEnvironment:
-    """Makes one environment of the suite per seed.
-
-    Each may fail, be replaced and take time as `tolerance` says: by default the first failure is fatal, and
-    there is no limit of time. `first_env` is the id of the first environment, for messages.
-
-    Raises:
-      ValueError: there are no seeds, the suite refuses the configuration, or a space is not supported.
-      ImportError: the suite's engine is not installed.
-      EnvironmentFailedError: an environment could not be made.
-    """
-    if not seeds:
-        raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
-    spares = Spares(
-        lambda index, count: suite.make(config, derived_seed(seeds[index], count) if count else seeds[index]),
-        tolerance,
-        first_env,
-    )
-    watched = [Watched(None, index, spares) for index in range(len(seeds))]
-    try:
-        envs = [one.make() for one in watched]
-        return BatchedEnvironment(envs, environment_spec(envs[0], config), spares)
-    except BaseException:
-        for one in watched:
-            one.close()
-        raise
+def _make(suite: Suite, config: EnvironmentConfig, seed: int, failures: int) -> gymnasium.Env:
+    """An environment that replaces one that has failed has another seed."""
+    return suite.make(config, derived_seed(seed, failures) if failures else seed)

@@ -128,42 +128,22 @@ def close(env: gymnasium.Env | None, deadline: Deadline) -> str:
     return ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Spares:
-    """How environments are made, and made again when they fail.
-
-    Attributes:
-      make: makes an environment from (index, number of failures so far); None: the first failure is fatal.
-      tolerance: how often each may fail, and how long it may take for one call.
-      first_env: the id of the environment with index 0, for messages.
-    """
-
-    make: Callable[[int, int], gymnasium.Env] | None = None
-    tolerance: FailureConfig = NO_FAILURES
-    first_env: int = 0
-
-
 class Watched:
     """One environment, its progress, and its failures since it last finished an episode.
 
     Attributes:
-      env: the environment; `replace` puts another one here.
-      is_broken: whether it has failed and has not been replaced yet.
+      env_id: its number, for messages.
+      env: the environment, which `make` and `replace` put here.
+      is_broken: whether it has not been made, or has failed and has not been replaced.
     """
 
-    def __init__(self, env: gymnasium.Env | None, index: int, spares: Spares):
-        """Starts before the first episode; without an environment, `make` makes the first one."""
-        self.env: Any = env
-        self.is_broken = env is None
-        self._index, self._spares = index, spares
-        self._limit = spares.tolerance.max_environment_failures
-        self._deadline = Deadline(spares.tolerance.env_step_timeout_secs)
+    def __init__(self, env_id: int, make: Callable[[int], gymnasium.Env], tolerance: FailureConfig):
+        """Starts before the first episode; `make` makes an environment after so many failures."""
+        self.env: Any = None
+        self.env_id, self.is_broken = env_id, True
+        self._make, self._limit = make, tolerance.max_environment_failures
+        self._deadline = Deadline(tolerance.env_step_timeout_secs)
         self._episode = self._start = self._failures = 0
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return f"Environment {self._spares.first_env + self._index}"
 
     def started(self, now: int) -> None:
         """Records that an episode has started; `now` counts agent steps, on the same clock in every call."""
@@ -184,8 +164,8 @@ class Watched:
         self._failures += 1
         self.is_broken = True
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
-        what = f"{self.name} failed{when}: {what}"
-        if self._spares.make is None or self._failures > self._limit:
+        what = f"Environment {self.env_id} failed{when}: {what}"
+        if self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
         _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._limit)
 
@@ -207,10 +187,9 @@ class Watched:
 
     def replace(self) -> gymnasium.Env:
         """Closes the broken environment, if there is one, makes a new one, and returns that."""
-        assert self._spares.make is not None
         self.close()
         with self._deadline:
-            self.env = self._spares.make(self._index, self._failures)
+            self.env = self._make(self._failures)
         self.is_broken = False
         return self.env
 
@@ -231,4 +210,4 @@ class Watched:
         """Closes the environment; returns what went wrong, which matters only if it was not broken."""
         env, self.env = self.env, None
         problem = close(env, self._deadline)
-        return problem and f"{self.name}: {problem}."
+        return problem and f"Environment {self.env_id}: {problem}."

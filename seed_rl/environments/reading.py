@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
+from seed_rl.environments.actions import whole_numbers
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.specs import ObservationLeaf, hash_words
 from seed_rl.messages import one_line
@@ -192,19 +193,16 @@ def _limits(space: gymnasium.Space, dtype: np.dtype) -> tuple[Any, Any] | None:
         return -most, most
     if dtype.kind not in "iu":
         return None
-    if isinstance(space, spaces.Discrete):
-        return int(space.start), int(space.start) + int(space.n) - 1
-    if isinstance(space, spaces.MultiDiscrete):
-        return space.start, space.start + space.nvec - 1
-    if isinstance(space, spaces.MultiBinary):
-        return 0, 1
-    assert isinstance(space, spaces.Box)
-    low, high = space.low, space.high
-    if dtype.itemsize == 8:
-        low, high = (
-            np.maximum(low, 0 if dtype.kind == "u" else -int(_LARGEST)),
-            np.minimum(high, int(_LARGEST)),
-        )
+    numbers = whole_numbers(space)
+    if numbers is not None:
+        low, num_values = numbers
+        high = low + num_values - 1
+    else:
+        assert isinstance(space, spaces.Box)
+        low, high = space.low, space.high
+        if dtype.itemsize == 8:
+            low = np.maximum(low, 0 if dtype.kind == "u" else -int(_LARGEST))
+            high = np.minimum(high, int(_LARGEST))
     if low.size and (low == low.flat[0]).all() and (high == high.flat[0]).all():
         return int(low.flat[0]), int(high.flat[0])
     return low, high

@@ -1,4 +1,4 @@
-"""Converts Gymnasium spaces to the specs used on the wire, and wire actions to `env.step` actions.
+"""Converts Gymnasium spaces to the specs used on the wire.
 
 On the wire, integer actions and discrete observations are int32 and count from 0, whatever the space's
 `start`. Floating-point actions are float32, and so are float64 observations. Arrays of bools are packed,
@@ -6,27 +6,19 @@ eight to a byte. Text becomes the numbers of its words (`hash_words`). Every oth
 dtype. Dict spaces become dicts; Tuple spaces become dicts with the keys '0', '1', ….
 """
 
-import functools
 import math
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.actions import (
-    box_spec,
-    decode_box,
-    decode_discrete,
-    decode_integers,
-    no_choice,
-    shown,
-)
+from seed_rl.environments.actions import action_spec, integer_spec, shown, whole_numbers
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Spares, Watched, described
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Watched, described
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
@@ -102,8 +94,7 @@ def suite_spec(
       ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
       ImportError: the suite's engine is not installed.
     """
-    spares = Spares(lambda _, count: suite.make(config, derived_seed(seed, 0, count)), tolerance)
-    watched = Watched(None, 0, spares)
+    watched = Watched(0, lambda failures: suite.make(config, derived_seed(seed, 0, failures)), tolerance)
     try:
         return environment_spec(watched.make(), config)
     except EnvironmentFailedError as error:
@@ -156,79 +147,21 @@ def observation_leaves(space: spaces.Space) -> list[ObservationLeaf]:
     return list(_walk(space, (), ()))
 
 
-def action_spec(space: spaces.Space) -> ArraySpec:
-    """The spec of an action space: Discrete, MultiDiscrete, MultiBinary or a floating-point Box.
-
-    MultiDiscrete and MultiBinary of any shape become int32 `[k]`. A Box keeps its shape and becomes float32;
-    each component keeps its own bounds (`box_spec`).
-
-    Raises:
-      ValueError: any other space, or one that leaves nothing to choose.
-    """
-    if isinstance(space, spaces.Discrete):
-        return _integer_spec((), np.array(space.n))
-    if isinstance(space, spaces.MultiDiscrete | spaces.MultiBinary):
-        num_values = _num_values(space).reshape(-1)
-        if not num_values.size:
-            raise no_choice(space)
-        return _integer_spec(num_values.shape, num_values)
-    if isinstance(space, spaces.Box) and np.issubdtype(space.dtype, np.floating):
-        return box_spec(space)
-    raise ValueError(
-        f"The action space {shown(space)} is not supported; use Discrete, MultiDiscrete, MultiBinary or a "
-        "floating-point Box."
-    )
-
-
-def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
-    """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to N actions for `env.step`.
-
-    Box actions are clipped to the space's bounds. The function raises ValueError if an integer action is
-    out of range or a Box action is not finite.
-
-    Raises:
-      ValueError: the space is not supported.
-    """
-    spec = action_spec(space)
-    if isinstance(space, spaces.Discrete):
-        return functools.partial(decode_discrete, int(space.n), int(space.start))
-    if isinstance(space, spaces.MultiDiscrete):
-        return functools.partial(decode_integers, spec, space.start)
-    if isinstance(space, spaces.MultiBinary):
-        return functools.partial(decode_integers, spec, np.zeros(space.shape, space.dtype))
-    assert isinstance(space, spaces.Box)
-    limits = np.finfo(space.dtype)  # Infinite bounds do not keep an action within a small dtype.
-    return functools.partial(
-        decode_box, space.dtype, np.maximum(space.low, limits.min), np.minimum(space.high, limits.max)
-    )
-
-
-def _children(space: spaces.Space) -> list[tuple[str, Any, spaces.Space]] | None:
-    """(name, key, space) for each entry of a Dict or Tuple space, sorted by name; None for other spaces."""
-    items: list[tuple[Any, spaces.Space]]
-    if isinstance(space, spaces.Dict):
-        items = list(space.spaces.items())
-    elif isinstance(space, spaces.Tuple):
-        items = list(enumerate(space.spaces))
-    else:
-        return None
-    if not items or any("/" in str(key) or str(key) == "" for key, _ in items):
-        raise ValueError(
-            f"The observation space {shown(space)} is not supported; a Dict or Tuple space needs at least "
-            "one entry, and names that are not empty and contain no '/'."
-        )
-    return sorted(((str(key), key, child) for key, child in items), key=lambda item: item[0])
-
-
 def _walk(space: spaces.Space, names: tuple[str, ...], path: tuple[Any, ...]) -> Iterator[ObservationLeaf]:
-    children = _children(space)
-    if children is None:
+    if not isinstance(space, spaces.Dict | spaces.Tuple):
         spec, start = _array_spec(space)
         if spec.size:
             yield ObservationLeaf("/".join(names), path, spec, start, _is_text(space))
         return
-    for name, key, child in children:
-        yield from _walk(child, (*names, name), (*path, key))
+    items = space.spaces.items() if isinstance(space, spaces.Dict) else enumerate(space.spaces)
+    children: list[tuple[Any, spaces.Space]] = sorted(items, key=lambda item: str(item[0]))
+    if not children or any("/" in str(key) or str(key) == "" for key, _ in children):
+        raise ValueError(
+            f"The observation space {shown(space)} is not supported; a Dict or Tuple space needs at least "
+            "one entry, and names that are not empty and contain no '/'."
+        )
+    for key, child in children:
+        yield from _walk(child, (*names, str(key)), (*path, key))
 
 
 def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
@@ -239,14 +172,13 @@ def _array_spec(space: spaces.Space) -> tuple[ArraySpec, np.ndarray | None]:
         is_wide = space.dtype.kind == "f" and space.dtype.itemsize > 4
         dtype = "float32" if is_wide else space.dtype.name
         return ArraySpec(space.shape, dtype), None
-    if isinstance(space, spaces.Discrete):
-        return _integer_spec((), np.array(space.n)), _start(np.array(space.start))
-    if isinstance(space, spaces.MultiDiscrete):
-        return _integer_spec(space.shape, _num_values(space)), _start(space.start)
-    if isinstance(space, spaces.MultiBinary):
-        return _integer_spec(space.shape, _num_values(space), space.dtype.name), None
+    numbers = whole_numbers(space)
+    if numbers is not None:
+        start, num_values = numbers
+        dtype = space.dtype.name if isinstance(space, spaces.MultiBinary) else "int32"
+        return integer_spec(num_values, dtype), start if start.any() else None
     if _is_text(space):
-        return _integer_spec((NUM_WORDS,), np.full(NUM_WORDS, VOCABULARY_SIZE)), None
+        return integer_spec(np.full(NUM_WORDS, VOCABULARY_SIZE)), None
     raise ValueError(
         f"The observation space {shown(space)} is not supported; use Box, Discrete, MultiDiscrete, "
         "MultiBinary, Text, or Dict and Tuple of these."
@@ -257,23 +189,3 @@ def _is_text(space: spaces.Space) -> bool:
     """Also True for spaces of strings that other packages define."""
     dtype = getattr(space, "dtype", None)
     return dtype is not None and dtype.kind == "U"
-
-
-def _integer_spec(shape: tuple[int, ...], num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:
-    if num_values.size == 0:
-        return ArraySpec(shape, dtype)
-    if num_values.max() - 1 > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"An observation has {num_values.max():,} values, but is sent in 32 bits; write it as several "
-            "smaller numbers (MultiDiscrete) or as a Box."
-        )
-    maximum = tuple((num_values.reshape(-1) - 1).tolist())
-    return ArraySpec(shape, dtype, (0,) * len(maximum), maximum)
-
-
-def _num_values(space: spaces.MultiDiscrete | spaces.MultiBinary) -> np.ndarray:
-    return space.nvec if isinstance(space, spaces.MultiDiscrete) else np.full(space.shape, 2)
-
-
-def _start(start: np.ndarray) -> np.ndarray | None:
-    return start if start.any() else None

@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec, EnvOutput
@@ -52,14 +52,14 @@ class Share:
         """Makes the environment for the episodes with these numbers; if some are void, others follow them.
 
         Raises:
-          ValueError, ImportError, EnvironmentFailedError: see `make_batched`.
+          ValueError, ImportError, EnvironmentFailedError: see `BatchedEnvironment`.
         """
         self.left = len(numbers)
         self._suite, self._seed = suite, seed
         self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)
         self._ended: PlayedEpisode | None = None
         self._has_begun = False  # An episode, in this agent step.
-        self._batch = make_batched(
+        self._batch = BatchedEnvironment(
             Suite(suite.config_class, self._make),
             config,
             [derived_seed(seed, self._index)],

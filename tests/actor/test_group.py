@@ -1,13 +1,16 @@
-"""A group's environments before its first step is sent."""
+"""A group's environments before its first step is sent, and its episodes."""
 
 import numpy as np
 import pytest
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.group import Group
-from seed_rl.environments.batched import make_batched
+from seed_rl.actor.group import EpisodeStatistics, Group
+from seed_rl.environments.base import Info
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
+from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.generated import inference_pb2 as pb
 
 SEEDS = list(range(8))
 CATCH = CatchConfig(rows=100)
@@ -19,7 +22,7 @@ def make():
     made = []
 
     def make_one(random_start_steps=0):
-        group = Group(make_batched(SUITE, CATCH, SEEDS), SEEDS, random_start_steps)
+        group = Group(BatchedEnvironment(SUITE, CATCH, SEEDS), SEEDS, random_start_steps)
         made.append(group)
         steps = StepCodec(group.environment.spec)
         records = np.zeros(8 * steps.record_bytes, np.uint8)
@@ -67,3 +70,61 @@ def test_the_episode_of_a_random_start_is_not_reported(make):
 def test_groups_must_have_equal_sizes():
     with pytest.raises(ValueError, match="cannot be split into --num_env_groups=3 equal groups"):
         ActorConfig(env_batch_size=8, num_env_groups=3)
+
+
+def _episode(env, episode_return, agent_steps):
+    return pb.Episode(env=env, episode_return=episode_return, agent_steps=agent_steps)
+
+
+def _output(reward, done=None, truncated=None):
+    nothing = [False] * len(reward)
+    return EnvOutput(
+        np.array(reward, np.float32),
+        np.array(nothing if done is None else done),
+        np.array(nothing if truncated is None else truncated),
+        np.zeros((len(reward), 3)),
+    )
+
+
+def test_each_environment_counts_for_itself():
+    statistics = EpisodeStatistics(2)
+    assert statistics.update(_output([1, 10]), [{}, {}]) == []
+    assert statistics.update(_output([2, 20], done=[True, False]), [{}, {}]) == [_episode(0, 3.0, 2)]
+    assert statistics.update(_output([4, 40], done=[True, True]), [{}, {}]) == [
+        _episode(0, 4.0, 1),
+        _episode(1, 70.0, 3),
+    ]
+
+
+def test_a_truncated_episode_counts_once_and_its_reset_is_no_agent_step():
+    statistics = EpisodeStatistics(1)
+    assert statistics.update(_output([1]), [{}]) == []
+    assert statistics.update(_output([2], truncated=[True]), [{}]) == [_episode(0, 3.0, 2)]
+    assert statistics.update(_output([0], done=[True]), [{}]) == []
+    assert statistics.update(_output([5], done=[True]), [{}]) == [_episode(0, 5.0, 1)]
+
+
+def test_raw_rewards_replace_rewards():
+    statistics = EpisodeStatistics(1)
+    statistics.update(_output([1]), [{Info.RAW_REWARD: 7.5}])
+    statistics.update(_output([1]), [{Info.RAW_REWARD: 0}])
+    assert statistics.update(_output([1], done=[True]), [{}]) == [_episode(0, 8.5, 3)]
+
+
+def test_an_episode_that_continues_is_reported_at_its_real_end():
+    statistics = EpisodeStatistics(1)
+    goes_on = {Info.EPISODE_CONTINUES: True}
+    assert statistics.update(_output([1], done=[True]), [goes_on]) == []
+    assert statistics.update(_output([2], truncated=[True]), [goes_on]) == []
+    assert statistics.update(_output([0], done=[True]), [{}]) == []  # the reset
+    assert statistics.update(_output([4], done=[True]), [{Info.EPISODE_CONTINUES: False}]) == [
+        _episode(0, 7.0, 3)
+    ]
+
+
+def test_long_returns_are_not_rounded():
+    """float32 would lose ones above 2**24."""
+    statistics = EpisodeStatistics(1)
+    statistics.update(_output([2**24]), [{}])
+    statistics.update(_output([1]), [{}])
+    assert statistics.update(_output([1], done=[True]), [{}]) == [_episode(0, 2.0**24 + 2, 3)]

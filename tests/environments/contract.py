@@ -1,8 +1,4 @@
-"""The contract that every environment must fulfil.
-
-One test of a suite inherits `EnvironmentContract`. Tests of the suite's other settings and games inherit
-`SettingsContract`: the part that settings can break, without the part that is the same for all settings.
-"""
+"""The contract that every environment must fulfil: the tests of a suite inherit `EnvironmentContract`."""
 
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -11,15 +7,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.specs import (
-    ObservationLeaf,
-    action_decoder,
-    environment_spec,
-    hash_words,
-    observation_leaves,
-)
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
 
@@ -32,6 +23,11 @@ def random_actions(spec: ArraySpec, count: int, seed: int = 0) -> np.ndarray:
     low = -1.0 if spec.minimum is None else np.reshape(spec.minimum, spec.shape)
     high = 1.0 if spec.maximum is None else np.reshape(spec.maximum, spec.shape)
     return rng.uniform(low, high, size=(count, *spec.shape)).astype(spec.dtype)
+
+
+def suite_of(*envs: gymnasium.Env) -> Suite:
+    """A suite whose environment with seed n is the n-th of these, from 0."""
+    return Suite(EnvironmentConfig, lambda config, seed: envs[seed])
 
 
 def expected_outputs(
@@ -57,8 +53,8 @@ def expected_outputs(
         yield float(reward), bool(terminated), bool(truncated), arrays(observation)
 
 
-class SettingsContract:
-    """The part that settings or a game can break. Set `suite`, `config` and other attributes as needed."""
+class EnvironmentContract:
+    """What a suite must do with any settings and game. Set `suite`, `config` and others as needed."""
 
     suite: ClassVar[Suite]
     config: ClassVar[EnvironmentConfig]
@@ -82,7 +78,7 @@ class SettingsContract:
         batches = []
 
         def make(seeds: list[int]) -> BatchedEnvironment:
-            batches.append(make_batched(self.suite, self.config, seeds))
+            batches.append(BatchedEnvironment(self.suite, self.config, seeds))
             return batches[-1]
 
         yield make
@@ -119,7 +115,7 @@ class SettingsContract:
         env = make_env()
         observation, _ = env.reset()
         assert env.observation_space.contains(observation)
-        actions = random_actions(environment_spec(env, self.config).action, 10)
+        actions = random_actions(action_spec(env.action_space), 10)
         for action in action_decoder(env.action_space)(actions):
             observation, _, terminated, truncated, _ = env.step(action)
             assert env.observation_space.contains(observation)
@@ -161,7 +157,7 @@ class SettingsContract:
         leaves = observation_leaves(env.observation_space)
         observation, _ = env.reset()
         copies = [np.array(_at(observation, leaf.path)) for leaf in leaves]
-        actions = random_actions(environment_spec(env, self.config).action, 3)
+        actions = random_actions(action_spec(env.action_space), 3)
         for action in action_decoder(env.action_space)(actions):
             if any(env.step(action)[2:4]):
                 break
@@ -170,32 +166,6 @@ class SettingsContract:
 
     def test_the_spec_says_how_often_actions_repeat(self, make_batch):
         assert make_batch([0]).spec.num_action_repeats == self.config.num_action_repeats
-
-
-class EnvironmentContract(SettingsContract):
-    """The whole contract."""
-
-    def test_the_first_output_starts_an_episode(self, make_batch):
-        output = make_batch([0, 1]).reset()
-        assert output.done.all()
-        assert not output.truncated.any()
-        assert not output.reward.any()
-
-    def test_step_before_reset_is_refused(self, make_batch):
-        batch = make_batch([0])
-        with pytest.raises(RuntimeError, match="reset"):
-            batch.step(random_actions(batch.spec.action, 1))
-
-    def test_a_time_limit_truncates(self, make_env):
-        env = gymnasium.wrappers.TimeLimit(make_env(), max_episode_steps=3)
-        batch = BatchedEnvironment([env], environment_spec(env, self.config))
-        batch.reset()
-        outputs = []
-        for action in random_actions(batch.spec.action, 4):
-            output, _ = batch.step(action[None])
-            outputs.append((bool(output.done[0]), bool(output.truncated[0])))
-        assert outputs == [(False, False), (False, False), (False, True), (True, False)]
-        assert output.reward[0] == 0
 
     def test_close_twice(self, make_env, make_batch):
         for closable in (make_env(), make_batch([0, 1])):

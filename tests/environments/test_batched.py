@@ -8,8 +8,9 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment, make_batched
-from seed_rl.environments.specs import environment_spec, hash_words
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.specs import hash_words
+from tests.environments.contract import suite_of
 
 GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
 
@@ -41,7 +42,7 @@ class ScriptedEnv(gymnasium.Env):
 
 
 def _batch(*envs):
-    return BatchedEnvironment(envs, environment_spec(envs[0], EnvironmentConfig()))
+    return BatchedEnvironment(suite_of(*envs), EnvironmentConfig(), range(len(envs)))
 
 
 def _play(env, actions):
@@ -109,6 +110,11 @@ def test_many_environments_step_as_each_would_alone():
         assert infos == [one for _, (one,) in expected]
 
 
+def test_step_before_reset_is_refused():
+    with pytest.raises(RuntimeError, match="reset"):
+        _batch(ScriptedEnv()).step(np.array([GO]))
+
+
 @pytest.mark.parametrize(
     "actions", [np.zeros(1, np.int32), np.zeros((2, 1), np.int32), np.zeros(2, np.float32), np.zeros(2, bool)]
 )
@@ -158,7 +164,7 @@ def test_environments_of_different_spaces_are_refused():
         _batch(ScriptedEnv(), NestedEnv())
 
 
-def test_make_batched_makes_one_per_seed():
+def test_one_is_made_per_seed():
     made = []
 
     def make(config, seed):
@@ -166,14 +172,14 @@ def test_make_batched_makes_one_per_seed():
         return ScriptedEnv()
 
     config = EnvironmentConfig(num_action_repeats=2)
-    batch = make_batched(Suite(EnvironmentConfig, make), config, [5, 6, 7])
+    batch = BatchedEnvironment(Suite(EnvironmentConfig, make), config, [5, 6, 7])
     assert made == [(config, 5), (config, 6), (config, 7)]
     assert (batch.num_envs, batch.spec.num_action_repeats) == (3, 2)
     with pytest.raises(ValueError, match="--env_batch_size"):
-        make_batched(Suite(EnvironmentConfig, make), config, [])
+        BatchedEnvironment(Suite(EnvironmentConfig, make), config, [])
 
 
-def test_make_batched_closes_what_it_made_when_one_fails():
+def test_what_was_made_is_closed_when_one_fails():
     made = []
 
     def make(config, seed):
@@ -183,5 +189,5 @@ def test_make_batched_closes_what_it_made_when_one_fails():
         return made[-1]
 
     with pytest.raises(ValueError, match="no such game"):
-        make_batched(Suite(EnvironmentConfig, make), EnvironmentConfig(), [0, 1, 2])
+        BatchedEnvironment(Suite(EnvironmentConfig, make), EnvironmentConfig(), [0, 1, 2])
     assert [env.closed for env in made] == [1, 1]

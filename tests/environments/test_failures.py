@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 
 LENGTH = 4
@@ -59,7 +59,7 @@ def make():
 
         suite = Suite(EnvironmentConfig, make_env)
         tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
-        batch = make_batched(suite, EnvironmentConfig(), [0, 1], tolerance, first_env=10)
+        batch = BatchedEnvironment(suite, EnvironmentConfig(), [0, 1], tolerance, first_env=10)
         batch.made = made
         return batch
 

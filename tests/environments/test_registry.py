@@ -28,7 +28,7 @@ import types
 for engine in ("ale_py", "cv2", "deepmind_lab", "gfootball", "gym", "minatar", "shimmy"):
     sys.modules[engine] = None
 from seed_rl.environments import batched, registry
-from seed_rl.actor import statistics
+from seed_rl.actor import group
 for name in registry.names():
     registry.suite(name).config_class()
 assert "tensorflow" not in sys.modules

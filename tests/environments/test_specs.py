@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.specs import (
-    action_decoder,
-    action_spec,
     hash_words,
     observation_leaves,
     observation_spec,

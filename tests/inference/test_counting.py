@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from seed_rl.actor.statistics import EpisodeStatistics
+from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
@@ -68,7 +68,7 @@ class World:
         suite = Suite(EnvironmentConfig, self._make)
         firsts = range(0, len(kinds), GROUP)
         self._batches = [
-            make_batched(suite, EnvironmentConfig(), range(first, first + GROUP), FailureConfig())
+            BatchedEnvironment(suite, EnvironmentConfig(), range(first, first + GROUP), FailureConfig())
             for first in firsts
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]

@@ -89,15 +89,9 @@ class Atari(gymnasium.Env):
     """
 
     def __init__(self, config: AtariConfig, seed: int):
-        """Loads the game.
-
-        Raises:
-          ValueError: ale-py has no such game.
-          ImportError: ale-py or OpenCV is not installed.
-        """
-        ale_py, cv2 = _engine()
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60}
         self.render_mode = "rgb_array"
+        ale_py, cv2 = _engine()
         cv2.setNumThreads(1)  # actors share the cores, so each uses one thread
         self._cv2 = cv2
         self._config = config
@@ -122,9 +116,7 @@ class Atari(gymnasium.Env):
         self._lives = 0
         self._life_lost = False
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Starts a game with random no-ops, or continues after a lost life. With a seed it starts a game."""
         super().reset(seed=seed)
         if seed is not None:
@@ -232,10 +224,4 @@ def _rom(game: str) -> str:
     return str(path)
 
 
-def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One Atari environment. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return Atari(config, seed)
-
-
-SUITE = Suite(AtariConfig, make)
+SUITE = Suite(AtariConfig, lambda config, seed, render_mode=None: Atari(config, seed))

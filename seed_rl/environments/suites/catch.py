@@ -33,16 +33,14 @@ class Catch(gymnasium.Env):
     """
 
     def __init__(self, rows: int, columns: int, seed: int):
-        self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
-        self.action_space = spaces.Discrete(3)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
         self.render_mode = "rgb_array"
         self._rows, self._columns = rows, columns
+        self.observation_space = spaces.Box(0.0, 1.0, (rows, columns), np.float32)
+        self.action_space = spaces.Discrete(3)
         super().reset(seed=seed)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Drops a new ball; the paddle goes to the middle."""
         super().reset(seed=seed)
         self._ball_row = 0
@@ -70,10 +68,7 @@ class Catch(gymnasium.Env):
         return board
 
 
-def make(config: CatchConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One Catch environment. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return repeat_actions(Catch(config.rows, config.columns, seed), config)
-
-
-SUITE = Suite(CatchConfig, make)
+SUITE = Suite(
+    CatchConfig,
+    lambda config, seed, render_mode=None: repeat_actions(Catch(config.rows, config.columns, seed), config),
+)

@@ -135,15 +135,9 @@ class Dmlab(gymnasium.Env):
     """
 
     def __init__(self, config: DmlabConfig, seed: int):
-        """Starts the engine.
-
-        Raises:
-          ValueError: the level cache's directory cannot be made.
-          ImportError: deepmind_lab, or a package for the level cache's URL, is not installed.
-        """
-        engine = _engine()
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": _FPS}
         self.render_mode = "rgb_array"
+        engine = _engine()
         self._num_action_repeats = config.num_action_repeats
         self._has_instruction = config.instruction
         self._actions = [np.array(action, np.intc) for action in ACTIONS]
@@ -165,9 +159,7 @@ class Dmlab(gymnasium.Env):
         self._last: dict[str, Any] = {_FRAME: np.zeros(frames.shape, np.uint8), _INSTRUCTION: ""}
         super().reset(seed=seed)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
         """Starts an episode, on a level that the engine generates from the episode's seed."""
         super().reset(seed=seed)
         if seed is not None:
@@ -211,10 +203,4 @@ def _engine() -> ModuleType:
     return deepmind_lab
 
 
-def make(config: DmlabConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One level of DeepMind Lab. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return Dmlab(config, seed)
-
-
-SUITE = Suite(DmlabConfig, make)
+SUITE = Suite(DmlabConfig, lambda config, seed, render_mode=None: Dmlab(config, seed))

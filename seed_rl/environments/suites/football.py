@@ -61,12 +61,8 @@ class Football(gymnasium.Env):
     """
 
     def __init__(self, config: FootballConfig, seed: int):
-        """Starts an engine.
-
-        Raises:
-          ValueError: there is no such scenario.
-          ImportError: gfootball is not installed.
-        """
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
+        self.render_mode = "rgb_array"
         width, height = (int(size) for size in config.map_size.split("x"))
         engine = _engine()
         _check_scenario(config.game)
@@ -79,15 +75,11 @@ class Football(gymnasium.Env):
         )
         self.action_space = spaces.Discrete(int(self._env.action_space.n))
         self.observation_space = spaces.Box(0, 1, (height, width, len(_PLANES)), np.bool_)
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
-        self.render_mode = "rgb_array"
         self._observation = np.zeros(self.observation_space.shape, np.bool_)
         self._closed = False
         super().reset(seed=seed)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Starts a match, with its own seed from `np_random`."""
         super().reset(seed=seed)
         match_seed = int(self.np_random.integers(2**31))
@@ -144,10 +136,6 @@ def _check_scenario(game: str) -> None:
         raise ValueError(f"--game={game} is not a gfootball scenario; {hint}.")
 
 
-def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One player's environment. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return repeat_actions(Football(config, seed), config)
-
-
-SUITE = Suite(FootballConfig, make)
+SUITE = Suite(
+    FootballConfig, lambda config, seed, render_mode=None: repeat_actions(Football(config, seed), config)
+)

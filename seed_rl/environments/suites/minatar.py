@@ -38,12 +38,8 @@ class MinAtar(gymnasium.Env):
     """One game. Observations are bool `[10, 10, channels]`, one channel for each kind of object."""
 
     def __init__(self, config: MinAtarConfig, seed: int):
-        """Makes the game.
-
-        Raises:
-          ValueError: there is no such game.
-          ImportError: MinAtar is not installed.
-        """
+        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
+        self.render_mode = "rgb_array"
         self._game = _engine(config)
         self._max_frames = config.max_episode_frames
         self._frames = 0
@@ -51,13 +47,9 @@ class MinAtar(gymnasium.Env):
         self._actions = list(every if config.full_action_space else minimal)
         self.action_space = spaces.Discrete(len(self._actions))
         self.observation_space = spaces.Box(0, 1, tuple(self._game.state_shape()), np.bool_)
-        self.metadata = {"render_modes": ["rgb_array"], "render_fps": 15}
-        self.render_mode = "rgb_array"
         self.reset(seed=seed)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Starts a game."""
         super().reset(seed=seed)
         if seed is not None:
@@ -98,10 +90,6 @@ def _engine(config: MinAtarConfig) -> Any:
     return Environment(config.game, config.sticky_action_probability, config.difficulty_ramping)
 
 
-def make(config: MinAtarConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One game. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return repeat_actions(MinAtar(config, seed), config)
-
-
-SUITE = Suite(MinAtarConfig, make)
+SUITE = Suite(
+    MinAtarConfig, lambda config, seed, render_mode=None: repeat_actions(MinAtar(config, seed), config)
+)

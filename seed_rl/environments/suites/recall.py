@@ -42,16 +42,14 @@ class Recall(gymnasium.Env):
     """
 
     def __init__(self, delay: int, num_cues: int, seed: int):
-        self.observation_space = spaces.Box(0.0, 1.0, (num_cues + 1,), np.float32)
-        self.action_space = spaces.Discrete(num_cues)
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 10}
         self.render_mode = "rgb_array"
         self._delay, self._num_cues = delay, num_cues
+        self.observation_space = spaces.Box(0.0, 1.0, (num_cues + 1,), np.float32)
+        self.action_space = spaces.Discrete(num_cues)
         super().reset(seed=seed)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         """Shows a new cue."""
         super().reset(seed=seed)
         self._cue = int(self.np_random.integers(self._num_cues))
@@ -77,10 +75,6 @@ class Recall(gymnasium.Env):
         return observation
 
 
-def make(config: RecallConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
-    """One Recall environment. It can always be rendered, so the mode does not matter."""
-    del render_mode
-    return Recall(config.delay, config.num_cues, seed)
-
-
-SUITE = Suite(RecallConfig, make)
+SUITE = Suite(
+    RecallConfig, lambda config, seed, render_mode=None: Recall(config.delay, config.num_cues, seed)
+)

@@ -13,7 +13,7 @@ ale_py = pytest.importorskip("ale_py")
 pytest.importorskip("cv2")
 
 from seed_rl.environments.base import Info  # noqa: E402
-from seed_rl.environments.suites.atari import AtariConfig, make  # noqa: E402
+from seed_rl.environments.suites.atari import SUITE, AtariConfig  # noqa: E402
 
 NOOP = 0
 
@@ -75,7 +75,7 @@ def scripted(monkeypatch):
         emulator.game_over_at, emulator.lives_lost_at = ale_game_over_at, ale_lives_lost_at
         interface = Mock(return_value=emulator)  # and its static methods
         monkeypatch.setattr(ale_py, "ALEInterface", interface)
-        return make(AtariConfig(screen_size=5, **{"max_random_noops": 0, **options}), seed=0), emulator
+        return SUITE.make(AtariConfig(screen_size=5, **{"max_random_noops": 0, **options}), seed=0), emulator
 
     return build
 

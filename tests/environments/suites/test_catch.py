@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from seed_rl.environments.suites.catch import SUITE, CatchConfig, make
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from seed_rl.environments.suites.catch import SUITE, CatchConfig
+from tests.environments.contract import EnvironmentContract
 
 
 class TestContract(EnvironmentContract):
@@ -11,7 +11,7 @@ class TestContract(EnvironmentContract):
     config = CatchConfig()
 
 
-class TestContractWithRepeats(SettingsContract):
+class TestContractWithRepeats(EnvironmentContract):
     suite = SUITE
     config = CatchConfig(rows=24, columns=7, num_action_repeats=2)
 
@@ -31,7 +31,7 @@ def _play(env, choose):
 
 
 def test_following_the_ball_always_wins():
-    env = make(CatchConfig(), seed=0)
+    env = SUITE.make(CatchConfig(), seed=0)
     for _ in range(20):
         rewards, board = _play(env, lambda ball, paddle: 1 + np.sign(ball - paddle))
         assert rewards == [0.0] * 8 + [1.0]
@@ -39,7 +39,7 @@ def test_following_the_ball_always_wins():
 
 
 def test_board_shows_the_ball_falling_and_the_paddle():
-    env = make(CatchConfig(rows=4, columns=3), seed=1)
+    env = SUITE.make(CatchConfig(rows=4, columns=3), seed=1)
     board, _ = env.reset()
     column = int(board[0].argmax())
     for row, action, paddle in ((1, 0, 0), (2, 0, 0), (3, 2, 1)):

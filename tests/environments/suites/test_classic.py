@@ -6,9 +6,9 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import Info
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.contract import EnvironmentContract
 
 
 class DictEnv(gymnasium.Env):
@@ -47,17 +47,17 @@ class TestCartPole(EnvironmentContract):
     config = GymConfig(game="CartPole-v1")
 
 
-class TestPendulum(SettingsContract):
+class TestPendulum(EnvironmentContract):
     suite = SUITE
     config = GymConfig(game="Pendulum-v1", num_action_repeats=2)
 
 
-class TestDict(SettingsContract):
+class TestDict(EnvironmentContract):
     suite = SUITE
     config = GymConfig(game="SeedRlDictUnlimited-v0")
 
 
-class TestTextGame(SettingsContract):
+class TestTextGame(EnvironmentContract):
     """Tuple of Discrete observations."""
 
     suite = SUITE
@@ -128,7 +128,7 @@ def test_a_missing_engine_is_named(monkeypatch):
 STAGGERED = GymConfig(game="Pendulum-v1", max_episode_frames=50, staggered_start=True)
 
 
-class TestStaggered(SettingsContract):
+class TestStaggered(EnvironmentContract):
     suite, config = SUITE, STAGGERED
 
 
@@ -144,7 +144,7 @@ def ends(batch, agent_steps):
 
 
 def test_first_episodes_end_apart_and_are_void_and_all_others_are_whole():
-    batch = make_batched(SUITE, STAGGERED, list(range(20)))
+    batch = BatchedEnvironment(SUITE, STAGGERED, list(range(20)))
     batch.reset()
     found = ends(batch, 160)
     firsts = [episodes[0][0] for episodes in found]
@@ -155,7 +155,7 @@ def test_first_episodes_end_apart_and_are_void_and_all_others_are_whole():
 
 
 def test_a_seed_makes_an_episode_the_first_again():
-    batch = make_batched(SUITE, STAGGERED, [3, 4])
+    batch = BatchedEnvironment(SUITE, STAGGERED, [3, 4])
     batch.reset()
     first = ends(batch, 120)
     batch.reset([3, 4])
@@ -163,7 +163,7 @@ def test_a_seed_makes_an_episode_the_first_again():
 
 
 def test_evaluation_plays_whole_episodes():
-    batch = make_batched(SUITE, STAGGERED.for_evaluation(), [0])
+    batch = BatchedEnvironment(SUITE, STAGGERED.for_evaluation(), [0])
     batch.reset()
     assert ends(batch, 51) == [[(49, False)]]
 

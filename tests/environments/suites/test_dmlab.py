@@ -5,11 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seed_rl.environments.batched import make_batched
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.specs import environment_spec
-from seed_rl.environments.suites.dmlab import ACTIONS, SUITE, DmlabConfig, make
+from seed_rl.environments.suites.dmlab import ACTIONS, SUITE, DmlabConfig
 from seed_rl.types import flatten_spec
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.contract import EnvironmentContract
 from tests.environments.suites import dmlab_double
 
 LANGUAGE = "language_select_described_object"
@@ -30,7 +30,7 @@ class TestContract(EnvironmentContract):
 
 
 @pytest.mark.usefixtures("engine")
-class TestContractWithInstruction(SettingsContract):
+class TestContractWithInstruction(EnvironmentContract):
     suite = SUITE
     config = DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=1, width=24, height=16)
 
@@ -52,7 +52,7 @@ def test_bad_settings_are_refused(options, message):
 
 
 def test_the_engine_gets_text_only(engine):
-    make(DmlabConfig(dataset_path="/data/pictures", renderer="hardware"), 0)
+    SUITE.make(DmlabConfig(dataset_path="/data/pictures", renderer="hardware"), 0)
     (lab,) = engine.labs
     assert lab.config == {
         "width": "96",
@@ -68,7 +68,7 @@ def test_the_engine_gets_text_only(engine):
 def test_evaluation_is_by_the_protocol_of_dmlab30(engine):
     training = DmlabConfig(game="rooms_collect_good_objects", level_cache=None, num_action_repeats=2)
     config = training.for_evaluation()
-    make(config, 0)
+    SUITE.make(config, 0)
     (lab,) = engine.labs
     assert lab.level.endswith("_test")
     assert lab.config["allowHoldOutLevels"] == "true"
@@ -79,12 +79,12 @@ def test_evaluation_is_by_the_protocol_of_dmlab30(engine):
 
 def test_spaces():
     with dmlab_double.installed():
-        env = make(DmlabConfig(), 0)
+        env = SUITE.make(DmlabConfig(), 0)
         spec = environment_spec(env, DmlabConfig())
         assert (spec.observation.shape, spec.observation.dtype) == ((72, 96, 3), "uint8")
         assert spec.action.num_values == (9,)
         config = DmlabConfig(instruction=True, width=120, height=88)
-        spec = environment_spec(make(config, 0), config)
+        spec = environment_spec(SUITE.make(config, 0), config)
         assert [(name, leaf.shape, leaf.dtype) for name, leaf in flatten_spec(spec.observation)] == [
             ("frame", (88, 120, 3), "uint8"),
             ("instruction", (16,), "int32"),
@@ -107,7 +107,7 @@ def test_actions_are_the_nine_of_impala(engine):
         {look: 20, move: 1},
         {"FIRE": 1},
     ]
-    env = make(DmlabConfig(num_action_repeats=3), 0)
+    env = SUITE.make(DmlabConfig(num_action_repeats=3), 0)
     env.reset(seed=0)
     (lab,) = engine.labs
     names = [spec["name"] for spec in lab.action_spec()]
@@ -120,13 +120,13 @@ def test_actions_are_the_nine_of_impala(engine):
 
 
 def test_rewards_are_summed_over_the_repeated_frames_and_not_changed(engine):
-    env = make(DmlabConfig(num_action_repeats=8), 0)
+    env = SUITE.make(DmlabConfig(num_action_repeats=8), 0)
     env.reset(seed=0)
     assert [env.step(action)[1] for action in (FORWARD, FIRE, 1)] == [2.0, -8.0, 0.0]
 
 
 def test_an_episodes_end_terminates_and_repeats_the_last_observation(engine):
-    env = make(DmlabConfig(num_action_repeats=7), 0)
+    env = SUITE.make(DmlabConfig(num_action_repeats=7), 0)
     observation, info = env.reset(seed=3)
     assert info == {}
     agent_steps = 0
@@ -153,7 +153,7 @@ def test_an_episodes_end_terminates_and_repeats_the_last_observation(engine):
 
 
 def test_every_episode_has_a_seed_of_its_own_and_a_seeded_reset_starts_again(engine):
-    env = make(DmlabConfig(), 11)
+    env = SUITE.make(DmlabConfig(), 11)
     (lab,) = engine.labs
     for _ in range(3):
         env.reset()
@@ -165,35 +165,35 @@ def test_every_episode_has_a_seed_of_its_own_and_a_seeded_reset_starts_again(eng
     seeds = [seed for _, seed in lab.resets]
     assert len(set(seeds[:5])) == 5
     assert seeds[3:5] == seeds[5:7]
-    make(DmlabConfig(), 11).reset()
+    SUITE.make(DmlabConfig(), 11).reset()
     assert engine.labs[1].resets == [(0, seeds[0])]
     assert all(type(seed) is int and 0 <= seed < 2**31 for seed in seeds)
 
 
 def test_instructions(engine):
-    env = make(DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=40), 0)
+    env = SUITE.make(DmlabConfig(game=LANGUAGE, instruction=True, num_action_repeats=40), 0)
     observation, _ = env.reset(seed=0)
     red = observation["instruction"]
     assert red.dtype == np.int32
     assert (red > 0).tolist() == [True] * 7 + [False] * 9
     blue = env.step(FORWARD)[0]["instruction"]
     assert (red != blue).tolist() == [index == 2 for index in range(16)]
-    empty = make(DmlabConfig(instruction=True), 0).reset()[0]["instruction"]
+    empty = SUITE.make(DmlabConfig(instruction=True), 0).reset()[0]["instruction"]
     assert not empty.any()
 
 
 def test_actors_share_a_level_cache(engine, tmp_path):
     config = DmlabConfig(level_cache=str(tmp_path / "cache"))
-    batch = make_batched(SUITE, config, [0, 1])
+    batch = BatchedEnvironment(SUITE, config, [0, 1])
     for seed in range(40):
         batch.reset([seed, 100 + seed])
     compiled = [key for lab in engine.labs for key in lab.compiled]
     assert len(compiled) == len(set(compiled)) == dmlab_double.NUM_MAPS
-    make(config, 7).reset()
+    SUITE.make(config, 7).reset()
     assert engine.labs[-1].compiled == []
-    make(DmlabConfig(), 7).reset()
+    SUITE.make(DmlabConfig(), 7).reset()
     assert len(engine.labs[-1].compiled) == 1
-    make(config.for_evaluation(), 7).reset()
+    SUITE.make(config.for_evaluation(), 7).reset()
     assert len(engine.labs[-1].compiled) == 1
 
 
@@ -202,7 +202,7 @@ def test_the_real_engine():
     """Skipped without it. What the double says is true of this build; docs/dmlab.md says how to run it."""
     deepmind_lab = pytest.importorskip("deepmind_lab", reason="needs the engine deepmind_lab")
     config = DmlabConfig(game=LANGUAGE, instruction=True)
-    env = make(config, 0)
+    env = SUITE.make(config, 0)
     lab = deepmind_lab.Lab(config.level, ["RGB_INTERLEAVED"], config=config.engine_settings)
     spec = [(entry["name"], entry["min"], entry["max"]) for entry in lab.action_spec()]
     assert spec == list(dmlab_double.ACTION_SPEC)
@@ -224,4 +224,4 @@ def test_the_real_engine():
     assert info == {}
     assert env.reset()[0]["frame"].any()
     env.close()
-    make(DmlabConfig(game="rooms_collect_good_objects").for_evaluation(), 0).reset()
+    SUITE.make(DmlabConfig(game="rooms_collect_good_objects").for_evaluation(), 0).reset()

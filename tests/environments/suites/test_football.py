@@ -6,7 +6,7 @@ import pytest
 
 from seed_rl.environments.base import Info
 from seed_rl.environments.suites.football import SUITE, FootballConfig
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.contract import EnvironmentContract
 
 gfootball = pytest.importorskip("gfootball")
 pytestmark = pytest.mark.football
@@ -20,7 +20,7 @@ class TestEmptyGoal(EnvironmentContract):
 
 
 @pytest.mark.slow
-class TestLargeMatchWithCheckpoints(SettingsContract):
+class TestLargeMatchWithCheckpoints(EnvironmentContract):
     suite, agent_steps, episodes_end = SUITE, 20, False
     config = FootballConfig(map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2)
 

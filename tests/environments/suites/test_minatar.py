@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.suites.minatar import SUITE, MinAtarConfig
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.contract import EnvironmentContract
 
 pytest.importorskip("minatar")
 
@@ -11,11 +11,11 @@ class TestBreakout(EnvironmentContract):
     suite, config = SUITE, MinAtarConfig()
 
 
-class TestSeaquest(SettingsContract):
+class TestSeaquest(EnvironmentContract):
     suite, config = SUITE, MinAtarConfig(game="seaquest", full_action_space=True)
 
 
-class TestFreeway(SettingsContract):
+class TestFreeway(EnvironmentContract):
     """Its episodes last 2,500 frames; here a time limit cuts them."""
 
     suite, config = SUITE, MinAtarConfig(game="freeway", max_episode_frames=60)

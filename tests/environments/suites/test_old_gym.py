@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from tests.environments.contract import EnvironmentContract
 
 pytest.importorskip("gfootball", reason="gfootball brings the old gym, which does not install by itself")
 gym = old_gym.import_gym()
@@ -60,7 +60,7 @@ class TestOld(EnvironmentContract):
     suite, config = SUITE, GymConfig(game="SeedRlOld-v0")
 
 
-class TestOldWithALimit(SettingsContract):
+class TestOldWithALimit(EnvironmentContract):
     suite, config = SUITE, GymConfig(game="SeedRlOldLimited-v0")
 
 

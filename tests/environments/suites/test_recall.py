@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from seed_rl.environments.suites.recall import SUITE, RecallConfig, make
-from tests.environments.contract import EnvironmentContract, SettingsContract
+from seed_rl.environments.suites.recall import SUITE, RecallConfig
+from tests.environments.contract import EnvironmentContract
 
 
 class TestContract(EnvironmentContract):
@@ -12,14 +12,14 @@ class TestContract(EnvironmentContract):
     config = RecallConfig(delay=3)
 
 
-class TestContractOfMoreCues(SettingsContract):
+class TestContractOfMoreCues(EnvironmentContract):
     suite = SUITE
     config = RecallConfig(delay=6, num_cues=4)
 
 
 @pytest.mark.parametrize("delay,num_cues", [(0, 2), (1, 3), (7, 5)])
 def test_only_the_answer_counts_and_only_the_cue_tells_it(delay, num_cues):
-    env, rng = make(RecallConfig(delay=delay, num_cues=num_cues), seed=0), np.random.default_rng(0)
+    env, rng = SUITE.make(RecallConfig(delay=delay, num_cues=num_cues), seed=0), np.random.default_rng(0)
     question = np.eye(num_cues + 1)[-1]
     cues = []
     for _ in range(40):
