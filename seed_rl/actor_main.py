@@ -14,7 +14,8 @@ Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise. A second signal ends t
 import os
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.loop import Actor, EnvironmentRefusedError
+from seed_rl.actor.environments import EnvironmentRefusedError
+from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse

@@ -14,6 +14,7 @@ reported all the same.
 
 import contextlib
 import dataclasses
+import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -23,6 +24,7 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.specs import suite_spec
+from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, run_main, usage_errors
 from seed_rl.flags.outputs import check_output
@@ -185,7 +187,7 @@ def _play(subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
 
 def _report(subject: _Subject, episodes: "Sequence[PlayedEpisode]", failure: str | None, output: Path) -> int:
     """Prints the table; writes the JSON file, the TensorBoard events and the video; returns the exit code."""
-    from seed_rl.evaluation.report import summarize, table, write_json
+    from seed_rl.evaluation.report import summarize, table
 
     config, run, trained = subject.config, subject.run, subject.trained
     summary = summarize(run, episodes)
@@ -209,7 +211,8 @@ def _report(subject: _Subject, episodes: "Sequence[PlayedEpisode]", failure: str
     }
     code = 0
     try:
-        write_json(output, content)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, json.dumps(content, indent=2) + "\n")
         print(f"Results: {output}")
     except OSError as error:
         complain(f"{output} cannot be written ({reason(error)}).")

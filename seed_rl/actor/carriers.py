@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -23,21 +22,7 @@ _TURN_SECS = 0.1
 _REASON_SECS = 10.0
 
 
-class Carrier(Protocol):
-    """Sends the steps that groups have written, and receives actions."""
-
-    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
-        """Sends a group's newest step with the episodes that ended with it; never fails."""
-
-    async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions: the number of a group, and the bytes.
-
-        Raises:
-          TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
-        """
-
-
-async def play(groups: Sequence[Group], carrier: Carrier, action: ActionCodec) -> None:
+async def play(groups: Sequence[Group], carrier: "Messages | Memory", action: ActionCodec) -> None:
     """Sends the newest step of each group, and plays until the connection ends with an error of `receive`.
 
     Episodes that ended with these steps are not sent again: they were sent when the steps were new.
@@ -69,7 +54,10 @@ class Messages:
         self._writing: asyncio.Task[None] | None = None
 
     async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
-        """See `Carrier`. Steps that are written while others are being sent become one message."""
+        """Sends a group's newest step with the episodes that ended with it; never fails.
+
+        Steps that are written while others are being sent become one message.
+        """
         self._outgoing.append(self._messages[group].to_bytes(episodes))
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(self._write())
@@ -81,7 +69,11 @@ class Messages:
             await self._stream.send(b"".join(outgoing))
 
     async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """See `Carrier`."""
+        """Waits for actions: the number of a group, and the bytes.
+
+        Raises:
+          TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
+        """
         data = await self._stream.receive()
         if found := self._frames.split(data):
             return found
@@ -99,13 +91,13 @@ class Memory:
         self._next_turn = time.monotonic() + _TURN_SECS
 
     async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
-        """See `Carrier`."""
+        """Sends a group's newest step, as `Messages.send` does."""
         if episodes:
             self._link.parts[group].write_episodes(episodes)
         self._link.send([group | EPISODES if episodes else group])
 
     async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """See `Carrier`."""
+        """Waits for actions, as `Messages.receive` does."""
         while True:
             numbers = self._link.wait(_TURN_SECS)
             if numbers is None or END in numbers:

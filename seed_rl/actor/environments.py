@@ -19,12 +19,7 @@ class EnvironmentRefusedError(ValueError):
 def chosen(
     welcome: pb.Welcome, given: Mapping[str, Any], suites: Callable[[str], Suite]
 ) -> tuple[Suite, EnvironmentConfig]:
-    """The suite and its settings, as the learner says.
-
-    Args:
-      welcome: the learner's.
-      given: what the user has said of the environment, by flag.
-      suites: finds a suite by its name.
+    """The suite and its settings, as the learner says; `given` has what the user has said by flag.
 
     Raises:
       EnvironmentRefusedError: flags contradict the learner, or there is no such suite here.

@@ -16,7 +16,7 @@ from typing import Any
 
 from seed_rl.actor.carriers import Memory, Messages, play
 from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.environments import EnvironmentRefusedError, chosen, make_environment
+from seed_rl.actor.environments import chosen, make_environment
 from seed_rl.actor.group import Group
 from seed_rl.environments import registry
 from seed_rl.environments.base import Suite
@@ -38,8 +38,6 @@ from seed_rl.wire.protocol import PROTOCOL_VERSION
 from seed_rl.wire.security import Security, is_local
 from seed_rl.wire.shared_memory import MemoryLink, NoMemoryError
 
-__all__ = ["Actor", "EnvironmentRefusedError"]
-
 _log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF_SECS = 0.2
@@ -58,14 +56,7 @@ class Actor:
         given: Mapping[str, Any] | None = None,
         suites: Callable[[str], Suite] = registry.suite,
     ):
-        """Prepares; `run` makes the environments.
-
-        Args:
-          config: the actor's settings.
-          security: TLS and token of the connection.
-          given: the environment and its settings, by flag, as far as the user has given them.
-          suites: finds a suite by its name.
-        """
+        """Prepares; `run` makes the environments. `given` has what the user has said of them by flag."""
         self._config, self._security, self._given = config, security, given or {}
         self._suites = suites
         self._process_id = secrets.randbits(64)

@@ -1,7 +1,6 @@
 """Keeps memory that an actor frees with the process, for reuse."""
 
 import ctypes
-import sys
 
 # From malloc.h.
 _M_TRIM_THRESHOLD = -1
@@ -18,8 +17,6 @@ def keep_freed_memory() -> bool:
     the system each time, and touching fresh memory for the first time costs more than everything else that
     is done with such a message. With another C library, nothing changes.
     """
-    if sys.platform != "linux":
-        return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

@@ -14,7 +14,7 @@ from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Wat
 from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
 from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves
 from seed_rl.seeds import derived_seed
-from seed_rl.types import EnvOutput, flatten_like, flatten_spec, pack_like
+from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
 
@@ -81,15 +81,7 @@ class BatchedEnvironment:
         self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
         self._action_shape = (self.num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
-        buffers = [leaf.zeros(self.num_envs) for _, leaf in flatten_spec(spec.observation)]
-        self.write_to(
-            EnvOutput(
-                reward=np.zeros(self.num_envs, np.float32),
-                done=np.zeros(self.num_envs, bool),
-                truncated=np.zeros(self.num_envs, bool),
-                observation=pack_like(spec.observation, buffers),
-            )
-        )
+        self.write_to(empty_output(spec, self.num_envs))
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
         self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
         self._agent_steps = 0
@@ -272,3 +264,10 @@ class BatchedEnvironment:
 def _make(suite: Suite, config: EnvironmentConfig, seed: int, failures: int) -> gymnasium.Env:
     """An environment that replaces one that has failed has another seed."""
     return suite.make(config, derived_seed(seed, failures) if failures else seed)
+
+
+def empty_output(spec: EnvironmentSpec, num_envs: int) -> EnvOutput:
+    """Memory for the outputs of E environments with this spec: zeros, `[E, ...]`."""
+    leaves = [leaf.zeros(num_envs) for _, leaf in flatten_spec(spec.observation)]
+    done, truncated = np.zeros((2, num_envs), bool)
+    return EnvOutput(np.zeros(num_envs, np.float32), done, truncated, pack_like(spec.observation, leaves))

@@ -43,6 +43,7 @@ class Share:
     and the episodes that end with them are not lost.
 
     Attributes:
+      batch: the environment.
       left: the number of episodes that are still to be played.
     """
 
@@ -59,18 +60,13 @@ class Share:
         self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)
         self._ended: PlayedEpisode | None = None
         self._has_begun = False  # An episode, in this agent step.
-        self._batch = BatchedEnvironment(
+        self.batch = BatchedEnvironment(
             Suite(suite.config_class, self._make),
             config,
             [derived_seed(seed, self._index)],
             tolerance,
             self._index,
         )
-
-    @property
-    def spec(self) -> EnvironmentSpec:
-        """The environment's spec."""
-        return self._batch.spec
 
     def start(self, spec: EnvironmentSpec, output: EnvOutput) -> None:
         """Starts the first episode; the outputs go here from now on, `[1, ...]`.
@@ -79,13 +75,13 @@ class Share:
           ValueError: the environment does not have this spec.
           EnvironmentFailedError: it failed too often.
         """
-        if self.spec != spec:
+        if self.batch.spec != spec:
             raise ValueError(
-                f"Environment {self._index} has {self.spec}, but environment 0 has {spec}; environments that "
-                "play together must have equal spaces."
+                f"Environment {self._index} has {self.batch.spec}, but environment 0 has {spec}; "
+                "environments that play together must have equal spaces."
             )
-        self._batch.write_to(output)
-        self._batch.reset()
+        self.batch.write_to(output)
+        self.batch.reset()
 
     def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
         """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
@@ -95,7 +91,7 @@ class Share:
         """
         failure, self._has_begun = None, False
         try:
-            _, (info,) = self._batch.step(action)
+            _, (info,) = self.batch.step(action)
             is_good = not info.get(Info.EPISODE_IS_VOID, False)
         except EnvironmentFailedError as error:
             failure, is_good = error, self._has_begun  # Only after the end of one is another begun.
@@ -105,10 +101,6 @@ class Share:
             yield ended
         if failure is not None and self.left:
             raise failure
-
-    def close(self) -> None:
-        """Closes the environment."""
-        self._batch.close()
 
     def begin(self) -> tuple[int, int]:
         """The number and the seed of the next episode, which begins now."""
@@ -131,7 +123,6 @@ class _Recorded(gymnasium.Wrapper):
     """
 
     def __init__(self, env: gymnasium.Env, share: Share):
-        """Plays episodes of this share."""
         super().__init__(env)
         self._share = share
         self._continues = False

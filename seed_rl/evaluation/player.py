@@ -8,9 +8,10 @@ import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import empty_output
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.evaluation.episodes import PlayedEpisode, Share
-from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, flatten_spec, pack_like
+from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
 
 def play(
@@ -42,9 +43,9 @@ def play(
         for index in range(size):
             numbers = range(index, episodes, size)
             shares.append(Share(suite, environment_config, seed, numbers, tolerance))
-            stack.callback(shares[-1].close)
-        spec = shares[0].spec
-        env = _zeros(spec, size)
+            stack.callback(shares[-1].batch.close)
+        spec = shares[0].batch.spec
+        env = empty_output(spec, size)
         for index, share in enumerate(shares):
             share.start(spec, tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
         choose = _Choice(policy, spec, size, env_id, greedy)
@@ -52,13 +53,6 @@ def play(
             for share, action in zip(shares, np.split(choose(env), size), strict=True):
                 if share.left:
                     yield from share.step(action)
-
-
-def _zeros(spec: EnvironmentSpec, size: int) -> EnvOutput:
-    """Memory for the outputs of environments, `[size, ...]`."""
-    leaves = [leaf.zeros(size) for _, leaf in flatten_spec(spec.observation)]
-    done, truncated = np.zeros((2, size), bool)
-    return EnvOutput(np.zeros(size, np.float32), done, truncated, pack_like(spec.observation, leaves))
 
 
 class _Choice:

@@ -1,6 +1,5 @@
 """The report of an evaluation: statistics over episodes, as a table, as JSON and in TensorBoard."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,6 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.evaluation.episodes import PlayedEpisode
-from seed_rl.files import write_atomically
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
@@ -94,9 +92,3 @@ def table(summary: dict[str, Any], repeats: int, asked: int) -> str:
         )
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows)
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Writes results, under a temporary name first; makes the directory if it does not exist."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, json.dumps(content, indent=2) + "\n")

@@ -1,6 +1,5 @@
 """Plays a recorded episode again to render it: its seed and actions determine what the environment does."""
 
-import functools
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -43,11 +42,7 @@ class Rerun:
     """
 
     def __init__(
-        self,
-        suite: Suite,
-        config: EnvironmentConfig,
-        episode: PlayedEpisode,
-        tolerance: FailureConfig,
+        self, suite: Suite, config: EnvironmentConfig, episode: PlayedEpisode, tolerance: FailureConfig
     ):
         """Makes the environment, and renders it once.
 
@@ -62,9 +57,8 @@ class Rerun:
         try:
             with warnings.catch_warnings():  # Of render modes, for example.
                 warnings.simplefilter("ignore")
-                make = functools.partial(suite.make, render_mode="rgb_array")
-                self._env = self._call("make", make, config, episode.seed)
-            self._call("reset", self._reset, episode.seed)
+                self._env = self._call("make", suite.make, config, episode.seed, render_mode="rgb_array")
+            self._call("reset", self._env.reset, seed=episode.seed)
             self._picture()
         except BaseException:
             self.close()
@@ -85,7 +79,7 @@ class Rerun:
                 total += reward
                 yield Scene(self._picture(), total, step)
                 if continues:
-                    self._call("reset", self._reset)
+                    self._call("reset", self._env.reset)
             self.is_faithful = bool(np.isclose(total, self._episode.episode_return))
         finally:
             self.close()
@@ -94,9 +88,6 @@ class Rerun:
         """Closes the environment; a second call does nothing. What it raises matters to nothing any more."""
         env, self._env = self._env, None
         close(env, self._deadline)
-
-    def _reset(self, seed: int | None = None) -> None:
-        self._env.reset(seed=seed)
 
     def _step(self, action: Any) -> tuple[float, bool]:
         """The raw reward of an agent step, and whether the episode goes on although it has ended."""
@@ -117,7 +108,7 @@ class Rerun:
             raise Fault(f"{what} after pictures of {list(self._shape)}")
         return picture
 
-    def _call(self, method: str, function: Callable[..., ResultT], *args: Any) -> ResultT:
+    def _call(self, method: str, function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
         """What a function returns that calls a method of the environment.
 
         Raises:
@@ -125,7 +116,7 @@ class Rerun:
         """
         try:
             with self._deadline:
-                return function(*args)
+                return function(*args, **kwargs)
         except BaseException as error:
             raise RerunError(
                 f"The environment cannot be rendered as pictures ({blame(method, error)})."

@@ -1,10 +1,8 @@
-import json
-
 import numpy as np
 import pytest
 
 from seed_rl.evaluation.episodes import PlayedEpisode
-from seed_rl.evaluation.report import summarize, table, write_json
+from seed_rl.evaluation.report import summarize, table
 from seed_rl.runs.record import RunRecord
 
 
@@ -38,10 +36,3 @@ def test_atari_is_human_normalized():
     assert "118.1% (random -20.7, human 14.6)" in text
     assert "10.5 agent steps, 42 environment frames" in text
     assert "human_normalized" not in summarize(run("atari", game="Pooyan"), episodes(1.0))
-
-
-def test_json_is_written_whole_into_a_new_directory(tmp_path):
-    path = tmp_path / "a" / "b.json"
-    write_json(path, {"x": 1.5, "standard_error": None})
-    assert json.loads(path.read_text()) == {"x": 1.5, "standard_error": None}
-    assert [p.name for p in path.parent.iterdir()] == ["b.json"]

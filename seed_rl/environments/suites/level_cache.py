@@ -9,6 +9,7 @@ import hashlib
 import logging
 import os
 import shutil
+import types
 import uuid
 from typing import Any
 
@@ -26,8 +27,7 @@ def open_level_cache(location: str) -> "LevelCache":
       ImportError: fsspec, or its package for the URL's protocol, is not installed; one sentence.
     """
     if "://" in location:
-        # Each store raises exceptions of its own.
-        return LevelCache(location, *_file_system(location), Exception)
+        return LevelCache(location, *_file_system(location))
     directory = os.path.expanduser(location)
     try:
         os.makedirs(directory, exist_ok=True)
@@ -36,7 +36,15 @@ def open_level_cache(location: str) -> "LevelCache":
             f"--level_cache={location} cannot be created ({error.strerror}); choose a directory that "
             "this actor may write to."
         ) from error
-    return LevelCache(location, _LocalFiles(), directory, OSError)
+    # What the cache needs of an fsspec file system, without fsspec.
+    files = types.SimpleNamespace(
+        get_file=shutil.copyfile,
+        put_file=shutil.copyfile,
+        mv=os.replace,
+        rm_file=os.remove,
+        makedirs=os.makedirs,
+    )
+    return LevelCache(location, files, directory)
 
 
 class LevelCache:
@@ -47,16 +55,9 @@ class LevelCache:
     and the first failure of either kind is logged.
     """
 
-    def __init__(self, location: str, files: Any, root: str, failure: type[Exception]):
-        """Use `open_level_cache`.
-
-        Args:
-          location: what the user calls it.
-          files: an fsspec file system, or what does the same.
-          root: the directory in it, which is created by the first `write`.
-          failure: the errors that it may cause; anything else is a bug and keeps its traceback.
-        """
-        self._location, self._files, self._root, self._failure = location, files, root, failure
+    def __init__(self, location: str, files: Any, root: str):
+        """Use `open_level_cache`. `files` does what an fsspec file system does; `root` is a path in it."""
+        self._location, self._files, self._root = location, files, root
         self._is_made = False
         self._logged: set[str] = set()
 
@@ -68,7 +69,7 @@ class LevelCache:
             os.replace(partial, pk3_path)
         except FileNotFoundError:
             return False
-        except self._failure as error:
+        except Exception as error:
             self._log_once("read", error)
             return False
         finally:
@@ -91,7 +92,7 @@ class LevelCache:
                 with contextlib.suppress(Exception):
                     self._files.rm_file(partial)
                 raise
-        except self._failure as error:
+        except Exception as error:
             self._log_once("written", error)
 
     def _path(self, key: str) -> str:
@@ -108,25 +109,6 @@ class LevelCache:
                 type(error).__name__,
                 error,
             )
-
-
-class _LocalFiles:
-    """What the cache needs of an fsspec file system, for directories of this machine and without fsspec."""
-
-    def get_file(self, path: str, local: str) -> None:
-        shutil.copyfile(path, local)
-
-    def put_file(self, local: str, path: str) -> None:
-        shutil.copyfile(local, path)
-
-    def mv(self, source: str, target: str) -> None:
-        os.replace(source, target)
-
-    def rm_file(self, path: str) -> None:
-        os.remove(path)
-
-    def makedirs(self, path: str, exist_ok: bool) -> None:
-        os.makedirs(path, exist_ok=exist_ok)
 
 
 def _file_system(url: str) -> tuple[Any, str]:

@@ -1,48 +1,36 @@
 """The cache of compiled levels: misses, hits, many at a time, and what goes wrong."""
 
 import errno
+import functools
 import logging
-import os
-import shutil
 import sys
-import threading
 import types
 from pathlib import Path
 
 import pytest
 
-from seed_rl.environments.suites import level_cache
 from seed_rl.environments.suites.level_cache import open_level_cache
-from tests.threads import Thread
-from tests.waiting import DEADLINE_SECS
 
 KEY = "contributed/dmlab30/rooms_watermaze: map 1?seed=../7"
 
 
 class Store:
-    """Stands in for an fsspec file system: objects by path; `refuse` makes all calls fail."""
+    """Stands in for an fsspec file system: objects by path."""
 
     def __init__(self):
-        self.objects, self.made, self.seen, self.refuse = {}, [], [], None
-
-    def _check(self):
-        if self.refuse is not None:
-            raise self.refuse
+        self.objects, self.made, self.seen = {}, [], []
 
     def get_file(self, path, local):
-        self._check()
         if path not in self.objects:
             Path(local).touch()  # As some stores do.
             raise FileNotFoundError(path)
         Path(local).write_bytes(self.objects[path])
 
     def put_file(self, local, path):
-        self._check()
         self.objects[path] = Path(local).read_bytes()
         self.seen.append(path)
 
     def mv(self, source, target):
-        self._check()
         self.objects[target] = self.objects.pop(source)
 
     def rm_file(self, path):
@@ -118,26 +106,25 @@ def test_what_was_at_the_engines_path_is_kept_on_a_miss(cache, level):
     assert level.read_bytes() == before
 
 
-def test_nobody_sees_a_level_that_is_being_written(tmp_path, level, monkeypatch):
-    cache = open_level_cache(str(tmp_path / "cache"))
-    half, finish, copyfile = threading.Event(), threading.Event(), shutil.copyfile
+def after_copies(monkeypatch, cache, then):
+    """Does something else after each copy from or to the cache's files."""
 
-    def slow_copy(source, target):
-        if threading.current_thread() is threading.main_thread():
-            return copyfile(source, target)
-        Path(target).write_bytes(b"half")
-        half.set()
-        assert finish.wait(DEADLINE_SECS)
-        return copyfile(source, target)
+    def copy_and_more(copy, source, target):
+        copy(source, target)
+        then()
 
-    monkeypatch.setattr(level_cache.shutil, "copyfile", slow_copy)
-    writer = Thread(cache.write, KEY, str(level))
-    assert half.wait(DEADLINE_SECS)
-    assert not cache.fetch(KEY, str(tmp_path / "target"))
-    finish.set()
-    assert writer.finished() and writer.error is None
+    for name in ("get_file", "put_file"):
+        copy = getattr(cache._files, name)
+        monkeypatch.setattr(cache._files, name, functools.partial(copy_and_more, copy))
+
+
+def test_nobody_sees_a_level_that_is_being_written(cache, level, tmp_path, monkeypatch):
+    found = []
+    with monkeypatch.context() as patch:
+        after_copies(patch, cache, lambda: found.append(cache.fetch(KEY, str(tmp_path / "target"))))
+        cache.write(KEY, str(level))
+    assert found == [False]
     assert cache.fetch(KEY, str(tmp_path / "target"))
-    assert (tmp_path / "target").read_bytes() == level.read_bytes()
 
 
 def test_remote_levels_are_uploaded_under_another_name(store, level):
@@ -151,52 +138,34 @@ def test_remote_levels_are_uploaded_under_another_name(store, level):
     assert all(seen.startswith(name) and seen != name for seen in store.seen)
 
 
-def _break_copies(monkeypatch, error):
-    def fail(source, target):
-        Path(target).write_bytes(b"half")
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        type("TokenExpiredError", (Exception,), {})("log in again"),
+    ],
+)
+def test_what_fails_costs_a_message_and_not_the_actor(
+    cache, store, level, tmp_path, monkeypatch, caplog, error
+):
+    def fail():
         raise error
 
-    monkeypatch.setattr(level_cache.shutil, "copyfile", fail)
-
-
-def test_a_full_disk_costs_a_message_and_not_the_actor(tmp_path, level, monkeypatch, caplog):
-    cache = open_level_cache(str(tmp_path / "cache"))
-    _break_copies(monkeypatch, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
-    with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            cache.write(KEY, str(level))
-    assert [record.message.count("No space left on device") for record in caplog.records] == [1]
-    assert "cannot be written" in caplog.text
-    assert files(tmp_path / "cache") == []
-    monkeypatch.undo()
     cache.write(KEY, str(level))
-    assert cache.fetch(KEY, str(tmp_path / "target"))
-
-
-def test_an_unreadable_level_is_a_miss(tmp_path, level, monkeypatch, caplog):
-    cache = open_level_cache(str(tmp_path / "cache"))
-    cache.write(KEY, str(level))
-    _break_copies(monkeypatch, OSError(errno.EIO, os.strerror(errno.EIO)))
     target = tmp_path / "engine" / "target"
     target.parent.mkdir()
-    with caplog.at_level(logging.WARNING):
-        assert not cache.fetch(KEY, str(target))
-        assert not cache.fetch(KEY, str(target))
-    assert caplog.text.count("cannot be read") == 1
+    with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
+        after_copies(patch, cache, fail)
+        for _ in range(3):
+            assert not cache.fetch(KEY, str(target))
+            cache.write("another", str(level))
+    messages = [record.getMessage() for record in caplog.records]
+    assert ["cannot be read" in messages[0], "cannot be written" in messages[1]] == [True, True]
+    assert [f"({type(error).__name__}: {error})" in message for message in messages] == [True, True]
     assert files(target.parent) == []
-
-
-def test_a_store_that_fails_in_its_own_way_is_a_miss(store, level, tmp_path, caplog):
-    cache = open_level_cache("bucket://levels")
-    cache.write(KEY, str(level))
-    store.refuse = type("TokenExpiredError", (Exception,), {})("log in again")
-    with caplog.at_level(logging.WARNING):
-        for _ in range(2):
-            assert not cache.fetch(KEY, str(tmp_path / "target"))
-            cache.write(KEY, str(level))
-    assert [record.message.count("TokenExpiredError: log in again") for record in caplog.records] == [1, 1]
-    assert len(store.objects) == 1
-    assert not (tmp_path / "target").exists()
+    assert len(store.objects) + len(files(tmp_path / "cache")) == 1
+    cache.write("another", str(level))
+    assert cache.fetch("another", str(target))
 
 
 def test_what_cannot_be_a_directory_is_refused(tmp_path):
