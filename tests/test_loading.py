@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from seed_rl import loading
-from tests.installed import install
 
 
 @pytest.fixture
@@ -59,33 +58,11 @@ assert "matplotlib" in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_a_location_names(theirs):
-    assert loading.load("theirs_found:THING") == [1, 2]
-    assert loading.load("os.path:join")("a", "b") == "a/b"
-
-
-def test_entry_points_of_a_group_by_name(tmp_path, monkeypatch):
-    install(tmp_path, monkeypatch, "seed_rl.test_group", one="theirs_found:THING", two="theirs_found:OTHER")
-    assert loading.entry_points("seed_rl.test_group") == {
-        "one": "theirs_found:THING",
-        "two": "theirs_found:OTHER",
-    }
-    assert loading.entry_points("seed_rl.another_group") == {}
-
-
 @pytest.mark.parametrize(
     ("name", "location", "words"),
     [
-        (
-            "mine",
-            "nowhere:THING",
-            "mine (nowhere:THING) cannot be loaded: No module named 'nowhere'.",
-        ),
-        (
-            "nowhere:THING",
-            "nowhere:THING",
-            "nowhere:THING cannot be loaded: No module named 'nowhere'.",
-        ),
+        ("mine", "nowhere:THING", "mine (nowhere:THING) cannot be loaded: No module named 'nowhere'."),
+        ("nowhere:THING", "nowhere:THING", "nowhere:THING cannot be loaded: No module named 'nowhere'."),
         (
             "mine",
             "theirs_broken:THING",

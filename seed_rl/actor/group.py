@@ -26,11 +26,7 @@ class EpisodeStatistics:
         self._was_truncated = [False] * num_envs
 
     def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[pb.Episode]:
-        """Adds the result of one `BatchedEnvironment.step` (not that of `reset`).
-
-        Args:
-          env: arrays `[E, ...]`.
-          infos: the E info dicts of the same step.
+        """Adds what one `BatchedEnvironment.step` returned (not `reset`).
 
         Returns:
           The episodes that ended at this step, in environment order.

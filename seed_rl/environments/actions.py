@@ -133,14 +133,9 @@ def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
     Many simulators that start alike are correlated, and learning fails early. So each first steps "through a
     random number of uniform-random actions" (Stooke & Abbeel, 2018, section 5.3).
 
-    Args:
-      space: the environment's own action space, whose random state stays as it is. A huge bound, as an agent
-        does not see it either, is left out: such numbers have no meaning, and may overflow.
-      seed: the environment's; it alone determines the actions.
-      most: the largest number of actions.
-
-    Returns:
-      Actions as `env.step` takes them.
+    The environment's seed alone determines the actions, which are as `env.step` takes them. The random state
+    of its action space stays as it is. A huge bound, as an agent does not see it either, is left out: such
+    numbers have no meaning, and may overflow.
     """
     rng = np.random.default_rng((seed, _RANDOM_START))
     count = int(rng.integers(most + 1))

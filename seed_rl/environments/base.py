@@ -105,3 +105,9 @@ def nearest(name: str, valid: Iterable[str], count: int = 3) -> list[str]:
     """Up to `count` of the valid names that resemble `name`, best first; letter case is ignored."""
     by_lower = {candidate.lower(): candidate for candidate in sorted(valid)}
     return [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=count)]
+
+
+def hint(name: str, valid: Iterable[str], otherwise: str = "") -> str:
+    """What the refusal of a name ends with: the nearest valid names; `otherwise` if none resembles it."""
+    close = nearest(name, valid)
+    return f"; the nearest are: {', '.join(close)}" if close else otherwise

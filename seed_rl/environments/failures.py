@@ -24,25 +24,22 @@ class HungError(BaseException):
 
 
 class Deadline:
-    """A time limit on calls of the main thread, which it interrupts by SIGALRM.
+    """A time limit on calls of the main thread, in seconds (0: none), which it interrupts by SIGALRM.
 
     It interrupts Python code and whatever a signal interrupts: sleeps, locks, sockets, pipes. Native code
     that never returns to Python is not interrupted. In other threads there is no limit.
     """
 
     def __init__(self, seconds: float):
-        """Prepares a limit of so many seconds; 0: none."""
         self._seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
         if self._seconds:
             signal.signal(signal.SIGALRM, self._expired)
 
     def __enter__(self) -> None:
-        """Starts the time."""
         if self._seconds:  # Again and again, in case the interruption is lost in a destructor or a callback.
             signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
 
     def __exit__(self, *_: object) -> None:
-        """Stops the time."""
         if self._seconds:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
 
@@ -79,7 +76,6 @@ class EnvironmentFailedError(Exception):
     """
 
     def __init__(self, what: str, count: int):
-        """The message adds to `what` the number of failures and what to do."""
         super().__init__(
             f"{what}; this was failure {count} without a finished episode: fix the environment, or raise "
             "--max_environment_failures."

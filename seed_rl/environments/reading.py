@@ -25,7 +25,6 @@ class LeafReader:
     """Reads one array of several environments' observations at once, because it runs at every step."""
 
     def __init__(self, leaf: ObservationLeaf, space: gymnasium.Space):
-        """Prepares for a leaf of the observations of this space."""
         self._leaf = leaf
         self._expected = leaf.spec.unpacked
         self._shape, self._dtype = self._expected.shape, np.dtype(self._expected.dtype)

@@ -50,11 +50,7 @@ class Share:
     def __init__(
         self, suite: Suite, config: EnvironmentConfig, seed: int, numbers: range, tolerance: FailureConfig
     ):
-        """Makes the environment for the episodes with these numbers; if some are void, others follow them.
-
-        Raises:
-          ValueError, ImportError, EnvironmentFailedError: see `BatchedEnvironment`.
-        """
+        """Makes the environment for the episodes with these numbers; if some are void, others follow them."""
         self.left = len(numbers)
         self._suite, self._seed = suite, seed
         self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)

@@ -36,6 +36,8 @@ class Scene(NamedTuple):
 class Rerun:
     """An episode that is played again, scene by scene.
 
+    Making and playing it raises RerunError if the environment fails, or cannot be rendered.
+
     Attributes:
       scenes_per_second: the game's own speed.
       is_faithful: after the last scene, whether the return is the same as when the episode was recorded.
@@ -44,11 +46,7 @@ class Rerun:
     def __init__(
         self, suite: Suite, config: EnvironmentConfig, episode: PlayedEpisode, tolerance: FailureConfig
     ):
-        """Makes the environment, and renders it once.
-
-        Raises:
-          RerunError: the environment fails, or cannot be rendered.
-        """
+        """Makes the environment, and renders it once."""
         self._deadline = Deadline(tolerance.env_step_timeout_secs)
         self._episode = episode
         self._shape: tuple[int, ...] | None = None
@@ -66,11 +64,7 @@ class Rerun:
         self.scenes_per_second = _frames_per_second(self._env) / config.num_action_repeats
 
     def __iter__(self) -> Iterator[Scene]:
-        """Plays the episode, once, and yields its scenes, including that of the first observation.
-
-        Raises:
-          RerunError: the environment fails.
-        """
+        """Plays the episode, once, and yields its scenes, including that of the first observation."""
         try:
             yield Scene(self._picture(), 0.0, 0)
             total = 0.0
@@ -109,11 +103,7 @@ class Rerun:
         return picture
 
     def _call(self, method: str, function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
-        """What a function returns that calls a method of the environment.
-
-        Raises:
-          RerunError: it fails.
-        """
+        """What a function returns that calls a method of the environment."""
         try:
             with self._deadline:
                 return function(*args, **kwargs)

@@ -164,9 +164,6 @@ class EnvironmentContract:
         for leaf, copy in zip(leaves, copies, strict=True):
             np.testing.assert_array_equal(_at(observation, leaf.path), copy)
 
-    def test_the_spec_says_how_often_actions_repeat(self, make_batch):
-        assert make_batch([0]).spec.num_action_repeats == self.config.num_action_repeats
-
     def test_close_twice(self, make_env, make_batch):
         for closable in (make_env(), make_batch([0, 1])):
             closable.reset()

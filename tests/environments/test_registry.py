@@ -32,17 +32,8 @@ from seed_rl.actor import group
 for name in registry.names():
     registry.suite(name).config_class()
 assert "tensorflow" not in sys.modules
-try:
-    suite = registry.suite("atari")
-    suite.make(suite.config_class(), 0)
-except ImportError as error:
-    print(error)
 """
-    result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
-    )
-    assert "pip install -e '.[atari]'" in result.stdout
-    assert result.stdout.count("\n") == 1
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 @pytest.fixture
@@ -62,20 +53,10 @@ def test_an_installed_package_adds_a_suite(their_module, tmp_path, monkeypatch):
     assert registry.suite("catch") is not their_module.SUITE  # Ours comes first.
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("nowhere:SUITE", "--environment=theirs (nowhere:SUITE) cannot be loaded: No module named 'nowhere'"),
-        ("their_suite:__name__", "which is not a seed_rl.environments.base.Suite"),
-    ],
-)
-def test_an_installed_suite_that_is_none_is_refused_in_words(
-    their_module, tmp_path, monkeypatch, value, words
-):
-    install(tmp_path, monkeypatch, "seed_rl.environments", theirs=value)
-    with pytest.raises(ValueError, match="--environment=theirs") as caught:
+def test_an_installed_suite_that_is_none_is_refused_in_words(their_module, tmp_path, monkeypatch):
+    install(tmp_path, monkeypatch, "seed_rl.environments", theirs="their_suite:__name__")
+    with pytest.raises(ValueError, match="^--environment=theirs .* is not a seed_rl.environments.base.Suite"):
         registry.suite("theirs")
-    assert words in str(caught.value)
 
 
 @pytest.mark.parametrize(

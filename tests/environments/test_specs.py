@@ -1,10 +1,5 @@
 """Gymnasium spaces, wire specs and wire actions."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -102,6 +97,8 @@ def test_box_actions_that_are_not_finite_are_refused():
 
 def test_words():
     assert hash_words("").tolist() == [0] * 16
+    # The same in every process and version.
+    assert hash_words("pick the red hat").tolist() == [859, 274, 346, 229] + [0] * 12
     np.testing.assert_array_equal(hash_words("Pick the RED hat."), hash_words(" pick, the red  hat"))
     assert hash_words("red")[0] == hash_words("the red")[1]
     many = hash_words(" ".join(f"word{n}" for n in range(40)))
@@ -109,17 +106,3 @@ def test_words():
     numbers = {int(hash_words(f"word{n}")[0]) for n in range(5000)}
     assert min(numbers) == 1 and max(numbers) == 999
     assert len(numbers) > 950
-
-
-def test_numbers_of_words_are_the_same_in_every_process():
-    program = (
-        "from seed_rl.environments.specs import hash_words; print(hash_words('pick the red hat').tolist())"
-    )
-    root = str(Path(__file__).parents[2])
-    texts = []
-    for hash_seed in ("1", "2"):
-        env = {**os.environ, "PYTHONPATH": root, "PYTHONHASHSEED": hash_seed}
-        command = [sys.executable, "-c", program]
-        done = subprocess.run(command, env=env, capture_output=True, text=True, check=True, timeout=60)
-        texts.append(done.stdout.strip())
-    assert texts == [str([859, 274, 346, 229] + [0] * 12)] * 2

@@ -15,7 +15,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, nearest
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
@@ -213,9 +213,9 @@ def _rom(game: str) -> str:
     ids = {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
     rom_id = ids.get(game.replace("_", "").lower())
     if rom_id is None:
-        close = nearest(game.replace("_", ""), map(registration.rom_id_to_name, ids.values()))
-        hint = f"; the nearest are: {', '.join(close)}" if close else ""
-        raise ValueError(f"--game={game} is not an Atari game that ale-py includes{hint}.")
+        names = map(registration.rom_id_to_name, ids.values())
+        nearest = hint(game.replace("_", ""), names)
+        raise ValueError(f"--game={game} is not an Atari game that ale-py includes{nearest}.")
     path = roms.get_rom_path(rom_id)
     if path is None or not ALEInterface.isSupportedROM(path):  # loading it would end the process
         raise ValueError(

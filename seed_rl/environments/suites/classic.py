@@ -11,7 +11,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, nearest, repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repeat_actions
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.suites import old_gym
 from seed_rl.options import option
@@ -128,9 +128,8 @@ def _check_id(game: str, env_id: str) -> None:
     try:
         gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
-        close = nearest(env_id, gymnasium.registry)
-        hint = f"; the nearest are: {', '.join(close)}" if close else ""
-        raise ValueError(f"--game={game} is not a Gymnasium id{hint}.") from error
+        nearest = hint(env_id, gymnasium.registry)
+        raise ValueError(f"--game={game} is not a Gymnasium id{nearest}.") from error
 
 
 SUITE = Suite(GymConfig, make)

@@ -4,7 +4,7 @@
 variant, which shows what the first one holds out. The set counts 30 tasks, so a pair is one task.
 """
 
-from seed_rl.environments.base import nearest
+from seed_rl.environments.base import hint
 
 # Of the engine's name for a level.
 PREFIX = "contributed/dmlab30/"
@@ -60,9 +60,8 @@ def level(game: str, held_out: bool) -> str:
     is_of_a_pair = any(name in (f"{pair}_train", f"{pair}_test") for pair in _PAIRS)
     task = name.rpartition("_")[0] if is_of_a_pair else name
     if task not in TASKS:
-        close = nearest(name, TASKS)
-        hint = f"the nearest are: {', '.join(close)}" if close else "docs/dmlab.md lists them"
-        raise ValueError(f"--game={game} is not a level of DMLab-30; {hint}.")
+        choice = hint(name, TASKS, "; docs/dmlab.md lists them")
+        raise ValueError(f"--game={game} is not a level of DMLab-30{choice}.")
     if task not in _PAIRS:
         return task
     return f"{task}_test" if held_out else f"{task}_train"

@@ -13,7 +13,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, nearest, repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repeat_actions
 from seed_rl.environments.suites.old_gym import import_gym
 from seed_rl.options import option
 
@@ -131,9 +131,8 @@ def _check_scenario(game: str) -> None:
 
     names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
     if game not in names:
-        close = nearest(game, names)
-        hint = f"the nearest are: {', '.join(close)}" if close else f"choose one of: {', '.join(names)}"
-        raise ValueError(f"--game={game} is not a gfootball scenario; {hint}.")
+        choice = hint(game, names, f"; choose one of: {', '.join(names)}")
+        raise ValueError(f"--game={game} is not a gfootball scenario{choice}.")
 
 
 SUITE = Suite(

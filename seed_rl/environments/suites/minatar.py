@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Suite, draw_board, nearest, repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Suite, draw_board, hint, repeat_actions
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
@@ -78,9 +78,8 @@ class MinAtar(gymnasium.Env):
 
 def _engine(config: MinAtarConfig) -> Any:
     if config.game not in _GAMES:
-        close = nearest(config.game, _GAMES)
-        hint = f"; the nearest are: {', '.join(close)}" if close else f"; choose one of: {', '.join(_GAMES)}"
-        raise ValueError(f"--game={config.game} is not a game of MinAtar{hint}.")
+        choice = hint(config.game, _GAMES, f"; choose one of: {', '.join(_GAMES)}")
+        raise ValueError(f"--game={config.game} is not a game of MinAtar{choice}.")
     try:
         from minatar import Environment
     except ImportError as error:

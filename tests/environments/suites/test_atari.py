@@ -15,8 +15,6 @@ cv2 = pytest.importorskip("cv2")
 
 from ale_py import roms  # noqa: E402
 
-from seed_rl.actor.group import EpisodeStatistics  # noqa: E402
-from seed_rl.environments.batched import BatchedEnvironment  # noqa: E402
 from tests.environments.contract import EnvironmentContract  # noqa: E402
 
 FIRE = 1
@@ -91,25 +89,6 @@ def test_minimal_actions_are_the_games_own():
     for index, action in ((1, FIRE), (2, int(ale_py.Action.RIGHT.value)), (3, int(ale_py.Action.LEFT.value))):
         for _ in range(5):
             np.testing.assert_array_equal(minimal.step(index)[0], full.step(action)[0])
-
-
-def test_a_lost_life_ends_the_agents_episode_but_not_the_reported_one():
-    config = AtariConfig(game="Breakout", terminal_on_life_loss=True, full_action_space=False)
-    batch = BatchedEnvironment(SUITE, config, [0])
-    statistics = EpisodeStatistics(1)
-    batch.reset()
-    ends, agent_steps, rewards, episodes = 0, 0, 0.0, []
-    rng = np.random.default_rng(0)
-    while not episodes and agent_steps < 2000:
-        agent_steps += 1
-        output, infos = batch.step(rng.integers(4, size=1, dtype=np.int32))
-        ends += int(output.done[0])
-        rewards += float(output.reward[0])
-        episodes = statistics.update(output, infos)
-    assert ends == 5  # Breakout has five lives
-    assert rewards > 0
-    (episode,) = episodes
-    assert (episode.episode_return, episode.agent_steps) == (rewards, agent_steps)
 
 
 @pytest.mark.parametrize("game", ["SpaceInvaders", "space_invaders", "spaceinvaders"])

@@ -1,5 +1,7 @@
 """Gymnasium environments by id."""
 
+import importlib.util
+
 import gymnasium
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.base import Info
 from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.specs import hash_words
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
 from tests.environments.contract import EnvironmentContract
 
@@ -64,6 +67,24 @@ class TestTextGame(EnvironmentContract):
     config = GymConfig(game="Blackjack-v1")
 
 
+@pytest.mark.skipif(importlib.util.find_spec("mujoco") is None, reason="no MuJoCo")
+class TestMuJoCo(EnvironmentContract):
+    """Vectors in, continuous actions out. Only its time limit, here a short one, ends an episode."""
+
+    suite, config = SUITE, GymConfig(game="HalfCheetah-v5", max_episode_frames=100)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("minigrid") is None, reason="no MiniGrid")
+class TestMiniGrid(EnvironmentContract):
+    suite, config = SUITE, GymConfig(game="minigrid:MiniGrid-DoorKey-5x5-v0", max_episode_frames=50)
+
+    def test_the_mission_goes_as_words(self, make_batch):
+        mission = make_batch([0]).reset().observation["mission"]
+        np.testing.assert_array_equal(
+            mission, [hash_words("use the key to open the door and then get to the goal")]
+        )
+
+
 def _episode(**options):
     """[(frame, reward, terminated, truncated)] of one episode of DictEnv."""
     env = make(GymConfig(**options), seed=0)
@@ -75,25 +96,25 @@ def _episode(**options):
     return rows
 
 
-def test_repeats_sum_rewards_and_stop_at_termination():
-    assert _episode(game="SeedRlDictUnlimited-v0", num_action_repeats=3) == [
-        (3, 1 + 2 + 3, False, False),
-        (5, 4 + 5, True, False),
-    ]
-
-
-def test_the_environments_own_limit_counts_environment_frames():
-    assert _episode(game="SeedRlDict-v0", num_action_repeats=3) == [
-        (3, 1 + 2 + 3, False, False),
-        (4, 4, False, True),
-    ]
-
-
-def test_max_episode_frames_counts_environment_frames():
-    assert _episode(game="SeedRlDict-v0", num_action_repeats=2, max_episode_frames=3) == [
-        (2, 1 + 2, False, False),
-        (3, 3, False, True),
-    ]
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        (
+            {"game": "SeedRlDictUnlimited-v0", "num_action_repeats": 3},
+            [(3, 1 + 2 + 3, False, False), (5, 4 + 5, True, False)],
+        ),
+        (
+            {"game": "SeedRlDict-v0", "num_action_repeats": 3},
+            [(3, 1 + 2 + 3, False, False), (4, 4, False, True)],
+        ),
+        (
+            {"game": "SeedRlDict-v0", "num_action_repeats": 2, "max_episode_frames": 3},
+            [(2, 1 + 2, False, False), (3, 3, False, True)],
+        ),
+    ],
+)
+def test_repeats_sum_rewards_and_stop_at_an_end_and_limits_count_environment_frames(options, rows):
+    assert _episode(**options) == rows
 
 
 @pytest.mark.parametrize(

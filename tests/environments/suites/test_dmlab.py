@@ -110,7 +110,7 @@ def test_actions_are_the_nine_of_impala(engine):
     env = SUITE.make(DmlabConfig(num_action_repeats=3), 0)
     env.reset(seed=0)
     (lab,) = engine.labs
-    names = [spec["name"] for spec in lab.action_spec()]
+    names = [name for name, _, _ in dmlab_double.ACTION_SPEC]
     for action in range(env.action_space.n):
         env.step(action)
     played = [{name: v for name, v in zip(names, taken, strict=True) if v} for taken, _ in lab.steps]
