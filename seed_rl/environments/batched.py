@@ -150,7 +150,8 @@ class BatchedEnvironment:
                 f"{actions.dtype}{list(actions.shape)}."
             )
         self._agent_steps += 1
-        outcomes = self._play(self._decode(actions))
+        steps = zip(self._watched, self._decode(actions), self._must_reset, strict=True)
+        outcomes = [_RESET if must_reset else watched.step(action) for watched, action, must_reset in steps]
         infos = self._write_together(outcomes)
         if infos is None:
             infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
@@ -161,11 +162,6 @@ class BatchedEnvironment:
         for watched in self._watched:
             if problem := watched.close():
                 _log.warning("%s", problem)
-
-    def _play(self, actions: Sequence[Any]) -> list[Any]:
-        """What each environment returned or raised; _RESET for those that must be reset instead."""
-        steps = zip(self._watched, actions, self._must_reset, strict=True)
-        return [_RESET if must_reset else watched.step(action) for watched, action, must_reset in steps]
 
     def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
         """Takes random actions in the episode that has just started, then calls the observation its first.

@@ -46,7 +46,9 @@ class LeafReader:
         except (ValueError, TypeError, OverflowError) as error:
             raise self._missing(error) from error
         dtype = array.dtype
-        if array.shape[1:] != self._shape or not (dtype == self._dtype or self._holds(dtype)):
+        # Ours may hold numbers of the same kind, or of one that it includes.
+        fits = dtype == self._dtype or np.can_cast(dtype, self._dtype, "same_kind")
+        if array.shape[1:] != self._shape or not fits:
             raise Fault(
                 f"returned {dtype}{list(array.shape[1:])} for {self._name}, but its observation space says "
                 f"{self._expected}; fix the space or the observation"
@@ -83,10 +85,6 @@ class LeafReader:
 
     def _missing(self, error: Exception) -> Fault:
         return Fault(f"returned no array for {self._name} ({described(error)})")
-
-    def _holds(self, dtype: np.dtype) -> bool:
-        """True if our dtype can hold values of `dtype`: it is the same kind of number, or a wider kind."""
-        return np.can_cast(dtype, self._dtype, "same_kind")
 
     @property
     def _name(self) -> str:

@@ -45,6 +45,7 @@ class Share:
     Attributes:
       batch: the environment.
       left: the number of episodes that are still to be played.
+      ended: the episode that has ended in this agent step, if its environment is not found to have failed.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Share:
         self.left = len(numbers)
         self._suite, self._seed = suite, seed
         self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)
-        self._ended: PlayedEpisode | None = None
+        self.ended: PlayedEpisode | None = None
         self._has_begun = False  # An episode, in this agent step.
         self.batch = BatchedEnvironment(
             Suite(suite.config_class, self._make),
@@ -91,7 +92,7 @@ class Share:
             is_good = not info.get(Info.EPISODE_IS_VOID, False)
         except EnvironmentFailedError as error:
             failure, is_good = error, self._has_begun  # Only after the end of one is another begun.
-        ended, self._ended = self._ended, None
+        ended, self.ended = self.ended, None
         if ended is not None and is_good:
             self.left -= 1
             yield ended
@@ -103,10 +104,6 @@ class Share:
         self._has_begun = True
         number = next(self._numbers)
         return number, derived_seed(self._seed, number)
-
-    def end(self, episode: PlayedEpisode) -> None:
-        """An episode has ended; the environment may still be found to have failed with the last step."""
-        self._ended = episode
 
     def _make(self, config: EnvironmentConfig, seed: int) -> gymnasium.Env:
         return _Recorded(self._suite.make(config, seed), self)
@@ -147,6 +144,5 @@ class _Recorded(gymnasium.Wrapper):
         except Exception:
             return outcome
         if ended and not self._continues:
-            episode = PlayedEpisode(self._number, self._seed, self._actions, self._return)
-            self._share.end(episode)
+            self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return)
         return outcome

@@ -17,7 +17,6 @@ class Trained(NamedTuple):
     """A policy with the weights of a checkpoint.
 
     Attributes:
-      policy: the policy.
       checkpoint: path prefix of the checkpoint.
       env_frames: environment frames that the policy was trained for.
       seconds: seconds of training up to the checkpoint.

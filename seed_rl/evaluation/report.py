@@ -16,13 +16,9 @@ from seed_rl.runs.scores import published_scores
 def write_board(
     logdir: Path, env_frames: int, summary: Mapping[str, Any], picture: np.ndarray | None
 ) -> None:
-    """Adds an evaluation to the TensorBoard events of a run.
+    """Adds an evaluation to the TensorBoard events of a run, at the frames that it was trained for.
 
-    Args:
-      logdir: the run directory.
-      env_frames: environment frames of training; TensorBoard's x axis.
-      summary: the figures by name.
-      picture: a picture of gameplay, uint8 `[height, width, 3]`; None if there is none.
+    It has figures by name, and may have a picture of gameplay, uint8 `[height, width, 3]`.
 
     Raises:
       OSError: they cannot be written.

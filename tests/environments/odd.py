@@ -17,7 +17,7 @@ KIND = "SEED_RL_TEST_KIND"
 
 
 class Odd(gymnasium.Env):
-    """Episodes of five agent steps with a reward of 1 each; observes the agent step, from 0.
+    """Episodes of `length` agent steps with a reward of 1 each; observes the agent step, from 0.
 
     `replaced` has functions that replace what a method returns: `reset`, `step` (in agent step 3), `close`,
     `render` and `observation` (in agent step 3). They get what an honest environment would return. With
@@ -27,10 +27,20 @@ class Odd(gymnasium.Env):
     action_space = spaces.Discrete(2)
     observation_space = spaces.Box(-10.0, 10.0, (3,), np.float32)
 
-    def __init__(self, render_mode=None, *, observation_space=None, truncates=False, seeds=False, **replaced):
+    def __init__(
+        self,
+        render_mode=None,
+        *,
+        observation_space=None,
+        length=LENGTH,
+        truncates=False,
+        seeds=False,
+        **replaced,
+    ):
         self.render_mode = render_mode
         self.observation_space = observation_space or Odd.observation_space
-        self.truncates, self.seeds, self.replaced, self.played = truncates, seeds, replaced, 0
+        self.length, self.truncates, self.seeds, self.replaced = length, truncates, seeds, replaced
+        self.played, self.actions = 0, []
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -41,7 +51,8 @@ class Odd(gymnasium.Env):
 
     def step(self, action):
         self.played += 1
-        ended = self.played == LENGTH
+        self.actions.append(int(action))
+        ended = self.played == self.length
         ends = (False, ended) if self.truncates else (ended, False)
         honest = (self._observation(), 1.0, *ends, {})
         return self._replace("step", honest) if self.played == WHEN else honest

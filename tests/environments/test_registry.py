@@ -55,7 +55,7 @@ def test_an_installed_package_adds_a_suite(their_module, tmp_path, monkeypatch):
 
 def test_an_installed_suite_that_is_none_is_refused_in_words(their_module, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "seed_rl.environments", theirs="their_suite:__name__")
-    with pytest.raises(ValueError, match="^--environment=theirs .* is not a seed_rl.environments.base.Suite"):
+    with pytest.raises(ValueError, match=r"^--environment=theirs .* is not a seed_rl\.environments\.base\.S"):
         registry.suite("theirs")
 
 

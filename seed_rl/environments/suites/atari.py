@@ -8,7 +8,6 @@ EnvPool and ale-py's own vector environment can give the same frames, but are no
 """
 
 import dataclasses
-from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -91,7 +90,13 @@ class Atari(gymnasium.Env):
     def __init__(self, config: AtariConfig, seed: int):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": 60}
         self.render_mode = "rgb_array"
-        ale_py, cv2 = _engine()
+        try:
+            import ale_py
+            import cv2
+        except ImportError as error:
+            raise ImportError(
+                f"Atari needs ale-py and OpenCV ({error.name} is missing); {how_to_install('atari')}."
+            ) from error
         cv2.setNumThreads(1)  # actors share the cores, so each uses one thread
         self._cv2 = cv2
         self._config = config
@@ -193,17 +198,6 @@ class Atari(gymnasium.Env):
         np.maximum(self._frames[0], self._frames[1], out=self._pooled)
         size = (self._config.screen_size,) * 2
         return self._cv2.resize(self._pooled, size, interpolation=self._cv2.INTER_LINEAR)
-
-
-def _engine() -> tuple[ModuleType, ModuleType]:
-    try:
-        import ale_py
-        import cv2
-    except ImportError as error:
-        raise ImportError(
-            f"Atari needs ale-py and OpenCV ({error.name} is missing); {how_to_install('atari')}."
-        ) from error
-    return ale_py, cv2
 
 
 def _rom(game: str) -> str:

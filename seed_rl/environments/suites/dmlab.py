@@ -5,7 +5,6 @@ the adapter chooses the level and its seed, and translates 9 actions for the eng
 """
 
 import dataclasses
-from types import ModuleType
 from typing import Any
 
 import gymnasium
@@ -137,7 +136,12 @@ class Dmlab(gymnasium.Env):
     def __init__(self, config: DmlabConfig, seed: int):
         self.metadata = {"render_modes": ["rgb_array"], "render_fps": _FPS}
         self.render_mode = "rgb_array"
-        engine = _engine()
+        try:
+            import deepmind_lab
+        except ImportError as error:
+            raise ImportError(
+                f"DeepMind Lab cannot be imported ({error}); docs/dmlab.md says how to build and install it."
+            ) from error
         self._num_action_repeats = config.num_action_repeats
         self._has_instruction = config.instruction
         self._actions = [np.array(action, np.intc) for action in ACTIONS]
@@ -148,7 +152,7 @@ class Dmlab(gymnasium.Env):
             spaces.Dict({"frame": frames, "instruction": words}) if config.instruction else frames
         )
         cache = None if config.level_cache is None else open_level_cache(config.level_cache)
-        self._lab = engine.Lab(
+        self._lab = deepmind_lab.Lab(
             config.level,
             [_FRAME, _INSTRUCTION] if config.instruction else [_FRAME],
             config=config.engine_settings,
@@ -191,16 +195,6 @@ class Dmlab(gymnasium.Env):
         if not self._has_instruction:
             return frame
         return {"frame": frame, "instruction": hash_words(self._last[_INSTRUCTION])}
-
-
-def _engine() -> ModuleType:
-    try:
-        import deepmind_lab
-    except ImportError as error:
-        raise ImportError(
-            f"DeepMind Lab cannot be imported ({error}); docs/dmlab.md says how to build and install it."
-        ) from error
-    return deepmind_lab
 
 
 SUITE = Suite(DmlabConfig, lambda config, seed, render_mode=None: Dmlab(config, seed))

@@ -4,10 +4,10 @@ import contextlib
 import importlib
 import io
 from types import ModuleType
-from typing import Any
 
 import gymnasium
 
+from seed_rl.loading import load
 from seed_rl.messages import how_to_install
 
 
@@ -56,7 +56,7 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
             f"{how_to_install('gym')}."
         ) from error
     spec = gym.spec(env_id)
-    make_env = _load(spec.entry_point)
+    make_env = spec.entry_point if callable(spec.entry_point) else load(spec.entry_point)
     kwargs = dict(getattr(spec, "kwargs", None) or getattr(spec, "_kwargs", None) or {})
     try:
         if _version(gym) < (0, 26):  # reset() returns an observation, step() four values
@@ -74,10 +74,3 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
 
 def _version(gym: ModuleType) -> tuple[int, ...]:
     return tuple(int(part) for part in gym.__version__.split(".")[:2])
-
-
-def _load(entry_point: Any) -> Any:
-    if callable(entry_point):
-        return entry_point
-    module, _, name = entry_point.partition(":")
-    return getattr(importlib.import_module(module), name)
