@@ -11,7 +11,6 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episo
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.seeds import derived_seed
-from seed_rl.types import EnvironmentSpec, EnvOutput
 
 
 class PlayedEpisode(NamedTuple):
@@ -54,31 +53,12 @@ class Share:
         """Makes the environment for the episodes with these numbers; if some are void, others follow them."""
         self.left = len(numbers)
         self._suite, self._seed = suite, seed
-        self._index, self._numbers = numbers.start, itertools.count(numbers.start, numbers.step)
+        self._numbers = itertools.count(numbers.start, numbers.step)
         self.ended: PlayedEpisode | None = None
         self._has_begun = False  # An episode, in this agent step.
-        self.batch = BatchedEnvironment(
-            Suite(suite.config_class, self._make),
-            config,
-            [derived_seed(seed, self._index)],
-            tolerance,
-            self._index,
-        )
-
-    def start(self, spec: EnvironmentSpec, output: EnvOutput) -> None:
-        """Starts the first episode; the outputs go here from now on, `[1, ...]`.
-
-        Raises:
-          ValueError: the environment does not have this spec.
-          EnvironmentFailedError: it failed too often.
-        """
-        if self.batch.spec != spec:
-            raise ValueError(
-                f"Environment {self._index} has {self.batch.spec}, but environment 0 has {spec}; "
-                "environments that play together must have equal spaces."
-            )
-        self.batch.write_to(output)
-        self.batch.reset()
+        recorded = Suite(suite.config_class, self._make)
+        env_seed = derived_seed(seed, numbers.start)
+        self.batch = BatchedEnvironment(recorded, config, [env_seed], tolerance, numbers.start)
 
     def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
         """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.

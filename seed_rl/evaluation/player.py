@@ -47,7 +47,13 @@ def play(
         spec = shares[0].batch.spec
         env = empty_output(spec, size)
         for index, share in enumerate(shares):
-            share.start(spec, tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
+            if share.batch.spec != spec:
+                raise ValueError(
+                    f"Environment {index} has {share.batch.spec}, but environment 0 has {spec}; environments "
+                    "that play together must have equal spaces."
+                )
+            share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
+            share.batch.reset()
         choose = _Choice(policy, spec, size, env_id, greedy)
         while any(share.left for share in shares):
             for share, action in zip(shares, np.split(choose(env), size), strict=True):
