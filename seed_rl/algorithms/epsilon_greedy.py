@@ -1,6 +1,7 @@
 """Policies that take the action of the highest value or, with a probability of epsilon, a random one."""
 
 import abc
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,13 +14,13 @@ from seed_rl.types import AgentOutput, EnvOutput, Nest
 class EpsilonGreedyPolicy(Policy):
     """A policy for one discrete action.
 
-    `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned.
+    `AgentOutput.info` holds `q_values` `[B, A]`, on the scale on which they are learned. The network and the
+    exploration, from which a subclass computes `epsilons`, belong to the algorithm.
     """
 
-    def __init__(self, network: QNetwork, action_dtype: str, name: str):
-        """Acts with a network whose variables belong to the algorithm."""
-        super().__init__(name=name)
-        self._network, self._action_dtype = network, action_dtype
+    def __init__(self, network: QNetwork, exploration: Any, action_dtype: str):
+        super().__init__()
+        self._network, self._exploration, self._action_dtype = network, exploration, action_dtype
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """The network's state; an empty tuple if it has none."""

@@ -1,4 +1,4 @@
-"""Algorithms by name. To add one, write its package and add a line to the table here. Imports no TensorFlow.
+"""Algorithms by name. To add one, write its package and list its class here. Imports no TensorFlow.
 
 Another package can add one with an entry point in the group `seed_rl.algorithms`. The entry point has the
 algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entry:SARSA"`.
@@ -19,29 +19,20 @@ class AlgorithmEntry(NamedTuple):
     """Where to find the two parts of an algorithm, each as `module:attribute`.
 
     config_class: a frozen `Options` dataclass whose fields become flags; its module imports no TensorFlow.
-    make: a function of (config, env_spec, num_envs) that returns an `Algorithm`.
+    make: the algorithm's class, or a function, called with (config, env_spec, num_envs).
     """
 
     config_class: str
     make: str
 
 
-_ALGORITHMS = {
-    "a2c": AlgorithmEntry("seed_rl.algorithms.a2c.config:A2CConfig", "seed_rl.algorithms.a2c.algorithm:make"),
-    "appo": AlgorithmEntry(
-        "seed_rl.algorithms.appo.config:APPOConfig", "seed_rl.algorithms.appo.algorithm:make"
-    ),
-    "dqn": AlgorithmEntry("seed_rl.algorithms.dqn.config:DQNConfig", "seed_rl.algorithms.dqn.algorithm:make"),
-    "pqn": AlgorithmEntry("seed_rl.algorithms.pqn.config:PQNConfig", "seed_rl.algorithms.pqn.algorithm:make"),
-    "ppo": AlgorithmEntry("seed_rl.algorithms.ppo.config:PPOConfig", "seed_rl.algorithms.ppo.algorithm:make"),
-    "r2d2": AlgorithmEntry(
-        "seed_rl.algorithms.r2d2.config:R2D2Config", "seed_rl.algorithms.r2d2.algorithm:make"
-    ),
-    "sac": AlgorithmEntry("seed_rl.algorithms.sac.config:SACConfig", "seed_rl.algorithms.sac.algorithm:make"),
-    "vtrace": AlgorithmEntry(
-        "seed_rl.algorithms.vtrace.config:VTraceConfig", "seed_rl.algorithms.vtrace.algorithm:make"
-    ),
-}
+def _built_in(name: str, class_name: str) -> AlgorithmEntry:
+    package = f"seed_rl.algorithms.{name}"
+    return AlgorithmEntry(f"{package}.config:{class_name}Config", f"{package}.algorithm:{class_name}")
+
+
+_CLASSES = ("A2C", "APPO", "DQN", "PQN", "PPO", "R2D2", "SAC", "VTrace")
+_ALGORITHMS = {name.lower(): _built_in(name.lower(), name) for name in _CLASSES}
 
 _ENTRY_POINTS = "seed_rl.algorithms"
 

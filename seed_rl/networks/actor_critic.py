@@ -21,11 +21,6 @@ class ActorCritic(keras.layers.Layer):
     """The trunk, whose state is the network's state, and two linear heads (IMPALA, 2018, figure 3)."""
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
-        """Creates the network with all of its variables.
-
-        Raises:
-          ValueError: the settings do not fit the observation (see `Encoder`).
-        """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
         # Small weights start near the distribution whose parameters are zeros, in every state.
@@ -49,11 +44,6 @@ class PolicyNetwork(keras.layers.Layer):
     """The trunk, whose state is the network's state, and one linear head."""
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
-        """Creates the network with all of its variables.
-
-        Raises:
-          ValueError: the settings do not fit the observation (see `Encoder`).
-        """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
         small = keras.initializers.Orthogonal(0.01)

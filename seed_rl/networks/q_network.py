@@ -44,11 +44,6 @@ class QNetwork(keras.layers.Layer):
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_actions: int, head: Head):
-        """Creates the network with all of its variables.
-
-        Raises:
-          ValueError: the settings do not fit the observation (see `Encoder`).
-        """
         super().__init__()
         self.trunk = Trunk(config, env_spec)
         self._num_actions, self._head = num_actions, head

@@ -22,11 +22,7 @@ class Trunk(keras.layers.Layer):
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec):
-        """Creates the trunk; the first call of `unroll` creates its variables (see `example`).
-
-        Raises:
-          ValueError: the settings do not fit the observation (see `Encoder`).
-        """
+        """The first call of `unroll` creates the variables (see `example`). Raises what `Encoder` does."""
         super().__init__()
         self._env_spec = env_spec
         self._use_last_action_and_reward = config.use_last_action_and_reward

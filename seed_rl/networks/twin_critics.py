@@ -25,12 +25,6 @@ class TwinCritics(keras.layers.Layer):
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec):
-        """Creates the networks with all of their variables.
-
-        Raises:
-          ValueError: the settings do not fit the observation (see `Encoder`), or the action has impossible
-            bounds.
-        """
         super().__init__()
         self.trunk = Trunk(dataclasses.replace(config, mlp_sizes=""), env_spec)
         self._action = env_spec.action

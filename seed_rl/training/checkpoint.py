@@ -40,7 +40,7 @@ class Json(tf.train.experimental.PythonState):
         self.value = value
 
     def serialize(self) -> str:
-        """Returns the string that TensorFlow saves."""
+        """The string that TensorFlow saves."""
         return json.dumps(self.value)
 
     def deserialize(self, string_value: Any) -> None:

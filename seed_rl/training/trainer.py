@@ -21,7 +21,6 @@ class InitialPriorities:
     """Calls `Algorithm.initial_priority` on unrolls on the host, without their observations."""
 
     def __init__(self, algorithm: Algorithm):
-        """Prepares; the algorithm is traced when it is first called."""
         self._compute = tf.function(algorithm.initial_priority, autograph=False, reduce_retracing=True)
 
     def __call__(self, unrolls: list[Unroll]) -> np.ndarray:

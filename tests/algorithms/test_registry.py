@@ -103,19 +103,15 @@ def test_settings_must_be_options(add, config_class):
         registry.config_class("sarsa")
 
 
-def test_an_abstract_class_is_refused_by_the_name_of_what_it_lacks(add):
-    add({"sarsa": entry("make_without_losses")})
-    with pytest.raises(AlgorithmError, match=r"--agent=sarsa is incomplete: .*WithoutLosses.*losses.*\.$"):
-        registry.make("sarsa", incomplete.Settings(), SPEC, 1)
-
-
-def test_what_is_made_must_be_an_algorithm(add):
-    add({"sarsa": entry("make_nothing")})
-    with pytest.raises(AlgorithmError, match=r"NoneType is not a seed_rl\.algorithms\.base\.Algorithm"):
-        registry.make("sarsa", incomplete.Settings(), SPEC, 1)
-
-
-def test_an_error_of_the_algorithm_itself_is_its_own(add):
-    add({"sarsa": entry("make_with_an_error")})
-    with pytest.raises(TypeError, match=r"^a mistake of its own$"):
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        ("without_losses", AlgorithmError, r"--agent=sarsa is incomplete: .*WithoutLosses.*losses.*\.$"),
+        ("nothing", AlgorithmError, r"NoneType is not a seed_rl\.algorithms\.base\.Algorithm"),
+        ("with_an_error", TypeError, r"^a mistake of its own$"),
+    ],
+)
+def test_what_is_made_must_be_an_algorithm(add, make, error, words):
+    add({"sarsa": entry(f"make_{make}")})
+    with pytest.raises(error, match=words):
         registry.make("sarsa", incomplete.Settings(), SPEC, 1)

@@ -11,11 +11,11 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
-from seed_rl.algorithms.dqn.algorithm import make as make_dqn
+from seed_rl.algorithms.dqn.algorithm import DQN
 from seed_rl.algorithms.dqn.config import DQNConfig
-from seed_rl.algorithms.r2d2.algorithm import make as make_r2d2
+from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.config import R2D2Config
-from seed_rl.algorithms.vtrace.algorithm import make as make_vtrace
+from seed_rl.algorithms.vtrace.algorithm import VTrace
 from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
@@ -32,19 +32,19 @@ SPEC = EnvironmentSpec(ArraySpec((4,), "float32"), ArraySpec((), "int32", (0,), 
 
 def vtrace(**settings):
     tf.keras.utils.set_random_seed(1)
-    return make_vtrace(VTraceConfig.of(unroll_length=LENGTH, **settings), SPEC, GROUP * NUM_GROUPS)
+    return VTrace(VTraceConfig.of(unroll_length=LENGTH, **settings), SPEC, GROUP * NUM_GROUPS)
 
 
 def r2d2(**settings):
     tf.keras.utils.set_random_seed(1)
     config = R2D2Config.of(unroll_length=LENGTH, burn_in=0, n_steps=2, num_eval_envs=1, **settings)
-    return make_r2d2(config, SPEC, GROUP * NUM_GROUPS)
+    return R2D2(config, SPEC, GROUP * NUM_GROUPS)
 
 
 def dqn(**settings):
     tf.keras.utils.set_random_seed(1)
     config = DQNConfig.of(n_steps=LENGTH, num_eval_envs=1, exploration="noisy", **settings)
-    return make_dqn(config, SPEC, GROUP * NUM_GROUPS)
+    return DQN(config, SPEC, GROUP * NUM_GROUPS)
 
 
 ALGORITHMS = {

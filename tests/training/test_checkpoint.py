@@ -41,7 +41,7 @@ class Run:
         config = VTraceConfig.of(
             **{"unroll_length": T, "torso": "resnet", "mlp_sizes": "6,5", "lstm_size": 7, **settings}
         )
-        self.algorithm = VTrace(config, SPEC)
+        self.algorithm = VTrace(config, SPEC, B)
         self.trainer = Trainer(self.algorithm, TrainerConfig(learning_rate=0.01))
         self.checkpointer = Checkpointer(str(logdir), self.algorithm, self.trainer, keep, 1.0)
 

@@ -46,7 +46,7 @@ print(json.dumps(found))
 
 def make_policy(seed):
     keras.utils.set_random_seed(seed)
-    return VTrace(VTraceConfig.of(mlp_sizes="6,5", lstm_size=7), SPEC).policy
+    return VTrace(VTraceConfig.of(mlp_sizes="6,5", lstm_size=7), SPEC, 1).policy
 
 
 def parameters(act):

@@ -4,18 +4,12 @@ import tensorflow as tf
 
 from seed_rl.algorithms.a2c.config import A2CConfig
 from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
-from seed_rl.algorithms.base import LOSS, Losses
+from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.rollout_parts import bootstrapped
 from seed_rl.experience.config import WholeRolloutsConfig
 from seed_rl.ops.gae import gae
-from seed_rl.ops.masked import explained_variance, masked_mean, masked_normalize
+from seed_rl.ops.masked import masked_normalize
 from seed_rl.types import EnvironmentSpec, Sample
-
-
-def make(config: A2CConfig, env_spec: EnvironmentSpec, num_envs: int) -> "A2C":
-    """Makes A2C for an environment; it explores alike in all copies, so `num_envs` does not matter."""
-    del num_envs
-    return A2C(config, env_spec)
 
 
 class A2C(ActorCriticAlgorithm):
@@ -23,13 +17,8 @@ class A2C(ActorCriticAlgorithm):
 
     _config: A2CConfig
 
-    def __init__(self, config: A2CConfig, env_spec: EnvironmentSpec):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(config, env_spec, "a2c_agent")  # Its name in checkpoints.
+    def __init__(self, config: A2CConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__(config, env_spec, num_envs)
         self.experience = WholeRolloutsConfig()
 
     def losses(self, sample: Sample) -> Losses:
@@ -55,9 +44,4 @@ class A2C(ActorCriticAlgorithm):
             "entropy": distribution.entropy(policy),
             "value": values,
         }
-        loss = terms["policy_gradient_loss"] + config.baseline_cost * terms["baseline_loss"]
-        loss += self._entropy_cost.loss(terms["entropy"])
-        metrics = {name: masked_mean(term, valid) for name, term in terms.items()}
-        metrics["explained_variance"] = explained_variance(values, targets, valid)
-        metrics["entropy_cost"] = self._entropy_cost.cost()
-        return Losses({LOSS: masked_mean(loss, valid, axis=0)}, None, metrics)
+        return self._losses(terms, values, targets, valid)

@@ -7,10 +7,11 @@ import tensorflow as tf
 
 from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
 from seed_rl.algorithms.actor_critic.policy import ActorCriticPolicy, RewardScale
-from seed_rl.algorithms.base import LOSS, Algorithm, Objective
+from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import ActorCritic
 from seed_rl.ops.distributions import distribution_for
+from seed_rl.ops.masked import explained_variance, masked_mean
 from seed_rl.ops.rewards import clip_reward, soft_asymmetric
 from seed_rl.types import EnvironmentSpec, Nest, Sample
 
@@ -51,13 +52,9 @@ class EntropyCost(keras.layers.Layer):
 class ActorCriticAlgorithm(Algorithm):
     """Samples from a network's action distribution, and learns it together with a baseline."""
 
-    def __init__(self, config: ActorCriticConfig, env_spec: EnvironmentSpec, name: str):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(name=name)
+    def __init__(self, config: ActorCriticConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__()
+        del num_envs  # All explore alike.
         self.unroll = UnrollConfig(config.unroll_length)
         self._config = config
         self._distribution = distribution_for(env_spec.action)
@@ -99,3 +96,28 @@ class ActorCriticAlgorithm(Algorithm):
         if self._config.reward_clipping == "soft_asymmetric":
             return soft_asymmetric(reward)
         return clip_reward(reward, self._config.max_abs_reward)
+
+    def _losses(
+        self,
+        terms: dict[str, tf.Tensor],
+        values: tf.Tensor,
+        targets: tf.Tensor,
+        valid: tf.Tensor,
+        extra: tf.Tensor | float = 0.0,
+    ) -> Losses:
+        """Weights the terms of the loss, and makes metrics of all terms.
+
+        Args:
+          terms: `[T, B]` each. Besides `policy_gradient_loss`, `baseline_loss` and `entropy`, they are only
+            metrics.
+          values: `[T, B]`, the baseline, of which there are metrics.
+          targets: `[T, B]`, its targets.
+          valid: bool `[T, B]`, whether a transition is experience.
+          extra: `[T, B]`, what else is in the loss, with its weight.
+        """
+        loss = terms["policy_gradient_loss"] + self._config.baseline_cost * terms["baseline_loss"]
+        loss = loss + self._entropy_cost.loss(terms["entropy"]) + extra
+        metrics = {name: masked_mean(term, valid) for name, term in terms.items()}
+        metrics["explained_variance"] = explained_variance(values, targets, valid)
+        metrics["entropy_cost"] = self._entropy_cost.cost()
+        return Losses({LOSS: masked_mean(loss, valid, axis=0)}, None, metrics)

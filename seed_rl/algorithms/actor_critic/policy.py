@@ -16,12 +16,12 @@ class RewardScale(keras.layers.Layer):
     """Divides rewards by the standard deviation of the discounted sums of the rewards so far in an episode.
 
     A value function has the scale of such sums (Engstrom et al., "Implementation Matters in Deep Policy
-    Gradients", 2020, section 3). The state is each environment's sum, float32 `[B]`. It travels with the
-    agent's recurrent state, so an unroll includes the sum that it started from.
+    Gradients", 2020, section 3). Until there are statistics, rewards are left as they are. The state is each
+    environment's sum, float32 `[B]`. It travels with the agent's recurrent state, so an unroll includes the
+    sum that it started from.
     """
 
     def __init__(self, discounting: float):
-        """Starts without statistics; until there are some, rewards are left as they are."""
         super().__init__()
         self._discounting = discounting
         self._statistics = RunningScale(ArraySpec((), "float32"))
@@ -58,7 +58,7 @@ class ActorCriticPolicy(Policy):
         self, network: ActorCritic, distribution: ActionDistribution, reward_scale: RewardScale | None
     ):
         """Acts with a network whose variables belong to the algorithm, and keeps `reward_scale`'s sums."""
-        super().__init__(name="actor_critic_policy")
+        super().__init__()
         self._network, self._distribution, self._reward_scale = network, distribution, reward_scale
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:

@@ -2,8 +2,7 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
-from seed_rl.algorithms.actor_critic.clipped_loss import Transitions, clipped_losses
+from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transitions
 from seed_rl.algorithms.appo.config import APPOConfig
 from seed_rl.algorithms.base import Losses
 from seed_rl.networks.actor_critic import ActorCriticOutput
@@ -12,24 +11,13 @@ from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
 
 
-def make(config: APPOConfig, env_spec: EnvironmentSpec, num_envs: int) -> "APPO":
-    """Makes APPO for an environment; it explores alike in all copies, so `num_envs` does not matter."""
-    del num_envs
-    return APPO(config, env_spec)
-
-
-class APPO(ActorCriticAlgorithm):
+class APPO(ClippedAlgorithm):
     """Learns from each unroll once, or `passes` times, while actors continue with slightly older weights."""
 
     _config: APPOConfig
 
-    def __init__(self, config: APPOConfig, env_spec: EnvironmentSpec):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(config, env_spec, "appo_agent")  # Its name in checkpoints.
+    def __init__(self, config: APPOConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__(config, env_spec, num_envs)
         self.experience = config.queue
 
     def losses(self, sample: Sample) -> Losses:
@@ -45,16 +33,7 @@ class APPO(ActorCriticAlgorithm):
             targets,
             tf.logical_not(sample.env.truncated[:-1]),
         )
-        clipping = self._config.clipping
-        return clipped_losses(
-            self._config,
-            clipping.clip_ratio,
-            clipping.clip_value,
-            self._distribution,
-            self._entropy_cost,
-            tf.nest.map_structure(lambda x: x[:-1], output),
-            transitions,
-        )
+        return self._clipped_losses(tf.nest.map_structure(lambda x: x[:-1], output), transitions)
 
     def _generalized(self, sample: Sample, output: ActorCriticOutput) -> tuple[tf.Tensor, tf.Tensor]:
         """Advantages and the baseline's targets `[T, B]` from the values of the time of the actions."""

@@ -19,11 +19,6 @@ from seed_rl.ops.rewards import clip_reward
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 
-def make(config: DQNConfig, env_spec: EnvironmentSpec, num_envs: int) -> "DQN":
-    """Makes DQN for an environment; environments may explore differently, by their ids below `num_envs`."""
-    return DQN(config, env_spec, num_envs)
-
-
 class Step(NamedTuple):
     """What a network needs to know at one step of each transition: arrays and nests of `[B, ...]`."""
 
@@ -54,12 +49,7 @@ class DQN(Algorithm):
     """Learns from replay of transitions, with a target network; what else it does is a matter of settings."""
 
     def __init__(self, config: DQNConfig, env_spec: EnvironmentSpec, num_envs: int):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment, or all environments only evaluate.
-        """
-        super().__init__(name="dqn_agent")
+        super().__init__()
         actions = num_actions(env_spec.action, "DQN")
         num_training = num_training_envs(num_envs, config.num_eval_envs)
         # Frames before the first step only fill its stack of frames.

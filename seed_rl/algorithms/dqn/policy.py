@@ -20,7 +20,7 @@ class Exploration(tf.Module):
 
     def __init__(self, config: DQNConfig, num_training_envs: int):
         """Starts at the beginning of a run; environments from `num_training_envs` on only evaluate."""
-        super().__init__(name="exploration")
+        super().__init__()
         self.noisy = config.exploration == "noisy"
         self._config, self._num_training_envs = config, num_training_envs
         self._epsilons = np.zeros(num_training_envs, np.float32)
@@ -66,10 +66,11 @@ class DQNPolicy(EpsilonGreedyPolicy):
     Noise is drawn for each batch of training environments. Those that evaluate act without.
     """
 
+    _exploration: Exploration
+
     def __init__(self, network: QNetwork, returns: Returns, exploration: Exploration, action_dtype: str):
-        """Acts with the network that learns, whose outputs mean what `returns` says."""
-        super().__init__(network, action_dtype, name="dqn_policy")
-        self._returns, self._exploration = returns, exploration
+        super().__init__(network, exploration, action_dtype)
+        self._returns = returns  # What the network's outputs mean.
 
     def values(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None

@@ -2,8 +2,7 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
-from seed_rl.algorithms.actor_critic.clipped_loss import Transitions, clipped_losses
+from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transitions
 from seed_rl.algorithms.base import Epochs, Losses
 from seed_rl.algorithms.ppo.config import PPOConfig
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
@@ -11,24 +10,13 @@ from seed_rl.ops.gae import gae
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
 
-def make(config: PPOConfig, env_spec: EnvironmentSpec, num_envs: int) -> "PPO":
-    """Makes PPO for an environment; it explores alike in all copies, so `num_envs` does not matter."""
-    del num_envs
-    return PPO(config, env_spec)
-
-
-class PPO(ActorCriticAlgorithm):
+class PPO(ClippedAlgorithm):
     """Trains on rollouts, in minibatches of transitions or, if the network has an LSTM, of whole unrolls."""
 
     _config: PPOConfig
 
-    def __init__(self, config: PPOConfig, env_spec: EnvironmentSpec):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(config, env_spec, "ppo_agent")  # Its name in checkpoints.
+    def __init__(self, config: PPOConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__(config, env_spec, num_envs)
         self.experience = config.rollouts
         limit = None if config.target_kl is None else ("kl_old_new", config.target_kl)
         self.epochs = Epochs(config.rollouts.epochs, limit)
@@ -68,25 +56,10 @@ class PPO(ActorCriticAlgorithm):
             advantages + values[:-1],
             valid,
         )
-        prepared = Sample(
-            prev_action,
-            env,
-            AgentOutput(agent.action, transitions._asdict()),
-            network_state,
-            sample.weight,
-        )
-        return parts_of(self._network.trunk, prepared)
+        agent = AgentOutput(agent.action, transitions._asdict())
+        return parts_of(self._network.trunk, Sample(prev_action, env, agent, network_state, sample.weight))
 
     def losses(self, sample: Sample) -> Losses:
         """PPO's loss for a minibatch of what `prepare` returns."""
         output, _ = self._network.unroll(sample.prev_action, sample.env, sample.initial_state)
-        clipping = self._config.clipping
-        return clipped_losses(
-            self._config,
-            clipping.clip_ratio,
-            clipping.clip_value,
-            self._distribution,
-            self._entropy_cost,
-            output,
-            Transitions(**sample.agent.info),
-        )
+        return self._clipped_losses(output, Transitions(**sample.agent.info))

@@ -26,25 +26,31 @@ class ClippingConfig(Options):
 
 
 @dataclasses.dataclass(frozen=True)
-class PPOConfig(ActorCriticConfig):
-    """PPO (Schulman et al., "Proximal Policy Optimization Algorithms", 2017)."""
+class ClippedConfig(ActorCriticConfig):
+    """What PPO's loss needs, whatever it is minimized on."""
 
-    rollouts: RolloutsConfig = part(RolloutsConfig)
     clipping: ClippingConfig = part(ClippingConfig)
-    unroll_length: int = option(
-        128, "T: transitions that each environment contributes to a rollout, in agent steps.", at_least=1
-    )
     lambda_: float = option(
-        0.95, "Lambda of the generalized advantage estimates; the paper uses 0.95.", at_least=0, at_most=1
+        0.95, "Lambda of the advantage estimates; PPO's paper uses 0.95.", at_least=0, at_most=1
     )
     normalize_advantages: bool = option(
-        True, "Whether to normalize advantages to mean 0 and standard deviation 1 in each minibatch."
-    )
-    baseline_cost: float = option(
-        0.5, "Weight of the baseline loss (half the squared error). The paper uses 1.", at_least=0
+        True, "Whether to normalize advantages to mean 0 and standard deviation 1 in each (mini)batch."
     )
     entropy_cost: float = option(
         0.01, "Weight of the entropy bonus; its initial value if --target_entropy is set.", at_least=0
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class PPOConfig(ClippedConfig):
+    """PPO (Schulman et al., "Proximal Policy Optimization Algorithms", 2017)."""
+
+    rollouts: RolloutsConfig = part(RolloutsConfig)
+    unroll_length: int = option(
+        128, "T: transitions that each environment contributes to a rollout, in agent steps.", at_least=1
+    )
+    baseline_cost: float = option(
+        0.5, "Weight of the baseline loss (half the squared error). The paper uses 1.", at_least=0
     )
     target_kl: float | None = option(
         None,

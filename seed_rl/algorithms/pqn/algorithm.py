@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Epochs, Losses, Objective
 from seed_rl.algorithms.discrete import num_actions
+from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from seed_rl.algorithms.pqn.config import PQNConfig
-from seed_rl.algorithms.pqn.policy import PQNPolicy
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
@@ -13,31 +13,28 @@ from seed_rl.ops.exploration import annealed_epsilon
 from seed_rl.ops.gae import lambda_returns
 from seed_rl.ops.masked import masked_mean
 from seed_rl.ops.rewards import clip_reward
-from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
+from seed_rl.types import AgentOutput, EnvironmentSpec, Sample
 
 
-def make(config: PQNConfig, env_spec: EnvironmentSpec, num_envs: int) -> "PQN":
-    """Makes PQN for an environment; it explores alike in all copies, so `num_envs` does not matter."""
-    del num_envs
-    return PQN(config, env_spec)
+class PQNPolicy(EpsilonGreedyPolicy):
+    """All environments have the same epsilon, which falls over the run."""
+
+    def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:
+        """The same for all: `[B]`."""
+        return tf.fill(tf.shape(env_ids), tf.convert_to_tensor(self._exploration))
 
 
 class PQN(Algorithm):
     """Learns Q-values from rollouts; there is one network, whose layers are normalized."""
 
-    def __init__(self, config: PQNConfig, env_spec: EnvironmentSpec):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(name="pqn_agent")  # Its name in checkpoints.
+    def __init__(self, config: PQNConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__()
+        del num_envs  # All explore alike.
         self.unroll = UnrollConfig(config.unroll_length)
         self.experience = config.rollouts
         self.epochs = Epochs(config.rollouts.epochs)
         self._config, self._action_dtype = config, env_spec.action.dtype
-        self._num_actions = num_actions(env_spec.action, "PQN")
-        self._network = QNetwork(config.net, env_spec, self._num_actions, Head())
+        self._network = QNetwork(config.net, env_spec, num_actions(env_spec.action, "PQN"), Head())
         self._epsilon = tf.Variable(self._epsilon_at(tf.constant(0.0)), trainable=False, name="epsilon")
 
     @property
@@ -59,8 +56,8 @@ class PQN(Algorithm):
 
         They come from the Q-values of acting, and from those of the last step, which are computed here.
         """
-        last = self._q_values(*last_step(self._network.trunk, sample))[-1]
-        last_value, valid = bootstrapped(tf.reduce_max(last, -1), sample.env.truncated)
+        last, _ = self._network.unroll(*last_step(self._network.trunk, sample))
+        last_value, valid = bootstrapped(tf.reduce_max(last[-1], -1), sample.env.truncated)
         values = tf.reduce_max(sample.agent.info["q_values"][:-1], -1)
         targets = lambda_returns(
             rewards=clip_reward(sample.env.reward[1:], self._config.max_abs_reward),
@@ -77,7 +74,7 @@ class PQN(Algorithm):
 
     def losses(self, sample: Sample) -> Losses:
         """Half the squared errors of a minibatch of what `prepare` returns."""
-        q_values = self._q_values(sample.prev_action, sample.env, sample.initial_state)
+        q_values, _ = self._network.unroll(sample.prev_action, sample.env, sample.initial_state)
         target, valid = sample.agent.info["target"], sample.agent.info["valid"]
         taken = tf.gather(q_values, sample.agent.action, batch_dims=2)
         errors = target - taken
@@ -100,9 +97,3 @@ class PQN(Algorithm):
         return annealed_epsilon(
             progress, config.initial_epsilon, config.final_epsilon, config.epsilon_fraction
         )
-
-    def _q_values(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tf.Tensor:
-        """Of unrolls `[T, B, ...]`: `[T, B, A]`."""
-        features, _ = self._network.trunk.unroll(prev_action, env, state)
-        outputs = self._network.outputs(tf.reshape(features, [-1, features.shape[-1]]))
-        return tf.reshape(outputs, [env.reward.shape[0], -1, self._num_actions])

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.discrete import num_actions, num_training_envs
+from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from seed_rl.algorithms.r2d2.config import R2D2Config
-from seed_rl.algorithms.r2d2.policy import R2D2Policy
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
@@ -20,9 +20,15 @@ from seed_rl.ops.rewards import clip_reward
 from seed_rl.types import AgentOutput, EnvironmentSpec, EnvOutput, Nest, Sample
 
 
-def make(config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int) -> "R2D2":
-    """Makes R2D2 for an environment; how much it explores in each copy depends on `num_envs`."""
-    return R2D2(config, env_spec, num_envs)
+class R2D2Policy(EpsilonGreedyPolicy):
+    """Each environment has its own epsilon.
+
+    An unroll's initial priority is computed from its `q_values`, which replay does not keep.
+    """
+
+    def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:
+        """By their ids: those beyond the training environments share the last one."""
+        return tf.gather(self._exploration, tf.minimum(env_ids, len(self._exploration) - 1))
 
 
 class R2D2(Algorithm):
@@ -33,12 +39,7 @@ class R2D2(Algorithm):
     """
 
     def __init__(self, config: R2D2Config, env_spec: EnvironmentSpec, num_envs: int):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment, or all environments only evaluate.
-        """
-        super().__init__(name="r2d2_agent")  # Its name in checkpoints.
+        super().__init__()
         actions = num_actions(env_spec.action, "R2D2")
         num_training = num_training_envs(num_envs, config.num_eval_envs)
         self.unroll = UnrollConfig(config.unroll_length, config.burn_in)

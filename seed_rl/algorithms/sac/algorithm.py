@@ -27,11 +27,6 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
 
 
-def make(config: SACConfig, env_spec: EnvironmentSpec, num_envs: int) -> "SAC":
-    """Makes SAC for an environment."""
-    return SAC(config, env_spec, num_envs)
-
-
 class _Optimizers:
     """Keeps optimizers out of the algorithm's own variables: the trainer saves them under their own names."""
 
@@ -49,7 +44,6 @@ class Temperature(keras.layers.Layer):
     """How much a nat of entropy is worth: `alpha = exp(parameter)`, which stays above 0 (section 5)."""
 
     def __init__(self, initial: float):
-        """Starts at `initial`, above 0."""
         super().__init__()
         start = keras.initializers.Constant(math.log(initial))
         self._parameter = self.add_weight(shape=(), initializer=start, name="log_temperature")
@@ -79,12 +73,7 @@ class SAC(Algorithm):
     """
 
     def __init__(self, config: SACConfig, env_spec: EnvironmentSpec, num_envs: int):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment, or all environments only evaluate.
-        """
-        super().__init__(name="sac_agent")  # Its name in checkpoints.
+        super().__init__()
         self._actions = actions_for(env_spec.action, config)
         self._first = config.net.frame_stack - 1  # The step that a transition starts at.
         self.unroll = UnrollConfig(1, burn_in=self._first, period=1, stagger=False, keeps_state=False)

@@ -17,15 +17,12 @@ class SACPolicy(Policy):
     def __init__(
         self, network: PolicyNetwork, actions: Actions, is_random: tf.Variable, num_training_envs: int
     ):
-        """Acts with a network whose variables belong to the algorithm.
+        """The variables belong to the algorithm.
 
-        Args:
-          network: the actor.
-          actions: what the environment's actions are like.
-          is_random: float32 scalar, 1 while training environments take uniformly random actions, then 0.
-          num_training_envs: environments with this id or a higher one only evaluate.
+        `is_random` is 1 while training environments take uniformly random actions, then 0. Environments from
+        `num_training_envs` on only evaluate.
         """
-        super().__init__(name="sac_policy")
+        super().__init__()
         self._network, self._actions, self._is_random = network, actions, is_random
         self._num_training_envs = num_training_envs
 

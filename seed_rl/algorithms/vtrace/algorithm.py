@@ -3,17 +3,11 @@
 import tensorflow as tf
 
 from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
-from seed_rl.algorithms.base import LOSS, Losses
+from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.ops.masked import explained_variance, masked_mean, masked_normalize
+from seed_rl.ops.masked import masked_normalize
 from seed_rl.ops.vtrace import vtrace
 from seed_rl.types import EnvironmentSpec, Sample
-
-
-def make(config: VTraceConfig, env_spec: EnvironmentSpec, num_envs: int) -> "VTrace":
-    """Makes V-trace for an environment; it explores alike in all copies, so `num_envs` does not matter."""
-    del num_envs
-    return VTrace(config, env_spec)
 
 
 class VTrace(ActorCriticAlgorithm):
@@ -21,13 +15,8 @@ class VTrace(ActorCriticAlgorithm):
 
     _config: VTraceConfig
 
-    def __init__(self, config: VTraceConfig, env_spec: EnvironmentSpec):
-        """Creates all variables.
-
-        Raises:
-          ValueError: the settings do not fit the environment.
-        """
-        super().__init__(config, env_spec, "vtrace_agent")  # Its name in checkpoints.
+    def __init__(self, config: VTraceConfig, env_spec: EnvironmentSpec, num_envs: int):
+        super().__init__(config, env_spec, num_envs)
         self.experience = config.queue
 
     def losses(self, sample: Sample) -> Losses:
@@ -60,14 +49,8 @@ class VTrace(ActorCriticAlgorithm):
             "baseline_loss": 0.5 * tf.square(targets.targets - values),
             "entropy": distribution.entropy(policy),
             "kl_old_new": distribution.kl(behaviour, policy),
+            "value": values,
+            "clipped_rho": targets.rhos,
         }
-        loss = terms["policy_gradient_loss"] + config.baseline_cost * terms["baseline_loss"]
-        loss += self._entropy_cost.loss(terms["entropy"])
-        if config.kl_cost:
-            loss += config.kl_cost * terms["kl_old_new"]
-
-        terms |= {"value": values, "clipped_rho": targets.rhos}
-        metrics = {name: masked_mean(term, valid) for name, term in terms.items()}
-        metrics["explained_variance"] = explained_variance(values, targets.targets, valid)
-        metrics["entropy_cost"] = self._entropy_cost.cost()
-        return Losses({LOSS: masked_mean(loss, valid, axis=0)}, None, metrics)
+        extra = config.kl_cost * terms["kl_old_new"] if config.kl_cost else 0.0
+        return self._losses(terms, values, targets.targets, valid, extra)

@@ -14,7 +14,7 @@ from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, un
 def make(action=DISCRETE, **options):
     keras.utils.set_random_seed(0)
     options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return A2C(A2CConfig.of(**options), spec(action))
+    return A2C(A2CConfig.of(**options), spec(action), B)
 
 
 def test_the_loss_against_numpy():

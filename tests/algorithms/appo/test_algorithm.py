@@ -17,7 +17,7 @@ OPTIONS = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "1
 
 def make(action=DISCRETE, kind=APPO, config=APPOConfig, **options):
     keras.utils.set_random_seed(0)
-    return kind(config.of(**OPTIONS | options), spec(action))
+    return kind(config.of(**OPTIONS | options), spec(action), B)
 
 
 def moved(algorithm):

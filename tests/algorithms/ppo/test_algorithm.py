@@ -16,7 +16,7 @@ from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, tr
 def make(action=DISCRETE, **options):
     keras.utils.set_random_seed(0)
     options = {"unroll_length": T, "lstm_size": 0, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return PPO(PPOConfig.of(**options), spec(action))
+    return PPO(PPOConfig.of(**options), spec(action), B)
 
 
 def columns(sample):

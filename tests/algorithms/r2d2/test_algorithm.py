@@ -9,7 +9,6 @@ from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.r2d2.algorithm import R2D2
 from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.target_network import copy_weights
-from seed_rl.experience.config import ReplayConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of
 from tests.algorithms.q_learning import ACTION, VECTOR, A, random_env, rows_like_the_first, shake
@@ -220,10 +219,3 @@ def test_each_environment_explores_by_its_own_epsilon():
     # Four standard deviations of what is counted here.
     np.testing.assert_allclose(strayed, epsilons * (A - 1) / A, atol=0.013)
     assert strayed[2] < 0.002
-
-
-def test_where_experience_goes():
-    options = {"replay_buffer_size": 50, "replay_buffer_min_size": 5, "replay_ratio": 2.0}
-    algorithm = make(**options)
-    assert algorithm.unroll.stored_steps == BURN_IN + T + 1
-    assert algorithm.experience == ReplayConfig(**options)

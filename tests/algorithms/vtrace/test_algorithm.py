@@ -17,7 +17,7 @@ from tests.selection import mostly_slow
 def make(action=DISCRETE, **options):
     keras.utils.set_random_seed(0)
     options = {"unroll_length": T, "lstm_size": 8, "frame_stack": 4, "mlp_sizes": "16"} | options
-    return VTrace(VTraceConfig.of(**options), spec(action))
+    return VTrace(VTraceConfig.of(**options), spec(action), B)
 
 
 def shake(algorithm):
