@@ -59,13 +59,9 @@ def config_class(name: str) -> type[Options]:
 
 
 def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
-    """Makes an algorithm with fresh weights; imports TensorFlow.
+    """Makes an algorithm with fresh weights from an instance of `config_class(name)`; imports TensorFlow.
 
-    Args:
-      name: one of `names()`.
-      config: an instance of `config_class(name)`.
-      env_spec: spec of the environment.
-      num_envs: number of environments that ask for actions; their ids are 0 to num_envs - 1.
+    `num_envs` environments ask for actions; their ids are 0 to num_envs - 1.
 
     Raises:
       ValueError: there is no such algorithm, its settings do not fit the environment, or it does not follow

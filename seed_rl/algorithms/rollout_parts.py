@@ -12,15 +12,10 @@ _LARGEST_VALUE = 1e8
 
 
 def last_step(trunk: Trunk, rollout: Sample) -> tuple[Any, ...]:
-    """What to run the network over for its output at the last step of a rollout `[T + 1, B, ...]`.
+    """Arguments of a network's `unroll` for its output at the last step of a rollout `[T + 1, B, ...]`.
 
-    Args:
-      trunk: of the network.
-      rollout: with the network's part of the state as its `initial_state`.
-
-    Returns:
-      Arguments of `unroll`: the last step alone, with the frames before it. If the network has an LSTM, the
-      whole rollout, because only that gives the state before the last step.
+    They are the last step alone, with the frames before it. If the network has an LSTM, they are the whole
+    rollout, because only that gives the state before the last step. `rollout.initial_state` is the network's.
     """
     if trunk.is_recurrent:
         return rollout.prev_action, rollout.env, rollout.initial_state
@@ -30,17 +25,11 @@ def last_step(trunk: Trunk, rollout: Sample) -> tuple[Any, ...]:
 
 
 def bootstrapped(value: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """The value to bootstrap from, and which transitions are experience.
+    """The value to bootstrap from `[B]`, and which transitions are experience `[T, B]` (see types.py).
 
     The last step has not been acted on, so nothing has checked yet whether the network overflows there. If it
-    does, the last transition is left out.
-
-    Args:
-      value: float32 `[B]`, of the last step.
-      truncated: bool `[T + 1, B]`.
-
-    Returns:
-      Value float32 `[B]` and experience bool `[T, B]` (types.py, "Episode ends").
+    does, the last transition is left out. `value` `[B]` is that of the last step; `truncated` is `[T + 1,
+    B]`.
     """
     is_good = tf.abs(value) < _LARGEST_VALUE  # False for NaN.
     valid = tf.logical_not(truncated[:-1])
@@ -51,12 +40,8 @@ def bootstrapped(value: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, tf.
 def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:
     """What minibatches are parts of: whole unrolls if the network is recurrent, else transitions.
 
-    Args:
-      trunk: of the network.
-      unrolls: `[T, B, ...]`, without the last steps of a rollout, from which no transition starts.
-
-    Returns:
-      The unrolls, or transitions `[1, T * B, ...]`, each with the state before it.
+    From unrolls `[T, B, ...]`, without the last steps of a rollout, from which no transition starts, to the
+    same or to transitions `[1, T * B, ...]`, each with the state before it.
     """
     if trunk.is_recurrent:
         return unrolls

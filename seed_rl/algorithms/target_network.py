@@ -9,13 +9,10 @@ from seed_rl.types import EnvOutput
 
 
 def copy_weights(online: Any, target: Any, rate: float = 1.0) -> None:
-    """Moves the target's variables towards the online network's; they must have the same structure.
+    """Moves a Keras layer's variables by a share of the way towards another's of the same structure.
 
-    Args:
-      online: a Keras layer.
-      target: another one.
-      rate: the share of the way to go: 1 copies (Mnih et al., 2015), a small one makes the target a running
-        mean (Polyak averaging; Lillicrap et al., 2015, section 3).
+    A rate of 1 copies (Mnih et al., 2015), a small one makes the target a running mean (Polyak averaging;
+    Lillicrap et al., 2015, section 3).
     """
     for variable, follower in zip(online.variables, target.variables, strict=True):
         if rate == 1.0:
@@ -39,11 +36,9 @@ def copy_weights_when_due(
 
 
 def observe_in_all(networks: Sequence[Any], env: EnvOutput) -> None:
-    """Updates the running statistics of observations, and keeps them the same in several networks.
+    """Updates the running statistics of observations `[S, B, ...]`, and keeps them the same in all networks.
 
-    Args:
-      networks: Keras layers with a `trunk`, and the same variables that are not trained.
-      env: `[S, B, ...]`.
+    These are Keras layers with a `trunk`, and the same variables that are not trained.
     """
     first, *others = networks
     first.trunk.observe(env)

@@ -97,3 +97,31 @@ class NetworkConfig(Options):
             raise ValueError(
                 f"--mlp_sizes={self.mlp_sizes} is not valid; write whole numbers separated by commas: 64,64."
             ) from None
+
+
+@dataclasses.dataclass(frozen=True)
+class FeedForwardConfig(NetworkConfig):
+    """Settings of networks that see only the observation, unless they are told to see more."""
+
+    lstm_size: int = option(0, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
+    use_last_action_and_reward: bool = option(
+        False, "Whether the last action and the last reward are inputs to the network."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class TransitionNetworkConfig(FeedForwardConfig):
+    """Settings of networks that are trained on transitions from replay."""
+
+    lstm_size: int = option(
+        0, "Must be 0: replay of transitions keeps no recurrent state. --agent=r2d2 has an LSTM.", at_least=0
+    )
+
+    def validate(self) -> None:
+        """Checks that there is no LSTM, and what every network must have."""
+        super().validate()
+        if self.lstm_size:
+            raise ValueError(
+                f"--lstm_size={self.lstm_size} needs a recurrent state, which replay of transitions does not "
+                "keep; choose --agent=r2d2 or set it to 0."
+            )

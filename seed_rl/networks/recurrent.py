@@ -28,15 +28,9 @@ class LSTM(keras.layers.Layer):
         return {"c": zeros, "h": zeros}
 
     def unroll(self, inputs: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
-        """Runs over time; where `done[t]` is set, the state is reset before step t.
+        """From inputs float32 `[T, B, D]` to outputs float32 `[T, B, size]` and the last state.
 
-        Args:
-          inputs: float32 `[T, B, D]`; T must be known when this is traced.
-          done: bool `[T, B]`, True at the first step of an episode.
-          state: the state before the first step.
-
-        Returns:
-          Outputs float32 `[T, B, size]` and the state after the last step.
+        T must be known when this is traced. Where `done[t]` is set, the state is reset before step t.
         """
         outputs = []
         for projected, first in zip(tf.unstack(self._inputs(inputs)), tf.unstack(done), strict=True):

@@ -39,13 +39,9 @@ class RunningScale(keras.layers.Layer):
     def __init__(
         self, spec: ArraySpec, num_frames: int = 1, one_scale: bool = False, is_turned: bool = False
     ):
-        """Starts without statistics.
+        """The torso's input has `num_frames` for each channel and, if `is_turned`, height and width first.
 
-        Args:
-          spec: spec of the observation.
-          num_frames: number of consecutive frames that the torso's input has for each channel.
-          one_scale: whether all components share one scale, as the pixels of an image do.
-          is_turned: whether the torso's input has height and width first, unlike `spec`.
+        With `one_scale`, all components share one scale, as the pixels of an image do.
         """
         super().__init__()
         self._fixed = FixedScale(spec).affine().scale

@@ -42,17 +42,11 @@ class FrameStack:
     The state is the stack of the previous step, uint8 `[B, *spec.shape, num_frames]`; frames from before an
     episode's first step are zeros. A byte's stack is one machine word that is shifted by a byte per step,
     which on a CPU is about three times faster than concatenating single bytes. Packed bits are stacked first
-    and then unpacked.
+    and then unpacked. There may be 1, 2, 4 or 8 frames, of uint8 or of packed bits; a single one may also be
+    any other image. `is_turned` puts height and width first; see `images.must_be_turned`.
     """
 
     def __init__(self, num_frames: int, spec: ArraySpec, is_turned: bool = False):
-        """Stacks frames of `spec`: images of uint8 or of packed bits.
-
-        Args:
-          num_frames: number of frames in a stack: 1, 2, 4 or 8.
-          spec: spec of a frame. With `num_frames=1`, it may also be any other image.
-          is_turned: whether to put height and width first; see `images.must_be_turned`.
-        """
         self._num_frames = num_frames
         self._spec = spec
         self._is_turned = is_turned
@@ -78,15 +72,10 @@ class FrameStack:
         return tf.zeros([batch_size, *self._spec.shape, self._num_frames], tf.uint8)
 
     def stack(self, frames: tf.Tensor, done: tf.Tensor, state: Nest) -> tuple[tf.Tensor, Nest]:
-        """Computes the stack of each step, oldest frame first.
+        """From frames `[T, B, *spec.shape]` to stacks `[T, B, *self.shape]`, and the next state.
 
-        Args:
-          frames: `[T, B, *spec.shape]`; T must be known when this is traced.
-          done: bool `[T, B]`, True at the first step of an episode.
-          state: from `initial_state` or the previous call.
-
-        Returns:
-          Stacks `[T, B, *self.shape]`, in which each channel's frames are adjacent, and the next state.
+        T must be known when this is traced. Each channel's frames are adjacent, the oldest first. `done` is
+        True at the first step of an episode.
         """
         if self.has_state:
             stacks = self._stack_words(frames, done, state)

@@ -45,12 +45,8 @@ def make_torso(
 ) -> Any:
     """Creates the torso for one array of an observation; anything that is not an image gets the MLP.
 
-    Args:
-      config: settings of the network.
-      spec: spec of the array as the environment provides it.
-      shape: shape of the array as the torso sees it, after frame stacking; of images that are convolved
-        `(H, W, C)`.
-      scale: scaling of the inputs; None: fixed.
+    `spec` is that of the environment's array, and `shape` the array's as the torso sees it, after frame
+    stacking: `(H, W, C)` if it is convolved. Without a `scale`, inputs are scaled by `FixedScale`.
 
     Raises:
       ValueError: the image is too small for the torso that was asked for.

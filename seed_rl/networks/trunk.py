@@ -103,13 +103,8 @@ def last_action_and_reward(
 
     Integer actions become one-hot vectors. A Box is flattened: components with bounds beyond LARGE_ACTION are
     scaled by them, to [-1, 1] if they have both, and those that lack one are clipped to LARGE_ACTION. All are
-    zeros at an episode's first step.
-
-    Args:
-      action_spec: spec of one action.
-      prev_action: `[T, B, ...]`, the actions that produced `env`.
-      env: `[T, B, ...]`.
-      max_abs_reward: the reward is clipped to this absolute value; 0: not clipped.
+    zeros at an episode's first step. `prev_action` `[T, B, ...]` has produced `env` `[T, B]`, whose reward is
+    clipped to `max_abs_reward`, unless that is 0.
     """
     if action_spec.is_discrete:
         actions = prev_action[..., tf.newaxis] if action_spec.shape == () else prev_action

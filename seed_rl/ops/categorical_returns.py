@@ -13,15 +13,8 @@ def project(values: tf.Tensor, probabilities: tf.Tensor, atoms: np.ndarray) -> t
     """Moves probability from arbitrary values to the nearest atoms, in proportion to how near they are.
 
     `sum_j [1 - |[value_j]_{v_min}^{v_max} - z_i| / Delta z]_0^1 p_j` (equation 7). It keeps the mean of
-    whatever lies between the lowest and the highest atom.
-
-    Args:
-      values: `[B, K]`.
-      probabilities: `[B, K]`, of the values.
-      atoms: float32 `[N]`, from `support`; at least two.
-
-    Returns:
-      The atoms' probabilities `[B, N]`.
+    whatever lies between the lowest and the highest atom. Values and their probabilities are `[B, K]`, and
+    the atoms' probabilities `[B, N]`; there are at least two atoms.
     """
     spacing = (atoms[-1] - atoms[0]) / (len(atoms) - 1)
     values = tf.clip_by_value(values, atoms[0], atoms[-1])

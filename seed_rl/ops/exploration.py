@@ -18,26 +18,14 @@ def training_epsilons(num_envs: int) -> np.ndarray:
 def annealed_epsilon(progress: tf.Tensor, initial: float, final: float, fraction: float) -> tf.Tensor:
     """From `initial` to `final` in a line over a fraction of the run, then `final` (Mnih et al., 2015).
 
-    Args:
-      progress: float32 scalar, the fraction of the run that is complete.
-      initial: epsilon at the start.
-      final: epsilon from `fraction` on.
-      fraction: of the run, 0 to 1; 0: `final` from the start.
-
-    Returns:
-      Epsilon, float32 scalar.
+    `progress` is the fraction of the run that is complete. It and epsilon are float32 scalars.
     """
     share = tf.minimum(progress / fraction, 1.0) if fraction else tf.ones_like(progress)
     return initial + share * (final - initial)
 
 
 def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:
-    """Actions int64 `[B]`: the best or, with probability epsilon, one drawn uniformly.
-
-    Args:
-      q_values: float32 `[B, A]`.
-      epsilons: float32 `[B]`.
-    """
+    """From values `[B, A]` to actions int64 `[B]`: the best or, with probability epsilon `[B]`, any one."""
     greedy = tf.argmax(q_values, -1)
     explores = draws.uniform(tf.shape(greedy)) < epsilons
     anything = draws.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)

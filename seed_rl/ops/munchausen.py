@@ -18,12 +18,8 @@ def munchausen_bonus(
 ) -> tf.Tensor:
     """`alpha [tau log pi(a|s)]_{lowest}^0`, which is added to the reward (equation 2 and section 3): `[B]`.
 
-    Args:
-      q_values: `[B, A]`, the target network's at the state that the action was taken in.
-      action: integers `[B]`.
-      alpha: scale of the bonus, 0 to 1.
-      temperature: tau, above 0.
-      lowest: l_0, below 0, the lowest scaled log-probability that counts.
+    `q_values` `[B, A]` are the target network's at the state that the action, integers `[B]`, was taken in.
+    `temperature` is tau, above 0, and `lowest` is l_0, the lowest scaled log-probability that counts.
     """
     log_policy = tf.gather(scaled_log_policy(q_values, temperature), action, batch_dims=1)
     return alpha * tf.clip_by_value(log_policy, lowest, 0.0)
@@ -32,13 +28,8 @@ def munchausen_bonus(
 def soft_value(returns: tf.Tensor, q_values: tf.Tensor, temperature: float) -> tf.Tensor:
     """`sum_a pi(a|s) (z(s, a) - tau log pi(a|s))`, for each of K returns (equation 2; M-IQN: appendix B.1).
 
-    Args:
-      returns: `[B, A, K]`, z: the actions' values (K = 1) or quantiles of their returns.
-      q_values: `[B, A]`, the actions' values, which pi is the softmax of.
-      temperature: tau, above 0.
-
-    Returns:
-      `[B, K]`.
+    `returns` `[B, A, K]` are z: the actions' values (K = 1) or quantiles of their returns. `q_values` `[B,
+    A]` are the actions' values, which pi is the softmax of. The result is `[B, K]`.
     """
     log_policy = scaled_log_policy(q_values, temperature)[..., tf.newaxis]
     policy = tf.exp(log_policy / temperature)

@@ -43,11 +43,8 @@ def num_replicas() -> int:
 def part_of_batch(whole: tf.Tensor, axis: int) -> tf.Tensor:
     """This training device's part of an array over the whole batch, which all devices have computed alike.
 
-    So random numbers that are drawn for the whole batch do not depend on the number of devices.
-
-    Args:
-      whole: its dimension `axis` is the batch, whose size is known and a multiple of the number of devices.
-      axis: the dimension of the batch.
+    So random numbers that are drawn for the whole batch do not depend on the number of devices. The size of
+    the batch, which is the dimension `axis`, is known and a multiple of that number.
     """
     count, context = num_replicas(), tf.distribute.get_replica_context()
     if count == 1:

@@ -225,10 +225,7 @@ def read_best(logdir: str | Path) -> dict[str, Any] | None:
 
 
 def restore_algorithm(algorithm: Algorithm, path: str) -> Progress:
-    """Restores the algorithm's variables, and nothing else, from a checkpoint.
-
-    Returns:
-      The run's progress at that checkpoint, whose files begin with `path`.
+    """Restores the algorithm's variables, and nothing else; returns the run's progress at that checkpoint.
 
     Raises:
       ValueError: the checkpoint belongs to another network.

@@ -28,19 +28,13 @@ _PATTERN = frozenset("*?[]\\")
 
 
 class Rotation:
-    """Keeps the last checkpoints of a directory, and one per so many hours for good.
+    """Keeps the last `keep` checkpoints of a directory, and one per `keep_every_hours` for good.
 
     Checkpoints that are older than the last `keep` when a session begins are those kept for good.
     """
 
     def __init__(self, directory: CheckpointDirectory, keep: int, keep_every_hours: float):
-        """Removes what a process that was killed while it saved has left in the directory.
-
-        Args:
-          directory: where the checkpoints are; it may not exist.
-          keep: how many of the last checkpoints are kept.
-          keep_every_hours: one more per this many hours is kept for good.
-        """
+        """Removes what a process that was killed while it saved has left in the directory, if that exists."""
         self._keep, self._every_secs = keep, 3600.0 * keep_every_hours
         remove_unfinished(directory)
         newest_first = directory.prefixes()
@@ -94,8 +88,7 @@ def is_whole(path: str) -> bool:
 def found_by_tensorflow(path: str) -> Iterator[str]:
     """A path by which TensorFlow can read a checkpoint: it takes brackets and stars for a pattern.
 
-    Args:
-      path: the checkpoint's prefix. If it has such characters, the result leads through a symbolic link.
+    If the checkpoint's prefix has such characters, the result leads through a symbolic link.
     """
     if _PATTERN.isdisjoint(path):
         yield path

@@ -15,6 +15,8 @@ def test_mlp_sizes(text, units):
         ({"mlp_sizes": "64,0"}, "every size must be above 0"),
         ({"mlp_sizes": "64,,64"}, "--mlp_sizes=64,,64 is not valid"),
         ({"frame_stack": 3}, "choose one of: 1, 2, 4, 8"),
+        ({"network": "a:B", "normalize_observations": True}, "takes the place of torsos and their scaling"),
+        ({"network": "a:B", "torso": "resnet"}, "takes the place of torsos and their scaling"),
         ({"network": "a:B", "layer_norm": True}, "leave out --layer_norm and --torso_units"),
         ({"network": "a:B", "torso_units": 8}, "leave out --layer_norm and --torso_units"),
         ({"torso": "transformer"}, "choose one of: auto, mlp"),

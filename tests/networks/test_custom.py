@@ -100,9 +100,3 @@ def test_a_bad_name_is_refused_in_words(module, name, words):
 def test_an_installed_package_may_name_one(module, tmp_path, monkeypatch):
     install(tmp_path, monkeypatch, "seed_rl.networks", means="their_networks:Means")
     assert load_network("means") is Means
-
-
-@pytest.mark.parametrize("options", [{"normalize_observations": True}, {"torso": "resnet"}])
-def test_torsos_and_their_scaling_are_not_for_it(options):
-    with pytest.raises(ValueError, match="--network=x:Y takes the place of torsos and their scaling"):
-        NetworkConfig(network="x:Y", **options)

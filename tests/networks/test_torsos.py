@@ -7,8 +7,6 @@ from seed_rl.networks.scaling import FixedScale
 from seed_rl.networks.torsos import MLP, PixelConv2D, make_torso
 from seed_rl.types import ArraySpec
 
-IMAGE = ArraySpec((84, 84, 4), "uint8")
-
 
 def make(name, spec, shape, sizes, **settings):
     return make_torso(NetworkConfig(torso=name, mlp_sizes=sizes, **settings), spec, shape)
@@ -28,39 +26,27 @@ def shapes(torso):
     return [tuple(weight.shape) for weight in torso.trainable_weights]
 
 
-def test_shallow():
-    torso, output = features("shallow", IMAGE)
-    assert output.shape == (2, 256)
-    assert shapes(torso) == [(8, 8, 4, 16), (16,), (4, 4, 16, 32), (32,), (9 * 9 * 32, 256), (256,)]
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [
+        ("shallow", [(8, 8, 4, 16), (4, 4, 16, 32), (9 * 9 * 32, 256)]),
+        ("nature", [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 512)]),
+    ],
+)
+def test_plain_convolutions(name, kernels):
+    torso, output = features(name, ArraySpec((84, 84, 4), "uint8"))
+    assert output.shape == (2, kernels[-1][-1])
+    assert shapes(torso) == [shape for kernel in kernels for shape in (kernel, kernel[-1:])]
 
 
-def test_nature():
-    torso, output = features("nature", IMAGE)
-    assert output.shape == (2, 512)
-    kernels = shapes(torso)[::2]
-    assert kernels == [(8, 8, 4, 32), (4, 4, 32, 64), (3, 3, 64, 64), (7 * 7 * 64, 512)]
-
-
-def test_footballs_network_has_a_section_more_than_the_resnet():
-    """Kurach et al., 2019: four sections, each a convolution and two residual blocks of two."""
-    spec = ArraySpec((72, 96, 4), "bool")
-    kernels = {}
-    for name in ("resnet", "football"):
-        torso, output = features(name, spec, (72, 96, 16))
-        assert output.shape == (2, 256)
-        kernels[name] = [v.shape for v in torso.trainable_variables if len(v.shape) == 4]
-    assert [len(shapes) for shapes in kernels.values()] == [15, 20]
-    assert [shape[-1] for shape in kernels["football"]] == [16] * 5 + [32] * 15
-    assert kernels["football"][0] == (3, 3, 16, 16)
-
-
-def test_resnet():
-    torso, output = features("resnet", ArraySpec((72, 96, 3), "uint8"))
+@pytest.mark.parametrize(("name", "filters", "size"), [("resnet", 10, 9 * 12), ("football", 15, 5 * 6)])
+def test_residual_networks(name, filters, size):
+    """Three sections or, in football's, four, each of five convolutions."""
+    torso, output = features(name, ArraySpec((72, 96, 4), "bool"), (72, 96, 16))
     assert output.shape == (2, 256)
     kernels = shapes(torso)[::2]
-    assert len(kernels) == 15 + 1
-    assert [kernel[-1] for kernel in kernels] == [16] * 5 + [32] * 10 + [256]
-    assert kernels[-1] == (9 * 12 * 32, 256)
+    assert [kernel[-1] for kernel in kernels] == [16] * 5 + [32] * filters + [256]
+    assert kernels[0] == (3, 3, 16, 16) and kernels[-1] == (size * 32, 256)
 
 
 @pytest.mark.parametrize("name,smallest", [("shallow", 20), ("nature", 36)])

@@ -3,8 +3,6 @@ import tensorflow as tf
 
 from seed_rl.ops.munchausen import scaled_log_policy
 
-B, A, K = 8, 4, 3
-
 
 def test_large_values_and_a_small_temperature_stay_finite_and_precise():
     q = tf.constant([[1e6, 1e6 - 1.0, -1e6], [0.0, -0.03, -3.0]])

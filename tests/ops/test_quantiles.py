@@ -4,8 +4,6 @@ import tensorflow as tf
 
 from seed_rl.ops.quantiles import huber, midpoints
 
-B, N, M = 6, 5, 7
-
 
 def test_midpoints():
     found = midpoints(4)

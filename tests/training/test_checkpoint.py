@@ -120,18 +120,6 @@ def test_a_restored_run_has_the_same_variables_as_a_new_one(trained, tmp_path):
     assert len(new) > 10 and restored == new
 
 
-def test_training_goes_on_as_if_it_had_not_stopped(tmp_path):
-    stayed = small_run(tmp_path)
-    stayed.train(0)
-    stayed.checkpointer.save()
-    resumed = small_run(tmp_path, seed=5)
-    resumed.checkpointer.restore()
-    for run in (stayed, resumed):
-        run.train(1)
-    for name, value in stayed.values().items():
-        np.testing.assert_allclose(resumed.values()[name], value, rtol=1e-5, atol=1e-7, err_msg=name)
-
-
 @pytest.mark.parametrize("settings", [{"lstm_size": 8}, {"lstm_size": 0}, {"mlp_sizes": "6"}])
 def test_other_network_is_refused_and_no_file_touched(trained, settings):
     directory = os.path.join(trained.logdir, "checkpoints")
@@ -168,16 +156,6 @@ def test_initialize_takes_the_network_only(trained, tmp_path, what):
 def test_initialize_from_nothing_is_refused(tmp_path, name):
     with pytest.raises(ValueError, match=r"--init_checkpoint=.* holds no checkpoint; name one"):
         small_run(tmp_path).checkpointer.initialize_from(str(tmp_path / name))
-
-
-def test_only_the_last_checkpoints_are_kept(tmp_path):
-    run = small_run(tmp_path, keep=2)
-    for number in range(4):
-        run.trainer.updates = number
-        run.checkpointer.save()
-    indices = sorted(name for name in os.listdir(tmp_path / "checkpoints") if name.endswith(".index"))
-    assert indices == ["ckpt-2.index", "ckpt-3.index"]
-    assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-3")
 
 
 def save_several(logdir, count=3):
@@ -279,6 +257,7 @@ def test_the_best_checkpoint_is_kept_besides_the_last(tmp_path):
     assert kept == [True, True, False, False]
     assert best_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "best" / "ckpt-2")
     assert newest_checkpoint(tmp_path) == str(tmp_path / "checkpoints" / "ckpt-4")
+    assert [path.name for path in (tmp_path / "checkpoints").glob("*.index")] == ["ckpt-4.index"]
     assert read_best(tmp_path)["mean_return"] == 3.0
     resumed = small_run(tmp_path)
     resumed.checkpointer.restore()
@@ -321,13 +300,9 @@ def test_a_best_that_was_not_finite_is_replaced(tmp_path, record):
 
 
 def test_an_algorithm_is_restored_alone(trained):
-    fresh = Run(trained.logdir, seed=99)
-    progress = restore_algorithm(fresh.algorithm, trained.path)
+    """Its variables come back; test_initialize_takes_the_network_only looks at them."""
+    progress = restore_algorithm(Run(trained.logdir, seed=99).algorithm, trained.path)
     assert progress.env_frames.numpy() == trained.checkpointer.progress.env_frames.numpy()
-    got, want = fresh.values(), trained.values()
-    for name, value in want.items():
-        if name.startswith("algorithm"):
-            np.testing.assert_array_equal(got[name], value, err_msg=name)
     with pytest.raises(ValueError, match="belongs to another network"):
         restore_algorithm(Run(trained.logdir, lstm_size=8).algorithm, trained.path)
 

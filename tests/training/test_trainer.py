@@ -70,19 +70,6 @@ def test_updates_are_counted_and_told():
     assert set(output.metrics) == {"my_figure", "loss", "gradient_norm", "learning_rate"}
 
 
-@pytest.mark.parametrize(("clip_norm", "scale"), [(0.5, 0.1), (5.0, 1.0), (100.0, 1.0), (0.0, 1.0)])
-def test_gradients_are_clipped_by_their_global_norm(clip_norm, scale):
-    """Gradient (3, 4)-like: both are 5 / sqrt(2); plain gradient descent shows what arrives."""
-    algorithm = Slope()
-    found = trainer(algorithm, clip_norm=clip_norm)
-    found.optimizers[LOSS] = keras.optimizers.SGD(1.0)
-    found.optimizers[LOSS].build(algorithm.objectives[LOSS].variables)
-    slope = 5.0 / np.sqrt(2.0)
-    output = found.update(sample(slope), 0.0)
-    assert output.metrics["gradient_norm"].numpy() == pytest.approx(5.0, rel=1e-5)  # Before clipping.
-    np.testing.assert_allclose(algorithm.weights.numpy(), 1.0 - 0.1 * slope * scale, rtol=1e-4)
-
-
 def test_loss_is_the_weighted_mean():
     output = trainer().update(sample(1.0, weight=[0, 0, 2, 4]), 0.0)
     assert output.metrics["loss"].numpy() == pytest.approx(2.0 * (2 + 4) / 4)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.config import TransitionNetworkConfig
 from seed_rl.options import Options, option, part
 
 DISTRIBUTIONS = ("scalar", "categorical", "quantile")
@@ -21,15 +21,9 @@ _ONLY_WITH = (
 
 
 @dataclasses.dataclass(frozen=True)
-class QNetworkConfig(NetworkConfig):
+class QNetworkConfig(TransitionNetworkConfig):
     """Settings of the network of DQN and its descendants."""
 
-    lstm_size: int = option(
-        0, "Must be 0: replay of transitions keeps no recurrent state. --agent=r2d2 has an LSTM.", at_least=0
-    )
-    use_last_action_and_reward: bool = option(
-        False, "Whether the last action and the last reward are inputs to the network."
-    )
     head_size: int = option(
         0,
         "Units of the hidden layer between the torso and the values, in each stream of a dueling network; 0: "
@@ -164,11 +158,6 @@ class DQNConfig(Options):
 
     def validate(self) -> None:
         """Checks constraints between fields."""
-        if self.net.lstm_size:
-            raise ValueError(
-                f"--lstm_size={self.net.lstm_size} needs a recurrent state, which replay of transitions does "
-                "not keep; choose --agent=r2d2 or set it to 0."
-            )
         settings, defaults = self.to_dict(), self.defaults()
         for option_name, choice, names in _ONLY_WITH:
             for name in names:

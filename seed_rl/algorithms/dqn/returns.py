@@ -53,10 +53,8 @@ class Returns(abc.ABC):
     def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
         """What the outputs for the action that was taken should be, or the probabilities that they stand for.
 
-        Args:
-          reward: `[B]`, the sum of rewards before the bootstrap.
-          discount: `[B]`, of what comes after it.
-          outputs: `[B, K]`, the target network's where the bootstrap happens, for the action chosen there.
+        `reward` `[B]` is the sum before the bootstrap, and `discount` `[B]` that of what comes after it.
+        `outputs` `[B, K]` are the target network's where the bootstrap happens, for the action chosen there.
         """
 
     @abc.abstractmethod

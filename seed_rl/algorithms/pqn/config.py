@@ -3,22 +3,18 @@
 import dataclasses
 
 from seed_rl.experience.config import RolloutsConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.config import FeedForwardConfig
 from seed_rl.options import Options, option, part
 
 
 @dataclasses.dataclass(frozen=True)
-class NormalizedNetworkConfig(NetworkConfig):
+class NormalizedNetworkConfig(FeedForwardConfig):
     """Settings of PQN's network, which layer normalization keeps stable without a target network."""
 
     layer_norm: bool = option(
         True,
         "Whether each layer is normalized before its activation (Ba et al., 2016). PQN needs it: without "
         "it, Q-learning without a target network may diverge.",
-    )
-    lstm_size: int = option(0, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
-    use_last_action_and_reward: bool = option(
-        False, "Whether the last action and the last reward are inputs to the network."
     )
 
 

@@ -143,13 +143,7 @@ def temporal_differences(
 
     `h(r_t + ... + gamma^{n-1} r_{t+n-1} + gamma^n h^-1(Q_target(x_{t+n}, a*))) - Q(x_t, a_t)`, where a* is
     the best action at step t + n according to `q_values`. Gradients flow only through `Q(x_t, a_t)`.
-
-    Args:
-      config: gives n, gamma, the epsilon of value rescaling and the limit on rewards.
-      q_values: `[T + 1, B, A]`, from the online network.
-      target_q_values: `[T + 1, B, A]`, from the target network.
-      action: integers `[T + 1, B]`, the actions taken.
-      env: `[T + 1, B]`; the observation is not used.
+    Arrays are `[T + 1, B, ...]`; the observation is not used.
     """
     epsilon = config.value_function_rescaling_epsilon
     best = tf.argmax(q_values, -1)

@@ -3,12 +3,12 @@
 import dataclasses
 
 from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.config import TransitionNetworkConfig
 from seed_rl.options import Options, option, part
 
 
 @dataclasses.dataclass(frozen=True)
-class SACNetworkConfig(NetworkConfig):
+class SACNetworkConfig(TransitionNetworkConfig):
     """Settings of the actor and of the critics, whose sizes are the paper's (Table 1)."""
 
     mlp_sizes: str = option(
@@ -16,19 +16,6 @@ class SACNetworkConfig(NetworkConfig):
         "Units of the hidden layers of the actor and of each critic, separated by commas. The paper uses "
         "256,256.",
     )
-    lstm_size: int = option(0, "Must be 0: SAC's networks are feed-forward.", at_least=0)
-    use_last_action_and_reward: bool = option(
-        False, "Whether the last action and the last reward are inputs to the networks."
-    )
-
-    def validate(self) -> None:
-        """Checks that there is no LSTM, and what every network must have."""
-        super().validate()
-        if self.lstm_size:
-            raise ValueError(
-                f"--lstm_size={self.lstm_size} is not possible with SAC, which is trained on single "
-                "transitions; set it to 0, or choose another --agent."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
