@@ -33,7 +33,7 @@ def check_algorithm(found: Any) -> Algorithm:
 
 
 def check_losses(algorithm: Algorithm, losses: Losses, sample: Sample) -> None:
-    """Checks the shapes that `Algorithm.losses` returned for a batch; may be traced.
+    """Checks what `Algorithm.losses` returned for a batch; may be traced.
 
     Raises:
       AlgorithmError: a shape is wrong, or the names do not match the objectives.

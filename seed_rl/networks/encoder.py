@@ -139,10 +139,6 @@ def _check_one_hot(name: str, spec: ArraySpec) -> None:
 
 
 def apply_to_each_step(layer: Any, inputs: tf.Tensor) -> tf.Tensor:
-    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch; T must be known.
-
-    Returns:
-      Outputs float32 `[T, B, F]`, whatever the layer computes in.
-    """
+    """Applies a layer `[N, ...] -> [N, F]` to `[T, B, ...]` as one batch, float32; T must be known."""
     outputs = tf.cast(layer(tf.reshape(inputs, [-1, *inputs.shape[2:]])), tf.float32)
     return tf.reshape(outputs, [inputs.shape[0], -1, outputs.shape[-1]])

@@ -45,9 +45,8 @@ class TwinCritics(keras.layers.Layer):
     def values(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:
         """Q-values of both critics: float32 `[2, T, B]`, or `[2, T, B, A]` of all A actions if discrete.
 
-        Args:
-          features: `[T, B, F]`; T must be known when this is traced.
-          action: `[T, B, *shape]` in the environment's own units; not used if actions are discrete.
+        Features are `[T, B, F]`; T must be known when this is traced. The action, `[T, B, *shape]` in the
+        environment's own units, is not used if actions are discrete.
         """
         steps = features.shape[0]
         if self._bounds is not None:

@@ -42,11 +42,7 @@ _NUM_NODES = 32
 
 
 class ActionDistribution(abc.ABC):
-    """A family of distributions over the actions of one spec; see the module's docstring for shapes.
-
-    Attributes:
-      num_parameters: size of the last dimension of the parameters.
-    """
+    """A family of distributions over the actions of one spec; see the module's docstring for shapes."""
 
     num_parameters: int
 
@@ -185,11 +181,7 @@ class Normal(ActionDistribution):
 
         The density follows from the base values that the actions are made of, never from the actions. So it
         and its gradient are exact near a Box's bounds as well (Haarnoja et al., 2018, appendix C), where
-        `log_prob` is not.
-
-        Args:
-          parameters: `[..., num_parameters]`.
-          noise: standard normal, float32 `[..., num_parameters / 2]`.
+        `log_prob` is not. The noise is standard normal, float32 `[..., num_parameters / 2]`.
         """
         mean, stddev = self._mean_and_stddev(parameters)
         base = mean + stddev * noise

@@ -28,8 +28,8 @@ def munchausen_bonus(
 def soft_value(returns: tf.Tensor, q_values: tf.Tensor, temperature: float) -> tf.Tensor:
     """`sum_a pi(a|s) (z(s, a) - tau log pi(a|s))`, for each of K returns (equation 2; M-IQN: appendix B.1).
 
-    `returns` `[B, A, K]` are z: the actions' values (K = 1) or quantiles of their returns. `q_values` `[B,
-    A]` are the actions' values, which pi is the softmax of. The result is `[B, K]`.
+    `returns` `[B, A, K]` are z: the actions' values (K = 1) or quantiles of their returns. The policy pi is
+    the softmax of their values, `q_values` `[B, A]`. The result is `[B, K]`.
     """
     log_policy = scaled_log_policy(q_values, temperature)[..., tf.newaxis]
     policy = tf.exp(log_policy / temperature)

@@ -54,12 +54,8 @@ def n_step_return(rewards: tf.Tensor, discounts: tf.Tensor, cut: tf.Tensor) -> N
     """The parts of the first transition's n-step target, for targets that are more than a number.
 
     `n_step_targets(rewards, discounts, values, cut, n)[0]` is `reward + discount * values[step]`. Where the
-    first transition is not experience, the reward is 0, the discount 1 and the step 0.
-
-    Args:
-      rewards: `[n, B]` reward of each transition; n must be known when this is traced.
-      discounts: `[n, B]` gamma, and 0 where the transition ends its episode.
-      cut: bool `[n, B]`, as in `n_step_targets`.
+    first transition is not experience, the reward is 0, the discount 1 and the step 0. Arrays are `[n, B]`;
+    n must be known when this is traced.
     """
     reward, discount = tf.zeros_like(rewards[0]), tf.ones_like(discounts[0])
     step, goes_on = tf.zeros_like(cut[0], tf.int32), tf.ones_like(cut[0])

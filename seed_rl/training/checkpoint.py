@@ -71,7 +71,7 @@ class Checkpointer:
     def __init__(
         self, logdir: str, algorithm: Algorithm, trainer: Trainer, keep: int, keep_every_hours: float
     ):
-        """Prepares without touching any file; `Rotation` says which checkpoints are kept."""
+        """Touches no file; `Rotation` says which checkpoints are kept."""
         self.progress = Progress()
         self.skipped: list[str] = []
         self._algorithm, self._trainer = algorithm, trainer
@@ -115,8 +115,7 @@ class Checkpointer:
     def initialize_from(self, checkpoint: str) -> None:
         """Loads the algorithm's variables, and nothing else, from a checkpoint of another run.
 
-        Args:
-          checkpoint: a path prefix, a directory of checkpoints or a run directory.
+        It is a path prefix, a directory of checkpoints or a run directory.
 
         Raises:
           ValueError: there is none, or it belongs to another network.
@@ -147,10 +146,7 @@ class Checkpointer:
     def save_if_best(self, mean_return: float) -> bool:
         """Writes a checkpoint as the best one, if its mean return is higher than that of the best so far.
 
-        A mean return that is not finite is never the best.
-
-        Returns:
-          Whether it was written.
+        Returns whether it was written. A mean return that is not finite is never the best.
 
         Raises:
           WRITE_ERRORS: the checkpoint cannot be written completely; the best one so far stays.

@@ -28,7 +28,6 @@ class ExportedPolicy(tf.Module):
     """
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec):
-        """Wraps a policy that plays environments of `spec`."""
         super().__init__(name="policy")
         self.policy = policy
         self.initial_state = tf.function(

@@ -15,7 +15,6 @@ class Layers:
     """The layers of an algorithm. They are named by the attributes on the shortest way to them."""
 
     def __init__(self, root: tf.Module):
-        """Finds everything that is tracked below `root`."""
         self._paths: dict[int, tuple[str, ...]] = {id(root): ()}
         found: collections.deque[Any] = collections.deque([root])
         while found:

@@ -47,9 +47,7 @@ class Trainer:
     """
 
     def __init__(self, algorithm: Algorithm, config: TrainerConfig, replicas: Replicas | None = None):
-        """Prepares an optimizer for each objective of the algorithm.
-
-        The algorithm must have been created in the scope of `replicas`, the training devices.
+        """The algorithm must have been created in the scope of `replicas`, the training devices.
 
         Raises:
           ValueError: the batch cannot be split over the devices.

@@ -15,12 +15,6 @@ class A2CConfig(ActorCriticConfig):
         "T: transitions that each environment contributes to a rollout, in agent steps; the paper uses 5.",
         at_least=1,
     )
-    lambda_: float = option(
-        1.0,
-        "Lambda of the generalized advantage estimates; 1, as in the paper, gives n-step returns.",
-        at_least=0,
-        at_most=1,
-    )
     entropy_cost: float = option(
         0.01, "Weight of the entropy bonus; its initial value if --target_entropy is set.", at_least=0
     )

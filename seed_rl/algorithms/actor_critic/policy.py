@@ -49,7 +49,7 @@ class RewardScale(keras.layers.Layer):
 
 
 class ActorCriticPolicy(Policy):
-    """Samples from the action distribution that an actor-critic network outputs.
+    """Samples from the action distribution that the algorithm's network outputs, and keeps the rewards' sums.
 
     `AgentOutput.info` holds `policy_parameters` `[B, P]` (of the behaviour policy) and `baseline` `[B]`.
     """
@@ -57,7 +57,6 @@ class ActorCriticPolicy(Policy):
     def __init__(
         self, network: ActorCritic, distribution: ActionDistribution, reward_scale: RewardScale | None
     ):
-        """Acts with a network whose variables belong to the algorithm, and keeps `reward_scale`'s sums."""
         super().__init__()
         self._network, self._distribution, self._reward_scale = network, distribution, reward_scale
 

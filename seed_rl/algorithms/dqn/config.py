@@ -31,8 +31,7 @@ class QNetworkConfig(TransitionNetworkConfig):
         at_least=0,
     )
     dueling: bool = option(
-        False,
-        "Whether values and advantages have streams of their own (Wang et al., 2016).",
+        False, "Whether values and advantages have streams of their own (Wang et al., 2016)."
     )
     start_at_zero: bool = option(
         False,
@@ -53,9 +52,7 @@ class DQNConfig(Options):
     net: QNetworkConfig = part(QNetworkConfig)
     replay: TransitionReplayConfig = part(TransitionReplayConfig)
     n_steps: int = option(
-        1,
-        "Transitions before a target bootstraps, in agent steps; Rainbow uses 3.",
-        at_least=1,
+        1, "Transitions before a target bootstraps, in agent steps; Rainbow uses 3.", at_least=1
     )
     discounting: float = option(
         0.99, "Discount (gamma) per agent step; DQN uses 0.99.", at_least=0, at_most=1

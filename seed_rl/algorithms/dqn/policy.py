@@ -19,7 +19,7 @@ class Exploration(tf.Module):
     """
 
     def __init__(self, config: DQNConfig, num_training_envs: int):
-        """Starts at the beginning of a run; environments from `num_training_envs` on only evaluate."""
+        """Environments from `num_training_envs` on only evaluate."""
         super().__init__()
         self.noisy = config.exploration == "noisy"
         self._config, self._num_training_envs = config, num_training_envs
@@ -48,11 +48,8 @@ class Exploration(tf.Module):
         """Sets epsilon to its value at this fraction of the run, float32 scalar."""
         if self._annealed is not None:
             config = self._config
-            self._annealed.assign(
-                annealed_epsilon(
-                    progress, config.initial_epsilon, config.final_epsilon, config.epsilon_fraction
-                )
-            )
+            limits = config.initial_epsilon, config.final_epsilon
+            self._annealed.assign(annealed_epsilon(progress, *limits, config.epsilon_fraction))
 
     def _of_training(self) -> tf.Tensor:
         if self._annealed is None:

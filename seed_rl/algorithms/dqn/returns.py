@@ -6,7 +6,6 @@ which loss.
 
 import abc
 from collections.abc import Callable
-from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -17,12 +16,8 @@ from seed_rl.ops.categorical_returns import cross_entropy, entropy, project, sup
 from seed_rl.ops.quantiles import huber, midpoints, quantile_huber_loss
 from seed_rl.ops.rescaling import rescale, undo_rescale
 
-
-class Loss(NamedTuple):
-    """Float32 `[B]` each: what is minimized, and a transition's error, which is also its priority."""
-
-    loss: tf.Tensor
-    error: tf.Tensor
+# Float32 `[B]` each: what is minimized, and a transition's error, which is also its priority.
+Loss = tuple[tf.Tensor, tf.Tensor]
 
 
 class Returns(abc.ABC):
@@ -92,7 +87,7 @@ class ScalarReturns(Returns):
         """Huber or squared; the error is the absolute temporal difference (Schaul et al., 2016)."""
         difference = target - outputs[:, 0]
         loss = huber(difference) if self._huber else 0.5 * tf.square(difference)
-        return Loss(loss, tf.abs(difference))
+        return loss, tf.abs(difference)
 
 
 class CategoricalReturns(Returns):
@@ -118,7 +113,7 @@ class CategoricalReturns(Returns):
     def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
         """Cross entropy; the error is the KL divergence (Hessel et al., 2018, "The integrated agent")."""
         loss = cross_entropy(target, outputs)
-        return Loss(loss, tf.nn.relu(loss - entropy(target)))
+        return loss, tf.nn.relu(loss - entropy(target))
 
 
 class QuantileReturns(Returns):
@@ -158,7 +153,7 @@ class QuantileReturns(Returns):
     def loss(self, outputs: tf.Tensor, fractions: tf.Tensor | None, target: tf.Tensor) -> Loss:
         """The quantile Huber loss (equation 3), which is also the error."""
         loss = quantile_huber_loss(outputs, fractions, target)
-        return Loss(loss, loss)
+        return loss, loss
 
 
 KINDS: dict[str, Callable[[DQNConfig], Returns]] = {

@@ -57,9 +57,7 @@ class R2D2Config(Options):
         at_least=0,
     )
     update_target_every_n_step: int = option(
-        2500,
-        "Updates between copies of the weights to the target network; the paper uses 2500.",
-        at_least=1,
+        2500, "Updates between copies of the weights to the target network; the paper uses 2500.", at_least=1
     )
     eta: float = option(
         0.9,

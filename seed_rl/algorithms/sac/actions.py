@@ -36,15 +36,8 @@ class Actions(abc.ABC):
     def expected(self, parameters: tf.Tensor, noise: tf.Tensor, values: Values) -> Expected:
         """The mean over the policy's actions of the smaller of both critics' values, and its entropy.
 
-        The gradients of both with respect to `parameters` are those that improve the policy.
-
-        Args:
-          parameters: of the policy, `[T, B, P]`.
-          noise: standard normal, float32 `[T, B, N]`.
-          values: of the critics.
-
-        Returns:
-          Both, or unbiased estimates of them.
+        Or unbiased estimates of both, whose gradients with respect to the policy's parameters, `[T, B, P]`,
+        improve it. `noise` is standard normal, float32 `[T, B, N]`.
         """
 
     @abc.abstractmethod

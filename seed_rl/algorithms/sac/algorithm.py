@@ -2,6 +2,7 @@
 
 import functools
 import math
+import types
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -25,19 +26,6 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 # The names of the objectives.
 ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
-
-
-class _Optimizers:
-    """Keeps optimizers out of the algorithm's own variables: the trainer saves them under their own names."""
-
-    def __init__(self, config: SACConfig):
-        # 1e-8 is what the paper's code takes from TensorFlow.
-        rates = {
-            ACTOR: config.actor_learning_rate,
-            CRITIC: config.critic_learning_rate,
-            TEMPERATURE: config.temperature_learning_rate,
-        }
-        self.by_objective = {name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
 
 
 class Temperature(keras.layers.Layer):
@@ -84,7 +72,16 @@ class SAC(Algorithm):
         self._actor = PolicyNetwork(config.net, env_spec, self._actions.distribution.num_parameters)
         self._critics, self._targets = (TwinCritics(config.net, env_spec) for _ in range(2))
         self._temperature = Temperature(config.initial_temperature)
-        self._optimizers = _Optimizers(config)
+        rates = {
+            ACTOR: config.actor_learning_rate,
+            CRITIC: config.critic_learning_rate,
+            TEMPERATURE: config.temperature_learning_rate,
+        }
+        # Not among the algorithm's own variables: the trainer saves them under names of their own. 1e-8 is
+        # what the paper's code takes from TensorFlow.
+        self._optimizers = types.SimpleNamespace(
+            by_objective={name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
+        )
         self._is_random = tf.Variable(float(config.random_start), trainable=False, name="is_random")
         # What the random numbers of the next update follow from.
         self._seed = tf.Variable(

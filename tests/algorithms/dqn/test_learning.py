@@ -47,6 +47,6 @@ def test_learns_catch(options):
         "update_target_every_n_step": 50,
     } | options
     algorithm = DQN(DQNConfig.of(**options), CATCH, B)
-    learn_from_transitions(algorithm, steps(algorithm, play(), algorithm.policy.act), 600, learning_rate=2e-3)
+    learn_from_transitions(algorithm, steps(algorithm, play(), algorithm.policy.act), 900, learning_rate=2e-3)
     # A random policy gets about -0.6.
     assert greedy_return(algorithm, play(first_seed=B), 200) > 0.8
