@@ -1,12 +1,8 @@
 """Small games played by an algorithm in one process: no server, no queue, no replay."""
 
-import itertools
-
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.training.config import TrainerConfig
-from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 
 B = 16
@@ -42,9 +38,9 @@ class Games:
         return EnvOutput(*map(tf.constant, arrays))
 
 
-def steps(algorithm, games, act, action=CATCH.action):
+def steps(algorithm, games, act):
     """Yields forever the state before a step, and the step as (prev_action, env, agent), each `[B, ...]`."""
-    prev_action, env, state = tf.constant(action.zeros(B)), games.reset(), algorithm.policy.initial_state(B)
+    prev_action, env, state = tf.zeros([B], tf.int32), games.reset(), algorithm.policy.initial_state(B)
     everyone = tf.range(B)
     act = tf.function(act, autograph=False).get_concrete_function(prev_action, env, state, everyone)
     while True:
@@ -62,29 +58,6 @@ def unrolls(algorithm, games):
             arrays = tf.nest.map_structure(lambda *xs: tf.stack(xs), *(step for _, step in rows))
             yield Sample(*arrays, rows[0][0], tf.ones([B]))
             rows = rows[algorithm.unroll.length :]
-
-
-def learn_from_transitions(algorithm, game, num_steps, updates_per_step=1, batch_size=64, **settings):
-    """Plays so many steps of a game (see `steps`), and trains on transitions drawn uniformly after each.
-
-    `settings` are the trainer's. An algorithm whose unrolls have n transitions gets n-step ones.
-    """
-    config = TrainerConfig(batch_size=batch_size, learning_rate_schedule="constant", clip_norm=0, **settings)
-    trainer, rng, rows = Trainer(algorithm, config), np.random.default_rng(0), []
-    num_stored = algorithm.unroll.stored_steps
-    for _, (prev_action, env, agent) in itertools.islice(game, num_steps):
-        rows.append(tf.nest.map_structure(np.asarray, (prev_action, env, agent._replace(info={}))))
-        for _ in range(updates_per_step if len(rows) > 50 else 0):
-            starts = rng.integers(len(rows) + 1 - num_stored, size=batch_size)
-            drawn = zip(starts, rng.integers(B, size=batch_size), strict=True)
-            columns = [
-                tf.nest.map_structure(
-                    lambda *xs, b=b: np.stack([x[b] for x in xs]), *rows[t : t + num_stored]
-                )
-                for t, b in drawn
-            ]
-            arrays = tf.nest.map_structure(lambda *x: tf.constant(np.stack(x, 1)), *columns)
-            trainer.update(Sample(*arrays, (), tf.ones([batch_size])), len(rows) / num_steps)
 
 
 def greedy_return(algorithm, games, num_episodes):

@@ -2,7 +2,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.exploration import annealed_epsilon, epsilon_greedy
+from seed_rl.ops.exploration import annealed_epsilon, epsilon_greedy, training_epsilons
+
+
+@pytest.mark.parametrize("num_envs", [2, 3, 610])
+def test_epsilons_against_the_table(num_envs):
+    found = training_epsilons(num_envs)
+    assert found.dtype == np.float32
+    expected = [0.4 ** (1 + 7 * i / (num_envs - 1)) for i in range(num_envs)]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_epsilon_is_the_share_of_random_actions():
@@ -19,7 +27,14 @@ def test_epsilon_is_the_share_of_random_actions():
 
 @pytest.mark.parametrize(
     ("progress", "fraction", "expected"),
-    [(0.0, 0.2, 1.0), (0.05, 0.2, 0.775), (0.9, 0.2, 0.1), (0.5, 1.0, 0.55), (0.0, 0.0, 0.1)],
+    [
+        (0.0, 0.2, 1.0),
+        (0.05, 0.2, 0.775),
+        (0.2, 0.2, 0.1),
+        (0.9, 0.2, 0.1),
+        (0.5, 1.0, 0.55),
+        (0.0, 0.0, 0.1),
+    ],
 )
 def test_epsilon_falls_in_a_line_and_then_stays(progress, fraction, expected):
     found = annealed_epsilon(tf.constant(progress), 1.0, 0.1, fraction)

@@ -7,11 +7,35 @@ from seed_rl.ops.gae import gae, lambda_returns
 T, B = 9, 4
 
 
+def reference(rewards, discounts, values, valid, lambda_):
+    """The exponentially weighted sum of temporal differences, one start after the other."""
+    advantages = np.zeros((T, B))
+    for b in range(B):
+        for start in range(T):
+            weight = 1.0
+            for t in range(start, T):
+                if not valid[t, b]:
+                    break
+                delta = rewards[t, b] + discounts[t, b] * values[t + 1, b] - values[t, b]
+                advantages[start, b] += weight * delta
+                weight *= discounts[t, b] * lambda_
+    return advantages
+
+
 def inputs(seed=0):
     rng = np.random.default_rng(seed)
     done, valid = rng.random((T, B)) < 0.2, rng.random((T, B)) > 0.2
     normal = lambda *shape: rng.normal(size=shape).astype(np.float32)  # noqa: E731
     return normal(T, B), np.where(done, 0, 0.9).astype(np.float32), normal(T + 1, B), valid
+
+
+@pytest.mark.parametrize("lambda_", [1.0, 0.7, 0.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_the_sum_of_temporal_differences(lambda_, seed):
+    arrays = inputs(seed)
+    assert not arrays[3].all()
+    got = gae(*map(tf.constant, arrays), lambda_).numpy()
+    np.testing.assert_allclose(got, reference(*arrays, lambda_), rtol=1e-5, atol=1e-5)
 
 
 def test_no_gradient_flows():

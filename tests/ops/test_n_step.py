@@ -7,6 +7,31 @@ from seed_rl.ops.n_step import n_step_return, n_step_targets
 T, B, GAMMA = 9, 50, 0.9
 
 
+def slow(rewards, discounts, values, cut, n):
+    """Walks each sum forward, transition by transition."""
+    targets = np.zeros((T, B))
+    for b in range(B):
+        for t in range(T):
+            total, factor, step = 0.0, 1.0, t
+            while step < min(t + n, T) and not cut[step, b]:
+                total += factor * rewards[step, b]
+                factor *= discounts[step, b]
+                step += 1
+            targets[t, b] = total + factor * values[step, b]
+    return targets
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, T, T + 3])
+def test_against_numpy_with_episode_ends_anywhere(n):
+    rng = np.random.default_rng(n)
+    rewards, values = rng.normal(size=(T, B)), rng.normal(size=(T + 1, B))
+    discounts = np.where(rng.random((T, B)) < 0.2, 0.0, GAMMA)
+    cut = rng.random((T, B)) < 0.15
+    arrays = [tf.constant(x, tf.float32) for x in (rewards, discounts, values)]
+    found = n_step_targets(*arrays, tf.constant(cut), n)
+    np.testing.assert_allclose(found, slow(rewards, discounts, values, cut, n), rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("n", [1, 2, 5, T])
 def test_the_parts_of_a_target_make_up_the_target(n):
     rng = np.random.default_rng(n)

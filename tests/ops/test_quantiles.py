@@ -2,7 +2,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.ops.quantiles import huber, midpoints
+from seed_rl.ops.quantiles import huber, midpoints, quantile_huber_loss
+
+B, N, M = 6, 5, 7
+
+
+def slow(quantiles, fractions, targets, kappa):
+    losses = np.zeros(B)
+    for b in range(B):
+        for i in range(N):
+            for j in range(M):
+                delta = targets[b, j] - quantiles[b, i]
+                size = abs(delta)
+                huber = 0.5 * delta**2 if size <= kappa else kappa * (size - 0.5 * kappa)
+                losses[b] += abs(fractions[b, i] - (delta < 0)) * huber / kappa / M
+    return losses
+
+
+@pytest.mark.parametrize("kappa", [0.1, 1.0, 4.0])
+def test_against_numpy(kappa):
+    rng = np.random.default_rng(0)
+    quantiles, targets = (rng.normal(0, 2, (B, n)).astype(np.float32) for n in (N, M))
+    fractions = rng.random((B, N)).astype(np.float32)
+    found = quantile_huber_loss(*map(tf.constant, (quantiles, fractions, targets)), kappa)
+    np.testing.assert_allclose(found, slow(quantiles, fractions, targets, kappa), rtol=1e-5)
 
 
 def test_midpoints():

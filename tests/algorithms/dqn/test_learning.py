@@ -1,16 +1,54 @@
 """DQN and its descendants learn Catch from transitions in arrays: no server, no replay of the project."""
 
+import itertools
+
 import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from seed_rl.algorithms.dqn.algorithm import DQN
 from seed_rl.algorithms.dqn.config import DQNConfig
 from seed_rl.environments.suites.catch import Catch
-from tests.algorithms.games import CATCH, B, Games, greedy_return, learn_from_transitions, steps
+from seed_rl.types import Sample
+from tests.algorithms.games import CATCH, B, Games, greedy_return, steps
+from tests.algorithms.objectives import loss_of, variables_of
+
+STEPS, BATCH_SIZE, N_STEPS = 600, 64, 3
 
 
-def play(first_seed=0):
-    return Games(lambda seed: Catch(10, 5, seed), first_seed)
+def learn(algorithm, num_steps=STEPS, learning_rate=2e-3):
+    """Acts for so many agent steps in each game, updates after each, and returns the greedy return."""
+    optimizer = keras.optimizers.Adam(learning_rate)
+    optimizer.build(variables_of(algorithm))
+    rng, played = np.random.default_rng(0), None
+
+    @tf.function(autograph=False)
+    def update(sample, iteration):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(loss_of(algorithm, sample))
+        gradients = tape.gradient(loss, variables_of(algorithm))
+        optimizer.apply_gradients(zip(gradients, variables_of(algorithm), strict=True))
+        algorithm.after_update(iteration, tf.cast(iteration, tf.float32) / num_steps)
+
+    game = steps(algorithm, Games(lambda seed: Catch(10, 5, seed)), algorithm.policy.act)
+    for iteration, (_, step) in enumerate(itertools.islice(game, num_steps)):
+        step = tf.nest.map_structure(lambda x: x.numpy(), step)
+        if played is None:
+            played = tf.nest.map_structure(lambda x: np.zeros((num_steps, *x.shape), x.dtype), step)
+        for array, x in zip(tf.nest.flatten(played), tf.nest.flatten(step), strict=True):
+            array[iteration] = x
+        if iteration > 50:
+            update(draw(played, iteration + 1, rng), tf.constant(iteration, tf.int64))
+    return greedy_return(algorithm, Games(lambda seed: Catch(10, 5, seed), first_seed=B), 200)
+
+
+def draw(played, num_steps, rng):
+    """Transitions drawn uniformly from `[num_steps, games, ...]`: N_STEPS + 1 steps of one game each."""
+    starts, games = rng.integers(num_steps - N_STEPS, size=BATCH_SIZE), rng.integers(B, size=BATCH_SIZE)
+    times = starts + np.arange(N_STEPS + 1)[:, np.newaxis]
+    prev_action, env, agent = tf.nest.map_structure(lambda x: tf.constant(x[times, games]), played)
+    return Sample(prev_action, env, agent._replace(info={}), (), tf.ones([BATCH_SIZE]))
 
 
 @pytest.mark.slow
@@ -42,11 +80,9 @@ def test_learns_catch(options):
         "head_size": 32,
         "dueling": True,
         "double": True,
-        "n_steps": 3,
+        "n_steps": N_STEPS,
         "discounting": 0.97,
         "update_target_every_n_step": 50,
     } | options
-    algorithm = DQN(DQNConfig.of(**options), CATCH, B)
-    learn_from_transitions(algorithm, steps(algorithm, play(), algorithm.policy.act), 900, learning_rate=2e-3)
     # A random policy gets about -0.6.
-    assert greedy_return(algorithm, play(first_seed=B), 200) > 0.8
+    assert learn(DQN(DQNConfig.of(**options), CATCH, B)) > 0.8

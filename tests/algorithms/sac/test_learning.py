@@ -10,10 +10,13 @@ import tensorflow as tf
 from seed_rl.algorithms.sac.algorithm import SAC
 from seed_rl.algorithms.sac.config import SACConfig
 from seed_rl.environments.suites.catch import Catch
-from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
-from tests.algorithms.games import CATCH, B, Games, greedy_return, learn_from_transitions, steps
+from seed_rl.training.config import TrainerConfig
+from seed_rl.training.trainer import Trainer
+from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.algorithms.games import CATCH, B, Games, greedy_return
 
 LINE = EnvironmentSpec(ArraySpec((2,), "float32"), ArraySpec((1,), "float32", (-2.0,), (6.0,)))
+BATCH = 64
 
 
 class Line:
@@ -44,10 +47,27 @@ class Line:
         return EnvOutput(*map(tf.constant, (reward, is_over, truncated, self._points.copy())))
 
 
-def learn(algorithm, games, num_steps, updates_per_step):
-    """Starts with random actions."""
-    game = steps(algorithm, games, algorithm.policy.act, algorithm._actor.trunk._env_spec.action)
-    learn_from_transitions(algorithm, game, num_steps, updates_per_step)
+def learn(algorithm, games, num_steps, updates_per_step, first_update=20):
+    """Plays so many steps of all games, and updates a few times after each; starts with random actions."""
+    trainer = Trainer(algorithm, TrainerConfig(batch_size=BATCH, clip_norm=0))
+    rng, rows, act = np.random.default_rng(0), [], tf.function(algorithm.policy.act, autograph=False)
+    action_spec = algorithm._actor.trunk._env_spec.action
+    prev_action, env = tf.constant(action_spec.zeros(B)), games.reset()
+    for _ in range(num_steps):
+        output, _ = act(prev_action, env, (), tf.range(B))
+        rows.append(tf.nest.map_structure(np.asarray, (prev_action, env, output._replace(info={}))))
+        prev_action, env = output.action, games.step(output.action)
+        for _ in range(updates_per_step if len(rows) > first_update else 0):
+            drawn = [(rows[t], rows[t + 1], b) for t, b in draw(rng, len(rows) - 1)]
+            steps = [
+                tf.nest.map_structure(lambda x, y, b=b: np.stack((x[b], y[b])), r, s) for r, s, b in drawn
+            ]
+            arrays = tf.nest.map_structure(lambda *xs: tf.constant(np.stack(xs, 1)), *steps)
+            trainer.update(Sample(*arrays, (), tf.ones([BATCH])), 0.0)
+
+
+def draw(rng, num_rows):
+    return zip(rng.integers(num_rows, size=BATCH), rng.integers(B, size=BATCH), strict=True)
 
 
 def make(spec, **options):
