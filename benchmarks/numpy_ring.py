@@ -1,12 +1,11 @@
 """The reference for replay: a ring of plain NumPy arrays that stores every sequence in full."""
 
-import threading
 from typing import Any
 
 import numpy as np
 import optree
 
-from seed_rl.experience.base import Batch, ClosedError, Experience
+from seed_rl.experience.base import Batch, Experience
 from seed_rl.experience.priorities import SumTree
 from seed_rl.experience.rate_limiter import RateLimiter
 from seed_rl.types import Sample, Unroll
@@ -17,11 +16,12 @@ class NumpyRing(Experience):
 
     def __init__(self, capacity: int, batch_size: int, replay_ratio: float):
         """Creates an empty ring; the arrays are allocated at the first unroll."""
+        super().__init__()
         self._capacity, self._batch_size = capacity, batch_size
         self._tree, self._limiter = SumTree(capacity), RateLimiter(replay_ratio, batch_size, 1)
         self._random = np.random.default_rng(0)
         self._rows: Any = None
-        self._next, self._closed, self._changed = 0, False, threading.Condition()
+        self._next = 0
 
     def insert(self, unrolls: list[Unroll]) -> None:
         """Copies each unroll into a row."""
@@ -30,9 +30,7 @@ class NumpyRing(Experience):
             if self._rows is None:
                 self._rows = optree.tree_map(lambda x: np.zeros((self._capacity, *x.shape), x.dtype), parts)
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
-                if self._closed:
-                    raise ClosedError
+                self._wait_for(self._limiter.may_insert)
                 index = self._next % self._capacity
             optree.tree_map(lambda rows, part, index=index: rows.__setitem__(index, part), self._rows, parts)
             with self._changed:
@@ -49,9 +47,7 @@ class NumpyRing(Experience):
     def sample(self) -> Batch:
         """Draws a batch, gathers its rows and makes them time-major."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
-            if self._closed:
-                raise ClosedError
+            self._wait_for(self._limiter.may_sample)
             indices = self._tree.sample(self._batch_size, self._random)
             self._limiter.sampled()
             self._changed.notify_all()
@@ -71,9 +67,3 @@ class NumpyRing(Experience):
     def figures(self) -> dict[str, float]:
         """The ring has no figures."""
         return {}
-
-    def close(self) -> None:
-        """Ends all waiting, in `insert` and in `sample`, with ClosedError."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()

@@ -127,7 +127,7 @@ def _microseconds(case: _Case, way: _Way, config: StoreConfig) -> float:
 
 def _step(way: _Way, env_ids: np.ndarray, action: Any, env: EnvOutput, agent: AgentOutput) -> None:
     starting = way.store.starting(env_ids)
-    way.store.hand_over(way.store.append(env_ids, action, env, agent, starting, (), 0))
+    way.store.hand_over(way.store.append(env_ids, (action, env, agent), starting, (), 0))
     way.drain()
 
 

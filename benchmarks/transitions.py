@@ -67,7 +67,8 @@ class _Inference:
         self._turn += 1
         env = self._envs[self._turn % len(self._envs)]
         starting = self._store.starting(self._ids)
-        return self._store.append(self._ids, self._action, env, self._agent, starting, (), self._turn)
+        step = self._action, env, self._agent
+        return self._store.append(self._ids, step, starting, (), self._turn)
 
     def hand_over(self, completed: list[int]) -> None:
         """Waits until training has caught up."""

@@ -2,13 +2,14 @@
 
 import abc
 import dataclasses
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.options import Options
-from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
+from seed_rl.options import Options, option
+from seed_rl.types import EnvOutput, Nest, Sample, Unroll
 from seed_rl.waits import Waits
 
 
@@ -21,6 +22,26 @@ class MisfitError(ValueError):
 
     It is found when the first steps come in, so in whatever thread that is.
     """
+
+
+class Closable:
+    """A lock under which threads wait for changes, until it is closed."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Makes every current and future wait end with ClosedError."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+
+    def _wait_for(self, is_true: Callable[[], bool]) -> None:
+        """Waits, where the lock is held, until this is true or everything is closed."""
+        self._changed.wait_for(lambda: self._is_closed or is_true())
+        if self._is_closed:
+            raise ClosedError
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,10 +89,10 @@ class UnrollConfig:
 
 
 class Batch(NamedTuple):
-    """A batch on the host.
+    """A batch.
 
-    sample: NumPy arrays. policy_version: int64 `[B]`, of each unroll's first step. handle: what
-    `update_priorities` needs to find the unrolls again; None for queues.
+    sample: NumPy arrays; from `Source`, tensors on the training devices. policy_version: int64 `[B]`, of each
+    unroll's first step. handle: what `update_priorities` needs to find the unrolls again; None for queues.
     """
 
     sample: Sample
@@ -91,21 +112,16 @@ class StepStore(abc.ABC):
     Attributes:
       keeps_states: whether it needs the recurrent states of environments at `starting`.
       holds: whether environments ever have to wait for training one by one (see `hold` and `closes`).
+
+    Raises:
+      ValueError: unrolls of this store come with states and the settings say without, or the reverse.
     """
 
     keeps_states: bool = True
     holds: bool = False
 
     def __init__(self, num_envs: int, unroll: UnrollConfig):
-        """Starts before the first step of every environment.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: how their steps are cut.
-
-        Raises:
-          ValueError: unrolls of this store come with states and the settings say without, or the reverse.
-        """
+        """Starts before the first step of environments 0 to num_envs - 1."""
         if unroll.keeps_state != self.keeps_states:
             raise ValueError(f"{type(self).__name__} needs keeps_state={self.keeps_states}, unlike {unroll}.")
         self._period, self._stored = unroll.every, unroll.stored_steps
@@ -135,22 +151,13 @@ class StepStore(abc.ABC):
 
     @abc.abstractmethod
     def append(
-        self,
-        env_ids: np.ndarray,
-        prev_action: np.ndarray,
-        env: EnvOutput,
-        agent: AgentOutput,
-        starting: np.ndarray,
-        states: Nest,
-        policy_version: int,
+        self, env_ids: np.ndarray, step: Nest, starting: np.ndarray, states: Nest, policy_version: int
     ) -> list[Any]:
-        """Adds one step `[B, ...]`, each row from a different environment.
+        """Adds one step of environments.
 
         Args:
           env_ids: int `[B]`, each at most once.
-          prev_action: `[B, ...]`.
-          env: `[B, ...]`.
-          agent: `[B, ...]`.
+          step: (prev_action, env, agent), each `[B, ...]`.
           starting: what `starting(env_ids)` returned for this step, `[K]`.
           states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
           policy_version: number of updates that the policy had received.
@@ -161,10 +168,7 @@ class StepStore(abc.ABC):
 
     @abc.abstractmethod
     def hand_over(self, completed: list[Any]) -> None:
-        """Leaves unrolls to training; blocks while training has to catch up (back-pressure).
-
-        Args:
-          completed: what `append` returned.
+        """Leaves what `append` returned to training; blocks while that has to catch up (back-pressure).
 
         Raises:
           ClosedError: the experience was closed in the meantime.
@@ -194,7 +198,7 @@ class StepStore(abc.ABC):
         return False
 
 
-class Experience(abc.ABC):
+class Experience(Closable, abc.ABC):
     """A thread-safe store of unrolls.
 
     Inference threads write steps into `store`, a prefetch thread samples, and the training thread updates
@@ -222,29 +226,25 @@ class Experience(abc.ABC):
     def batch_ready(self) -> bool:
         """Whether `sample` would return without waiting."""
 
-    def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:  # noqa: B027 (a default)
+    def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:
         """Updates the priorities `[B]` of a batch that was trained on; does nothing by default."""
 
-    def trained(self) -> None:  # noqa: B027 (a default)
+    def trained(self) -> None:
         """Called when a batch has been trained on, and the weights are published; does nothing by default."""
 
-    def save(self, path: str) -> None:  # noqa: B027 (a default)
+    def save(self, path: str) -> None:
         """Writes the contents to a file, if the settings ask for it; does nothing by default."""
 
-    def restore(self, path: str) -> None:  # noqa: B027 (a default)
-        """Loads the contents that `save` wrote, if there are any; does nothing by default.
+    def restore(self, path: str) -> None:
+        """Loads what `save` wrote, if the settings ask for it and there is such a file; before any step.
 
         Raises:
-          ValueError: the file cannot be used; the message is one sentence.
+          ValueError: the file cannot be used; the message is one sentence. Nothing of a damaged one is used.
         """
 
     @abc.abstractmethod
     def figures(self) -> dict[str, float]:
         """Figures for the logs by plain name, such as the queue depth."""
-
-    @abc.abstractmethod
-    def close(self) -> None:
-        """Makes every current and future wait end with ClosedError."""
 
 
 def _ones(unrolls: list[Unroll]) -> np.ndarray:
@@ -292,6 +292,7 @@ class ExperienceConfig(abc.ABC):
         """
 
 
+@dataclasses.dataclass(frozen=True)
 class ReplaySettings(Options, ExperienceConfig):
     """What the settings of every kind of replay have in common."""
 
@@ -300,8 +301,17 @@ class ReplaySettings(Options, ExperienceConfig):
     replay_buffer_size: int
     replay_buffer_min_size: int
     replay_ratio: float
-    replay_max_bytes: int | None
-    checkpoint_replay: bool
+    replay_max_bytes: int | None = option(
+        None,
+        "Memory that replay may use, in bytes; None: half of the machine's memory.",
+        at_least=1,
+        is_plumbing=True,
+    )
+    checkpoint_replay: bool = option(
+        False,
+        "Whether checkpoints include what is in replay; without, a resumed run fills it again.",
+        is_plumbing=True,
+    )
 
     def validate(self) -> None:
         """Checks constraints between fields."""

@@ -1,12 +1,9 @@
-"""Compression of stored steps, behind one interface."""
+"""Compression of stored steps: lossless, thread-safe, and without the interpreter lock."""
 
 import threading
-from typing import Protocol
 
 import numpy as np
 import zstandard
-
-NAMES = ("zstd", "none")
 
 # Game frames are simple pictures: the fastest levels already save nearly as much as higher ones.
 _LEVEL = 1
@@ -15,11 +12,12 @@ _LEVEL = 1
 _WINDOW_LOG = 18
 
 
-class Compressor(Protocol):
-    """A lossless and thread-safe compressor that releases the interpreter lock while it works."""
+class Uncompressed:
+    """Stores bytes as they are."""
 
     def compress(self, raw: np.ndarray) -> bytes:
         """Compresses bytes (uint8 `[N]`)."""
+        return raw.tobytes()
 
     def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
         """The inverse of `compress`, into a uint8 array `[N]` of the right size.
@@ -27,16 +25,17 @@ class Compressor(Protocol):
         Raises:
           ValueError: the bytes are not compressed ones, or decompress to another size.
         """
+        raw[:] = np.frombuffer(compressed, np.uint8)
 
 
-class Zstandard:
-    """Zstandard (RFC 8878)."""
+class Zstandard(Uncompressed):
+    """Zstandard (RFC 8878), each time as a single frame."""
 
     def __init__(self) -> None:
         self._local = threading.local()  # Its contexts must not be shared by threads.
 
     def compress(self, raw: np.ndarray) -> bytes:
-        """Compresses into a single Zstandard frame."""
+        """See `Uncompressed.compress`."""
         if not hasattr(self._local, "compressor"):
             settings = zstandard.ZstdCompressionParameters(
                 compression_level=_LEVEL, window_log=_WINDOW_LOG, write_content_size=True
@@ -45,7 +44,7 @@ class Zstandard:
         return self._local.compressor.compress(raw)
 
     def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
-        """See `Compressor.decompress`; fresh memory for the result would cost more than decompressing."""
+        """See `Uncompressed.decompress`; fresh memory for the result would cost more than decompressing."""
         if not hasattr(self._local, "decompressor"):
             self._local.decompressor = zstandard.ZstdDecompressor()
         try:
@@ -56,26 +55,5 @@ class Zstandard:
             raise ValueError(f"These bytes decompress to {size} bytes, not to {len(raw)}.")
 
 
-class Uncompressed:
-    """Stores bytes as they are."""
-
-    def compress(self, raw: np.ndarray) -> bytes:
-        """Copies the bytes."""
-        return raw.tobytes()
-
-    def decompress(self, compressed: bytes | memoryview, raw: np.ndarray) -> None:
-        """See `Compressor.decompress`."""
-        raw[:] = np.frombuffer(compressed, np.uint8)
-
-
-def make_compressor(name: str) -> Compressor:
-    """Creates the compressor of this name, one of NAMES.
-
-    Raises:
-      ValueError: there is no compressor of this name.
-    """
-    if name == "zstd":
-        return Zstandard()
-    if name == "none":
-        return Uncompressed()
-    raise ValueError(f"--replay_compression={name} is not valid; choose one of: {', '.join(NAMES)}.")
+# By what --replay_compression calls them.
+COMPRESSORS = {"zstd": Zstandard, "none": Uncompressed}

@@ -85,23 +85,6 @@ def _importance_sampling_exponent(default: float, source: str) -> Any:
     )
 
 
-def _replay_max_bytes() -> Any:
-    return option(
-        None,
-        "Memory that replay may use, in bytes; None: half of the machine's memory.",
-        at_least=1,
-        is_plumbing=True,
-    )
-
-
-def _checkpoint_replay(items: str) -> Any:
-    return option(
-        False,
-        f"Whether checkpoints include the {items} in replay; without them, a resumed run fills it again.",
-        is_plumbing=True,
-    )
-
-
 @dataclasses.dataclass(frozen=True)
 class ReplayConfig(ReplaySettings):
     """Prioritized replay."""
@@ -122,7 +105,6 @@ class ReplayConfig(ReplaySettings):
         "uses 0.75.",
         above=0,
     )
-    replay_max_bytes: int | None = _replay_max_bytes()
     replay_compression: str = option(
         "zstd",
         "How unrolls in replay are compressed; zstd or none.",
@@ -136,7 +118,6 @@ class ReplayConfig(ReplaySettings):
         at_least=0,
         is_plumbing=True,
     )
-    checkpoint_replay: bool = _checkpoint_replay("unrolls")
 
     def make(self, setup: Setup) -> Experience:
         """Creates the replay; see `ExperienceConfig.make`."""
@@ -166,8 +147,6 @@ class TransitionReplayConfig(ReplaySettings):
         "uses 8: a batch of 32 every 4 agent steps.",
         above=0,
     )
-    replay_max_bytes: int | None = _replay_max_bytes()
-    checkpoint_replay: bool = _checkpoint_replay("transitions")
 
     def make(self, setup: Setup) -> Experience:
         """Creates the replay; see `ExperienceConfig.make`."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import optree
 
-from seed_rl.experience.base import Batch, ClosedError, Experience, Setup, UnrollConfig
+from seed_rl.experience.base import Batch, Experience, Setup, UnrollConfig
 from seed_rl.experience.unroll_store import RingStore
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample
 
@@ -24,14 +24,7 @@ class BatchStore(RingStore):
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig, batch_size: int, queue: "Fifo"):
-        """Prepares an empty store.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: how their steps are cut.
-          batch_size: B, unrolls in a batch.
-          queue: takes the batches.
-        """
+        """Prepares an empty store; the batches go into `queue`."""
         super().__init__(num_envs, unroll)
         self._batch_size, self._queue = batch_size, queue
         self._arrays: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # Of the batch in progress.
@@ -88,6 +81,7 @@ class Fifo(Experience):
         Raises:
           ValueError: the capacity is less than a batch, so no batch could ever be filled.
         """
+        super().__init__()
         self._batch_size = setup.batch_size
         self._capacity = setup.batch_size if capacity is None else capacity
         self._passes = passes
@@ -98,8 +92,6 @@ class Fifo(Experience):
             )
         self._entries: collections.deque[_Entry] = collections.deque()
         self._new = 0  # Unrolls that wait for their first pass.
-        self._closed = False
-        self._changed = threading.Condition()
         self.store = BatchStore(setup.num_envs, setup.unroll, setup.batch_size, self)
 
     def add(self, completed: int, batches: list[Batch]) -> None:
@@ -117,16 +109,12 @@ class Fifo(Experience):
           ClosedError: the queue was closed in the meantime.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._new <= self._capacity)
-            if self._closed:
-                raise ClosedError
+            self._wait_for(lambda: self._new <= self._capacity)
 
     def sample(self) -> Batch:
         """Takes the first batch from the queue; waits for one."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or bool(self._entries))
-            if self._closed:
-                raise ClosedError
+            self._wait_for(lambda: bool(self._entries))
             batch, left = self._entries.popleft()
             if left == self._passes:
                 self._new -= self._batch_size
@@ -144,12 +132,6 @@ class Fifo(Experience):
         """The number of unrolls that wait for their first pass; those beyond the capacity are not counted."""
         with self._changed:
             return {"queue_depth": float(min(self._new, self._capacity))}
-
-    def close(self) -> None:
-        """Ends every wait."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
 
 
 class Rollouts(Fifo):
@@ -230,14 +212,7 @@ class RolloutStore(BatchStore):
     holds = True
 
     def __init__(self, num_envs: int, unroll: UnrollConfig, num_served: int, rollouts: Rollouts):
-        """Prepares an empty store.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: T is its length; rollouts are not staggered.
-          num_served: N, how many of the environments this learner host serves.
-          rollouts: take the batches.
-        """
+        """Prepares an empty store; of `unroll`, only the length counts: rollouts are not staggered."""
         # The last step of an unroll comes twice: here it is closed with, later it begins the next one.
         cut = UnrollConfig(unroll.length, period=unroll.length + 1, stagger=False)
         super().__init__(num_envs, cut, num_served, rollouts)

@@ -1,9 +1,8 @@
 """A buffer in front of a slow `insert`, which then runs on a thread of its own. Imports no TensorFlow."""
 
-import threading
 from collections.abc import Callable
 
-from seed_rl.experience.base import ClosedError
+from seed_rl.experience.base import Closable
 from seed_rl.types import Unroll
 from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 
@@ -11,19 +10,19 @@ from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 _CAPACITY = 32
 
 
-class Intake:
+class Intake(Closable):
     """Takes unrolls from inference threads; a separate thread, which calls `run`, inserts them.
 
     Replay computes priorities and compresses as unrolls come in. On an inference thread, that would keep
-    actors waiting for their actions. Unrolls are inserted in the order in which they arrived.
+    actors waiting for their actions. Unrolls are inserted in the order in which they arrived. Those that are
+    still waiting at `close` are lost.
     """
 
     def __init__(self, insert: Callable[[list[Unroll]], None], waits: Waits):
         """Prepares an empty intake; `insert` takes the unrolls, `waits` counts those of `run`."""
+        super().__init__()
         self._insert, self._waits = insert, waits
         self._waiting: list[Unroll] = []
-        self._closed = False
-        self._changed = threading.Condition()
 
     def insert(self, unrolls: list[Unroll]) -> None:
         """Takes finished unrolls; blocks while too many are waiting (back-pressure).
@@ -32,9 +31,7 @@ class Intake:
           ClosedError: the intake was closed in the meantime.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._waiting) < _CAPACITY)
-            if self._closed:
-                raise ClosedError
+            self._wait_for(lambda: len(self._waiting) < _CAPACITY)
             self._waiting += unrolls
             self._changed.notify_all()
 
@@ -47,15 +44,7 @@ class Intake:
         while True:
             with self._changed:
                 with self._waits(INTAKE_FOR_UNROLLS):
-                    self._changed.wait_for(lambda: self._closed or bool(self._waiting))
-                if self._closed:
-                    raise ClosedError
+                    self._wait_for(lambda: bool(self._waiting))
                 unrolls, self._waiting = self._waiting, []
                 self._changed.notify_all()
             self._insert(unrolls)
-
-    def close(self) -> None:
-        """Makes every current and future wait end. Unrolls that are still waiting are lost."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import optree
 
-from seed_rl.experience.compression import Compressor
+from seed_rl.experience.compression import Uncompressed
 from seed_rl.experience.memory import BufferPool, Leaf
 from seed_rl.experience.work_sharing import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
@@ -26,14 +26,6 @@ _PREFIX, _HEAD, _TAIL, _STATE = range(4)
 
 # Unrolls that a thread unpacks at a time: few, so that all threads finish at about the same time.
 _CHUNK = 4
-
-
-class Own(NamedTuple):
-    """The blobs of an unroll that are its own, whether or not it continues another one."""
-
-    head: Blob
-    tail: Blob
-    state: Blob
 
 
 class Packed(NamedTuple):
@@ -81,7 +73,7 @@ class _Scratch(threading.local):
 class Layout:
     """Packs unrolls that all have the structure of an example, and unpacks them into batches. Thread-safe."""
 
-    def __init__(self, example: Unroll, burn_in: int, compressor: Compressor, helpers: Helpers):
+    def __init__(self, example: Unroll, burn_in: int, compressor: Uncompressed, helpers: Helpers):
         """Uses the structure, shapes and dtypes of `example`, and `helpers` to unpack batches.
 
         Raises:
@@ -113,14 +105,12 @@ class Layout:
             "states": [leaf.describe() for leaf in self._state_leaves],
         }
 
-    def pack(self, unroll: Unroll) -> Own:
-        """Compresses an unroll, steps `[S, ...]`, except for its prefix."""
+    def pack(self, unroll: Unroll) -> Packed:
+        """Compresses an unroll, steps `[S, ...]`, except for its prefix, which stays empty."""
         steps = optree.tree_leaves(self._steps(unroll))
-        return Own(
-            self._pack_steps(steps, _HEAD),
-            self._pack_steps(steps, _TAIL),
-            self._compress(optree.tree_leaves(unroll.initial_state), _STATE),
-        )
+        head, tail = self._pack_steps(steps, _HEAD), self._pack_steps(steps, _TAIL)
+        state = self._compress(optree.tree_leaves(unroll.initial_state), _STATE)
+        return Packed(b"", head, tail, state, unroll.policy_version)
 
     def pack_prefix(self, unroll: Unroll) -> bytes:
         """Compresses the prefix of an unroll that continues none in replay."""

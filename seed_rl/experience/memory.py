@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
+from seed_rl.experience.base import MisfitError
+
 # TensorFlow reads arrays in place that begin at a multiple of as many bytes.
 _ALIGNMENT = 64
 
@@ -52,14 +54,14 @@ class BufferPool:
         try:
             buffer = free.pop()
         except IndexError:
-            buffer = _aligned(size)
+            buffer = aligned(size)
         array = np.ndarray(shape, dtype, buffer)
         # Not at process exit, when the pool no longer needs it.
         weakref.finalize(array, free.append, buffer).atexit = False
         return array
 
 
-def _aligned(size: int) -> Any:
+def aligned(size: int) -> Any:
     """So many bytes. NumPy keeps these, and not the array that they are part of, as the base of its views."""
     memory = np.empty(size + _ALIGNMENT, np.uint8)
     return (ctypes.c_uint8 * size).from_buffer(memory, -memory.ctypes.data % _ALIGNMENT)  # type: ignore
@@ -122,20 +124,19 @@ def replay_limit(max_bytes: int | None, memory: int) -> int:
     return max_bytes
 
 
-def check_tables(size: int, table_bytes: int, max_bytes: int) -> None:
-    """Refuses a replay whose tables alone, which are allocated at the start, take too much memory.
+def check_fits(what: str, size: int, max_bytes: int) -> None:
+    """Refuses replay that may take too much memory.
 
     Args:
-      size: what --replay_buffer_size asks for.
-      table_bytes: memory of its tables, in bytes.
-      max_bytes: memory that replay may use.
+      what: the beginning of the sentence: what takes it.
+      size: how much, in bytes.
+      max_bytes: how much replay may use.
 
     Raises:
-      ValueError: the tables take more; one sentence.
+      MisfitError: it takes more; one sentence.
     """
-    if table_bytes > max_bytes:
-        raise ValueError(
-            f"--replay_buffer_size={size} takes {table_bytes / 2**30:.3g} GiB for its tables alone, but "
-            f"replay may use {max_bytes / 2**30:.3g} GiB; lower it, or raise --replay_max_bytes (half of the "
-            "machine's memory by default)."
+    if size > max_bytes:
+        raise MisfitError(
+            f"{what} {size / 2**30:.3g} GiB, but replay may use {max_bytes / 2**30:.3g} GiB; lower it, or "
+            "raise --replay_max_bytes (half of the machine's memory by default)."
         )

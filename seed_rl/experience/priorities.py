@@ -1,6 +1,5 @@
 """How priorities become probabilities and weights (Schaul et al., 2016), and what is drawn how often."""
 
-import abc
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,11 +21,6 @@ class SumTree:
     """
 
     def __init__(self, capacity: int):
-        """Prepares a tree.
-
-        Args:
-          capacity: number of indices, at least 1.
-        """
         self._depth = _depth(capacity)
         self._first_leaf = 1 << self._depth
         self._nodes = np.zeros(2 * self._first_leaf, np.float64)
@@ -40,11 +34,6 @@ class SumTree:
     def total(self) -> float:
         """The sum of all priorities."""
         return float(self._nodes[1])
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the tree, in bytes."""
-        return self._nodes.nbytes
 
     def get(self, indices: np.ndarray) -> np.ndarray:
         """Priorities float64 `[K]` of indices `[K]`."""
@@ -94,9 +83,37 @@ class SumTree:
         return self.find(strata * self.total)
 
 
-def scaled(priorities: Any, exponent: float) -> Any:
-    """`priority^alpha` (equation 1), above 0 for an exponent of any size."""
-    return np.maximum(priorities, _LOWEST_PRIORITY) ** exponent
+class EqualPriorities:
+    """Takes the place of a `SumTree` where all priorities are 0 or 1: a byte for each index."""
+
+    def __init__(self, capacity: int):
+        self.total = 0
+        self._is_1 = np.zeros(capacity, bool)
+        self._end = 0  # From here on, all priorities are 0.
+
+    @staticmethod
+    def bytes_for(capacity: int) -> int:
+        """See `SumTree.bytes_for`."""
+        return capacity
+
+    def get(self, indices: np.ndarray) -> np.ndarray:
+        """See `SumTree.get`."""
+        return self._is_1[indices].astype(np.float64)
+
+    def set(self, indices: np.ndarray, priorities: np.ndarray) -> None:
+        """Sets priorities `[K]` of indices `[K]` that are all different."""
+        if len(indices):
+            self.total += int(np.count_nonzero(priorities) - np.count_nonzero(self._is_1[indices]))
+            self._is_1[indices] = priorities
+            self._end = max(self._end, int(indices.max()) + 1)
+
+    def sample(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Draws among all indices below the end, and again for those of priority 0: indices `[count]`."""
+        found = np.empty(0, np.int64)
+        while (missing := count - len(found)) > 0:
+            some = rng.integers(self._end, size=_SPARE + missing * self._end // self.total)
+            found = np.concatenate([found, some[self._is_1[some]][:missing]])
+        return found
 
 
 def importance_weights(probabilities: np.ndarray, exponent: float) -> np.ndarray:
@@ -111,129 +128,52 @@ class Drawn(NamedTuple):
     weights: np.ndarray
 
 
-class Draws(abc.ABC):
-    """Which of `capacity` indices may be drawn, and how often each is. Not thread-safe.
+class Draws:
+    """Draws indices in proportion to priority^alpha; what is new has the maximum so far (algorithm 1).
+
+    An index may be drawn if its scaled priority is above 0. Not thread-safe.
 
     Attributes:
       count: how many may be drawn.
       highest: the maximum priority so far, unscaled.
     """
 
-    def __init__(self) -> None:
-        """Starts with no index that may be drawn."""
-        self.count = 0
-        self.highest = 1.0
+    def __init__(self, tree: SumTree | EqualPriorities, priority_exponent: float, importance_exponent: float):
+        """Starts with an empty `tree`, which keeps the scaled priorities."""
+        self._tree, self._alpha, self._beta = tree, priority_exponent, importance_exponent
+        self.count, self.highest = 0, 1.0
 
-    @property
-    @abc.abstractmethod
-    def nbytes(self) -> int:
-        """Memory, in bytes."""
+    def scaled(self, priorities: Any) -> Any:
+        """`priority^alpha` (equation 1), above 0 for an exponent of any size."""
+        return np.maximum(priorities, _LOWEST_PRIORITY) ** self._alpha
 
-    @abc.abstractmethod
     def enter(self, indices: np.ndarray, may_be_drawn: np.ndarray) -> None:
-        """Gives indices `[K]` to something new, with the maximum priority so far.
+        """Gives indices `[K]`, all different, to something new, with the maximum priority so far.
 
-        Args:
-          indices: all different.
-          may_be_drawn: bool `[K]`; false: there is nothing new, and what was there is gone.
+        Where `may_be_drawn` `[K]` is false, there is nothing new, and what was there is gone.
         """
+        self.put(indices, may_be_drawn * self.scaled(self.highest))
 
-    @abc.abstractmethod
+    def put(self, indices: np.ndarray, scaled_priorities: np.ndarray) -> None:
+        """Sets scaled priorities `[K]` of indices `[K]` that are all different; 0: nothing is there."""
+        before = np.count_nonzero(self._tree.get(indices))
+        self._tree.set(indices, scaled_priorities)
+        self.count += int(np.count_nonzero(scaled_priorities) - before)
+
     def draw(self, batch_size: int, random: np.random.Generator) -> Drawn:
         """Draws B indices; one may occur twice. There must be one that may be drawn."""
-
-    @abc.abstractmethod
-    def update(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """Sets the priorities `[K]` of indices `[K]` that may be drawn."""
-
-    @abc.abstractmethod
-    def get(self, indices: np.ndarray) -> np.ndarray:
-        """Scaled priorities float64 `[K]`, 0 for what may not be drawn."""
-
-    @abc.abstractmethod
-    def restore(self, indices: np.ndarray, scaled_priorities: np.ndarray) -> None:
-        """Sets what `get` returned, of indices that could not be drawn before."""
-
-
-class PrioritizedDraws(Draws):
-    """Draws in proportion to priority^alpha; what is new has the maximum so far (algorithm 1)."""
-
-    def __init__(self, capacity: int, priority_exponent: float, importance_sampling_exponent: float):
-        """Starts with no index that may be drawn."""
-        super().__init__()
-        self._tree = SumTree(capacity)
-        self._alpha, self._beta = priority_exponent, importance_sampling_exponent
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of the tree, in bytes."""
-        return self._tree.nbytes
-
-    def enter(self, indices: np.ndarray, may_be_drawn: np.ndarray) -> None:
-        """See `Draws.enter`."""
-        self.count += int(may_be_drawn.sum()) - int(np.count_nonzero(self._tree.get(indices)))
-        self._tree.set(indices, may_be_drawn * scaled(self.highest, self._alpha))
-
-    def draw(self, batch_size: int, random: np.random.Generator) -> Drawn:
-        """Draws one index from each of B equal parts of the total; see `Draws.draw`."""
         indices = self._tree.sample(batch_size, random)
         return Drawn(indices, importance_weights(self._tree.get(indices) / self._tree.total, self._beta))
 
     def update(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """See `Draws.update`."""
-        if len(indices):
-            self._tree.set(indices, scaled(priorities, self._alpha))
+        """Sets the priorities `[K]` of indices `[K]` that may be drawn."""
+        if len(indices) and self._alpha:
+            self._tree.set(indices, self.scaled(priorities))
             self.highest = max(self.highest, float(priorities.max()))
 
     def get(self, indices: np.ndarray) -> np.ndarray:
-        """See `Draws.get`."""
+        """Scaled priorities float64 `[K]`, 0 for what may not be drawn."""
         return self._tree.get(indices)
-
-    def restore(self, indices: np.ndarray, scaled_priorities: np.ndarray) -> None:
-        """See `Draws.restore`."""
-        self.count += int(np.count_nonzero(scaled_priorities))
-        self._tree.set(indices, scaled_priorities)
-
-
-class UniformDraws(Draws):
-    """Draws all that may be drawn equally often; weights are 1, and priorities are ignored."""
-
-    def __init__(self, capacity: int):
-        """Starts with no index that may be drawn."""
-        super().__init__()
-        self._may_be_drawn = np.zeros(capacity, bool)
-        self._end = 0  # No index from here on may be drawn.
-
-    @property
-    def nbytes(self) -> int:
-        """Memory, in bytes."""
-        return self._may_be_drawn.nbytes
-
-    def enter(self, indices: np.ndarray, may_be_drawn: np.ndarray) -> None:
-        """See `Draws.enter`."""
-        if len(indices):
-            self.count += int(may_be_drawn.sum()) - int(self._may_be_drawn[indices].sum())
-            self._may_be_drawn[indices] = may_be_drawn
-            self._end = max(self._end, int(indices.max()) + 1)
-
-    def draw(self, batch_size: int, random: np.random.Generator) -> Drawn:
-        """Draws among all indices below the end, and again for those that may not be drawn."""
-        found = np.empty(0, np.int64)
-        while (missing := batch_size - len(found)) > 0:
-            some = random.integers(self._end, size=_SPARE + missing * self._end // self.count)
-            found = np.concatenate([found, some[self._may_be_drawn[some]][:missing]])
-        return Drawn(found, np.ones(batch_size, np.float32))
-
-    def update(self, indices: np.ndarray, priorities: np.ndarray) -> None:
-        """Does nothing."""
-
-    def get(self, indices: np.ndarray) -> np.ndarray:
-        """1 for what may be drawn, else 0; see `Draws.get`."""
-        return self._may_be_drawn[indices].astype(np.float64)
-
-    def restore(self, indices: np.ndarray, scaled_priorities: np.ndarray) -> None:
-        """See `Draws.restore`."""
-        self.enter(indices, scaled_priorities > 0)
 
 
 def _depth(capacity: int) -> int:

@@ -1,6 +1,14 @@
 """Keeps the replay ratio: whichever of inference and training is ahead waits for the other."""
 
+import abc
 import math
+from collections.abc import Callable
+
+import numpy as np
+
+from seed_rl.experience import replay_file
+from seed_rl.experience.base import Batch, Experience, ReplaySettings, Setup
+from seed_rl.experience.memory import machine_memory, replay_limit
 
 
 class RateLimiter:
@@ -15,13 +23,7 @@ class RateLimiter:
     """
 
     def __init__(self, replay_ratio: float, batch_size: int, min_size: int):
-        """Starts with all counts at 0.
-
-        Args:
-          replay_ratio: unrolls drawn for each one added, above 0.
-          batch_size: unrolls in a batch.
-          min_size: unrolls needed before the first batch.
-        """
+        """Starts with all counts at 0; `replay_ratio` is how many unrolls are drawn for each one added."""
         self._ratio, self._batch_size, self._min_size = replay_ratio, batch_size, min_size
         self.started = False
         self._inserted = self._sampled = 0
@@ -60,3 +62,78 @@ class RateLimiter:
 
     def _credit(self) -> float:
         return self._inserted * self._ratio - self._sampled
+
+
+class LimitedReplay(Experience):
+    """What every kind of replay has in common: a limit of memory, the replay ratio, and random draws."""
+
+    def __init__(self, config: ReplaySettings, setup: Setup):
+        """Prepares.
+
+        Raises:
+          ValueError: the replay may be larger than the machine's memory.
+        """
+        super().__init__()
+        self._config, self._setup, self.is_saved = config, setup, config.checkpoint_replay
+        self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
+        self._limiter = RateLimiter(config.replay_ratio, setup.batch_size, config.replay_buffer_min_size)
+        self._random = np.random.default_rng(setup.seed)
+
+    @abc.abstractmethod
+    def __len__(self) -> int:
+        """How much is in replay."""
+
+    @property
+    @abc.abstractmethod
+    def nbytes(self) -> int:
+        """Memory of everything in replay, in bytes."""
+
+    def sample(self) -> Batch:
+        """Draws a batch in proportion to priority^alpha (Schaul et al., 2016, equation 1).
+
+        Its weights are (N P)^-beta divided by the largest of them (section 3.4). The same may occur twice.
+
+        Raises:
+          ClosedError: the replay was closed in the meantime.
+        """
+        with self._changed:
+            self._wait_for(self._may_sample)
+            finish = self._draw()
+            self._limiter.sampled()
+            self._changed.notify_all()
+        return finish()
+
+    def batch_ready(self) -> bool:
+        """Whether the replay ratio allows drawing a batch."""
+        with self._changed:
+            return self._may_sample()
+
+    def figures(self) -> dict[str, float]:
+        """Size, memory and the replay ratio as measured since the minimum size was reached."""
+        with self._changed:
+            figures = {"replay_size": float(len(self)), "replay_mib": self.nbytes / 2**20}
+            if (ratio := self._limiter.measured_ratio) is not None:
+                figures["replay_ratio"] = ratio
+        return figures
+
+    def restore(self, path: str) -> None:
+        """Loads what `save` wrote; see `Experience.restore`.
+
+        Raises:
+          DamagedError: the file is damaged; nothing of it is used.
+          ValueError: the file cannot be read, or was written with other settings.
+        """
+        with self._changed:
+            if self.is_saved and replay_file.read(path, lambda file: self._restore(path, file)):
+                self._limiter.restored(len(self))
+
+    @abc.abstractmethod
+    def _draw(self) -> Callable[[], Batch]:
+        """Draws a batch; what it returns makes it, and is called outside the lock."""
+
+    @abc.abstractmethod
+    def _restore(self, path: str, file: replay_file.Reader) -> bool:
+        """Reads a file; true. See `restore`."""
+
+    def _may_sample(self) -> bool:
+        return len(self) > 0 and self._limiter.may_sample()

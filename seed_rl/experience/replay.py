@@ -1,19 +1,19 @@
 """Prioritized replay on the learner (Schaul et al., 2016; of sequences: Kapturowski et al., "R2D2", 2019)."""
 
 import sys
-import threading
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seed_rl.experience import replay_file
-from seed_rl.experience.base import Batch, ClosedError, Experience, MisfitError, ReplaySettings, Setup
-from seed_rl.experience.compression import make_compressor
+from seed_rl.experience.base import Batch, MisfitError, ReplaySettings, Setup
+from seed_rl.experience.compression import COMPRESSORS
 from seed_rl.experience.intake import Intake
-from seed_rl.experience.layout import Blob, Layout, Own, Packed, cuts
-from seed_rl.experience.memory import Arena, check_tables, machine_memory, replay_limit
-from seed_rl.experience.priorities import SumTree, importance_weights, scaled
-from seed_rl.experience.rate_limiter import RateLimiter
+from seed_rl.experience.layout import Blob, Layout, Packed, cuts
+from seed_rl.experience.memory import Arena, check_fits
+from seed_rl.experience.priorities import Draws, SumTree
+from seed_rl.experience.rate_limiter import LimitedReplay
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll
@@ -36,7 +36,7 @@ class _Last(NamedTuple):
     first_step: int
 
 
-class Replay(Experience):
+class Replay(LimitedReplay):
     """Keeps the latest unrolls, at most `capacity` of them, in at most `max_bytes`.
 
     Unrolls are numbered as they come in; number n is at index `n % capacity`. The oldest are removed first,
@@ -51,37 +51,31 @@ class Replay(Experience):
         Args:
           config: settings.
           setup: what it is made for.
-          compression: of the unrolls, one of `compression.NAMES`.
+          compression: of the unrolls, one of `COMPRESSORS`.
           threads: that help to compress and decompress; None: as many as pay.
 
         Raises:
-          ValueError: the replay would be larger than the machine's memory or its own limit, or there is no
-            such compression.
+          ValueError: the replay would be larger than the machine's memory or its own limit.
         """
-        self._config, self._batch_size, self.is_saved = config, setup.batch_size, config.checkpoint_replay
+        super().__init__(config, setup)
+        size, self._compression = config.replay_buffer_size, compression
         self._length, self._burn_in = setup.unroll.length, setup.unroll.burn_in
-        self._initial_priorities, self._compression = setup.initial_priorities, compression
-        self._max_bytes = replay_limit(config.replay_max_bytes, machine_memory())
-        self._compressor = make_compressor(compression)
         self._helpers = Helpers(default_threads() if threads is None else threads, "replay")
         self._layout: Layout | None = None
         self._restored_layout: dict[str, Any] | None = None
         segment_bytes = min(_SEGMENT_BYTES, self._max_bytes // _LEAST_SEGMENTS)
         self._arena = Arena(segment_bytes)
-        check_tables(config.replay_buffer_size, SumTree.bytes_for(config.replay_buffer_size), self._max_bytes)
-        self._tree = SumTree(config.replay_buffer_size)
-        self._limiter = RateLimiter(config.replay_ratio, setup.batch_size, config.replay_buffer_min_size)
-        self._random = np.random.default_rng(setup.seed)
-        self._entries: list[Packed | None] = [None] * config.replay_buffer_size
-        # Whether an unroll's tail is also another's prefix.
-        self._is_continued = np.zeros(config.replay_buffer_size, bool)
+        tree_bytes = SumTree.bytes_for(size)
+        check_fits(f"The tables alone of --replay_buffer_size={size} take", tree_bytes, self._max_bytes)
+        exponents = config.priority_exponent, config.importance_sampling_exponent
+        self._draws = Draws(SumTree(size), *exponents)
+        self._entries: list[Packed | None] = [None] * size
+        self._is_continued = np.zeros(size, bool)  # Whether an unroll's tail is also another's prefix.
         self._last: dict[int, _Last] = {}
         self._oldest = self._next = 0  # Numbers of the oldest unroll in replay and the next to come.
         # The newest and the oldest segment are only partly in use.
-        tables = self._tree.nbytes + sys.getsizeof(self._entries) + self._is_continued.nbytes
+        tables = tree_bytes + sys.getsizeof(self._entries) + self._is_continued.nbytes
         self._bytes = tables + 2 * segment_bytes
-        self._closed = False
-        self._changed = threading.Condition()
         # Priorities and compression take long: with a thread of their own, no action waits for them.
         self._intake = Intake(self.insert, setup.intake_waits) if setup.intake_waits else None
         self.background = self._intake.run if self._intake else None
@@ -108,58 +102,19 @@ class Replay(Experience):
         layout = self._require_layout(unrolls[0])
         # Compresses outside the lock, and while it waits for the ratio.
         with self._helpers.sharing(layout.pack, unrolls) as packed:
-            priorities = self._initial_priorities(unrolls)
+            priorities = self._setup.initial_priorities(unrolls)
             for unroll, priority, own in zip(unrolls, priorities, packed, strict=True):
                 self._insert(layout, unroll, own, priority)
-
-    def sample(self) -> Batch:
-        """Draws a batch in proportion to priority^alpha (Schaul et al., 2016, equation 1).
-
-        Its weights are (N P)^-beta divided by the largest of them (section 3.4). An unroll may occur twice.
-
-        Raises:
-          ClosedError: the replay was closed in the meantime.
-        """
-        with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._limiter.may_sample())
-            if self._closed:
-                raise ClosedError
-            indices = self._tree.sample(self._batch_size, self._random)
-            probabilities = self._tree.get(indices) / self._tree.total
-            serials = self._oldest + (indices - self._oldest) % self._config.replay_buffer_size
-            packed = [self._entry(serial) for serial in serials]
-            self._limiter.sampled()
-            self._changed.notify_all()
-        weights = importance_weights(probabilities, self._config.importance_sampling_exponent)
-        assert self._layout is not None
-        sample = self._layout.unpack(packed, weights)  # Decompresses outside the lock.
-        versions = np.array([entry.policy_version for entry in packed], np.int64)
-        return Batch(sample, versions, serials)
-
-    def batch_ready(self) -> bool:
-        """Whether the replay ratio allows drawing a batch."""
-        with self._changed:
-            return self._limiter.may_sample()
 
     def update_priorities(self, handle: np.ndarray, priorities: np.ndarray) -> None:
         """Sets the priorities `[B]` of a batch's unrolls, except those removed in the meantime."""
         with self._changed:
             there = handle >= self._oldest
-            self._tree.set(handle[there] % self._config.replay_buffer_size, self._scaled(priorities[there]))
-
-    def figures(self) -> dict[str, float]:
-        """Size, memory and the replay ratio as measured since the minimum size was reached."""
-        with self._changed:
-            figures = {"replay_size": float(len(self)), "replay_mib": self._bytes / 2**20}
-            if (ratio := self._limiter.measured_ratio) is not None:
-                figures["replay_ratio"] = ratio
-        return figures
+            self._draws.update(handle[there] % self._config.replay_buffer_size, priorities[there])
 
     def close(self) -> None:
         """Ends every wait, and the threads that help."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+        super().close()
         if self._intake:
             self._intake.close()
         self._helpers.close()
@@ -171,50 +126,46 @@ class Replay(Experience):
             return
         with self._changed:
             serials = range(self._oldest, self._next)
-            priorities = self._tree.get(np.array(serials, np.int64) % self._config.replay_buffer_size)
+            priorities = self._draws.get(np.array(serials, np.int64) % self._config.replay_buffer_size)
             entries = [self._entry(serial) for serial in serials]
         settings = {**layout.describe(), "compression": self._compression}
         replay_file.Unrolls(settings, priorities, entries).write(path)
 
-    def restore(self, path: str) -> None:
-        """Loads what `save` wrote, if the settings ask for it and there is such a file.
+    def _draw(self) -> Callable[[], Batch]:
+        indices, weights = self._draws.draw(self._setup.batch_size, self._random)
+        serials = self._oldest + (indices - self._oldest) % self._config.replay_buffer_size
+        packed = [self._entry(serial) for serial in serials]
+        versions = np.array([entry.policy_version for entry in packed], np.int64)
+        assert self._layout is not None
+        layout = self._layout
+        return lambda: Batch(layout.unpack(packed, weights), versions, serials)
 
-        Raises:
-          DamagedError: the file is damaged; nothing of it is used.
-          ValueError: the file cannot be read, or was written with other settings.
-        """
-        if not self.is_saved:
-            return
-        contents = replay_file.read(path, lambda file: replay_file.Unrolls.read(file, self._arena.put))
-        if contents is None:
-            return
+    def _restore(self, path: str, file: replay_file.Reader) -> bool:
+        contents = replay_file.Unrolls.read(file, self._arena.put)
         mine = {"compression": self._compression, "cuts": cuts(self._length, self._burn_in)}
         found = {name: contents.settings.get(name) for name in ("compression", "cuts")}
         replay_file.check_same(path, "unrolls or compression", found, mine)
         self._restored_layout = {k: v for k, v in contents.settings.items() if k != "compression"}
         newest = slice(-self._config.replay_buffer_size, None)
         by_tail: dict[int, int] = {}
-        with self._changed:
-            for packed, priority in zip(contents.entries[newest], contents.priorities[newest], strict=True):
-                by_tail[id(packed.tail)] = self._next
-                self._add(packed, priority, by_tail.get(id(packed.prefix)))
-            self._limiter.restored(len(self))
+        for packed, priority in zip(contents.entries[newest], contents.priorities[newest], strict=True):
+            by_tail[id(packed.tail)] = self._next
+            self._add(packed, priority, by_tail.get(id(packed.prefix)))
+        return True
 
-    def _insert(self, layout: Layout, unroll: Unroll, own: Own, priority: float) -> None:
-        """Adds an unroll when the replay ratio allows it."""
+    def _insert(self, layout: Layout, unroll: Unroll, own: Packed, priority: float) -> None:
+        """Adds an unroll, packed except for its prefix, when the replay ratio allows it."""
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._limiter.may_insert())
-            if self._closed:
-                raise ClosedError
+            self._wait_for(self._limiter.may_insert)
             before = self._unroll_before(unroll)
             shared = None if before is None else self._entry(before).tail
         prefix = layout.pack_prefix(unroll) if shared is None else shared
         with self._changed:
             self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
             prefix = self._arena.put(prefix) if shared is None else shared
-            head, tail, state = map(self._arena.put, own)
-            packed = Packed(prefix, head, tail, state, unroll.policy_version)
-            self._add(packed, self._scaled(priority), before)
+            head, tail, state = map(self._arena.put, own[1:4])
+            packed = Packed(prefix, head, tail, state, own.policy_version)
+            self._add(packed, self._draws.scaled(priority), before)
             self._limiter.inserted(len(self))
             self._changed.notify_all()
 
@@ -223,12 +174,9 @@ class Replay(Experience):
         assert entry is not None
         return entry
 
-    def _scaled(self, priorities: Any) -> Any:
-        return scaled(priorities, self._config.priority_exponent)
-
     def _require_layout(self, unroll: Unroll) -> Layout:
         if self._layout is None:
-            layout = Layout(unroll, self._burn_in, self._compressor, self._helpers)
+            layout = Layout(unroll, self._burn_in, COMPRESSORS[self._compression](), self._helpers)
             if self._restored_layout not in (None, layout.describe()):
                 raise MisfitError(
                     "The restored replay contains other observations or recurrent states than this run's; "
@@ -255,7 +203,7 @@ class Replay(Experience):
             self._let_go()
         index = self._next % capacity
         self._entries[index], self._is_continued[index] = packed, False
-        self._tree.set(np.array([index]), np.array([scaled_priority]))
+        self._draws.put(np.array([index]), np.array([scaled_priority]))
         self._bytes += size
         self._next += 1
 
@@ -273,7 +221,7 @@ class Replay(Experience):
         gone = packed[:4] if not self._is_continued[index] else (packed.prefix, packed.head, packed.state)
         self._bytes -= _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, gone))
         self._entries[index] = None
-        self._tree.set(np.array([index]), np.zeros(1))
+        self._draws.put(np.array([index]), np.zeros(1))
         self._oldest += 1
 
 

@@ -4,9 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
-import numpy as np
 import optree
 import tensorflow as tf
 
@@ -22,22 +20,9 @@ _CLOSE_SECS = 20.0
 Distribute = Callable[[Sample], Sample]
 
 
-class DeviceBatch(NamedTuple):
-    """A batch on the device: `sample` contains tensors; the rest is as in `experience.base.Batch`."""
-
-    sample: Sample
-    policy_version: np.ndarray
-    handle: Any
-
-
 def to_tensors(sample: Sample) -> Sample:
     """Moves a batch to the device where TensorFlow puts it."""
     return optree.tree_map(tf.convert_to_tensor, sample)
-
-
-def to_device(batch: Batch, distribute: Distribute) -> DeviceBatch:
-    """Moves a batch to the training devices."""
-    return DeviceBatch(distribute(batch.sample), batch.policy_version, batch.handle)
 
 
 class Source:
@@ -59,13 +44,13 @@ class Source:
         """
         self._experience, self._distribute = experience, distribute
         self._waits = waits or Waits(PREFETCH_FOR_EXPERIENCE)
-        self._ready: queue.SimpleQueue[DeviceBatch | Exception] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[Batch | Exception] = queue.SimpleQueue()
         self._wanted = threading.Semaphore(1)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._fetch, name="prefetch", daemon=True)
         self._thread.start()
 
-    def next(self, timeout_secs: float | None = None) -> DeviceBatch | None:
+    def next(self, timeout_secs: float | None = None) -> Batch | None:
         """The next batch; None if there is none within `timeout_secs`.
 
         Raises:
@@ -93,7 +78,9 @@ class Source:
         self._waits.begin()
         try:
             while self._wanted.acquire() and not self._closed.is_set():
-                self._ready.put(to_device(self._sample(), self._distribute))
+                batch = self._sample()
+                self._ready.put(batch._replace(sample=self._distribute(batch.sample)))
+                del batch  # Its memory is used again.
         except Exception as error:  # Including ClosedError; raised when the next batch is asked for.
             self._ready.put(error)
 

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import optree
 
-from seed_rl.experience.base import Batch, MisfitError, ReplaySettings, UnrollConfig
-from seed_rl.experience.memory import BufferPool, Leaf, check_tables
-from seed_rl.experience.priorities import PrioritizedDraws, SumTree, UniformDraws
+from seed_rl.experience.base import Batch, MisfitError, ReplaySettings, Setup, UnrollConfig
+from seed_rl.experience.memory import BufferPool, Leaf, check_fits
+from seed_rl.experience.priorities import Draws, EqualPriorities, SumTree
 from seed_rl.experience.replay_file import (
     DamagedError,
     Reader,
@@ -34,14 +34,7 @@ class StepRings:
     """
 
     def __init__(self, num_envs: int, length: int, unroll: UnrollConfig, leaves: Sequence[Leaf]):
-        """Reserves memory.
-
-        Args:
-          num_envs: number of environments.
-          length: of each ring, in agent steps.
-          unroll: how transitions are cut.
-          leaves: the arrays of a step.
-        """
+        """Reserves memory for rings of this length, in agent steps; `leaves` are the arrays of a step."""
         self.leaves = list(leaves)
         self._num_envs, self._length, self._burn_in = num_envs, length, unroll.burn_in
         self._offsets = np.arange(-unroll.burn_in, unroll.length + 1)[:, np.newaxis]
@@ -63,15 +56,7 @@ class StepRings:
         in_stream: np.ndarray,
         policy_version: int,
     ) -> None:
-        """Writes one step of each of these environments.
-
-        Args:
-          env_ids: int `[K]`, each at most once.
-          steps: their numbers `[K]`.
-          arrays: `[K, ...]`, one for each leaf.
-          in_stream: int `[K]`, how many steps of the same streams are before them.
-          policy_version: number of updates that the policy had received.
-        """
+        """Writes the leaves `[K, ...]` of steps with these numbers `[K]`; see `TransitionTable.add`."""
         slots = self._slots(env_ids, steps)
         for ring, array in zip(self._rings, arrays, strict=True):
             ring[slots] = array
@@ -139,40 +124,29 @@ class TransitionTable:
     executed, and an interrupted stream does not complete its last ones.
     """
 
-    def __init__(
-        self,
-        config: ReplaySettings,
-        unroll: UnrollConfig,
-        max_bytes: int,
-        num_envs: int,
-        num_served: int,
-    ):
-        """Prepares an empty table.
-
-        Args:
-          config: settings.
-          unroll: how transitions are cut: `length` is n.
-          max_bytes: memory that it may take.
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          num_served: how many of them there will be steps of; they get equal shares of the capacity.
+    def __init__(self, config: ReplaySettings, setup: Setup, max_bytes: int):
+        """Prepares an empty table; the environments that are served get equal shares of the capacity.
 
         Raises:
           ValueError: there is too little room for each environment, or too little memory.
         """
-        size, least = config.replay_buffer_size, unroll.stored_steps
+        unroll, size, least = setup.unroll, config.replay_buffer_size, setup.unroll.stored_steps
         self._config, self._unroll, self._max_bytes = config, unroll, max_bytes
-        self.num_envs, self.num_served, self._capacity = num_envs, num_served, -(-size // num_served)
+        self.num_envs, self.num_served = setup.num_envs, setup.served
+        self._capacity = -(-size // self.num_served)
         if self._capacity < least:
             raise ValueError(
-                f"--replay_buffer_size={size} leaves {self._capacity} transitions to each of {num_served} "
-                f"environments, which is too few; make it at least {num_served * least}."
+                f"--replay_buffer_size={size} leaves {self._capacity} transitions to each of "
+                f"{self.num_served} environments, which is too few; make it at least "
+                f"{self.num_served * least}."
             )
         self._ring_length = self._capacity + unroll.burn_in + unroll.length
         alpha, beta = config.priority_exponent, config.importance_sampling_exponent
-        count = num_envs * self._capacity
-        check_tables(size, SumTree.bytes_for(count) if alpha else count, max_bytes)
-        self._draws = PrioritizedDraws(count, alpha, beta) if alpha else UniformDraws(count)
-        self._next = np.zeros(num_envs, np.int64)  # By environment: the number of its next step.
+        count, tree = self.num_envs * self._capacity, SumTree if alpha else EqualPriorities
+        self._table_bytes = tree.bytes_for(count)
+        check_fits(f"The tables alone of --replay_buffer_size={size} take", self._table_bytes, max_bytes)
+        self._draws = Draws(tree(count), alpha, beta)
+        self._next = np.zeros(self.num_envs, np.int64)  # By environment: the number of its next step.
         self._rings: StepRings | None = None
         self._structure: Any = None
         self._truncated = 0  # The place of `truncated` among the leaves.
@@ -185,10 +159,9 @@ class TransitionTable:
     def nbytes(self) -> int:
         """Memory in use, in bytes."""
         if self._rings is None:
-            return self._draws.nbytes
-        return self._draws.nbytes + int(np.minimum(self._next, self._ring_length).sum()) * (
-            StepRings.bytes_per_step(self._rings.leaves)
-        )
+            return self._table_bytes
+        steps = int(np.minimum(self._next, self._ring_length).sum())
+        return self._table_bytes + steps * StepRings.bytes_per_step(self._rings.leaves)
 
     def add(self, env_ids: np.ndarray, step: Nest, in_stream: np.ndarray, policy_version: int) -> np.ndarray:
         """Stores a step of environments `[K]`; returns those whose transition it completed.
@@ -276,7 +249,7 @@ class TransitionTable:
         self._next[env_id] = steps
         priorities = file.array(np.float64, (self._capacity,))
         check_priorities(priorities)
-        self._draws.restore(self._all_of(env_id), priorities)
+        self._draws.put(self._all_of(env_id), priorities)
         for array in self._rings.of(env_id, steps):
             file.into(array)
 
@@ -296,13 +269,9 @@ class TransitionTable:
 
     def _allocate(self, leaves: list[Leaf]) -> None:
         steps = self.num_served * self._ring_length  # The rings of the others are never touched.
-        size = steps * StepRings.bytes_per_step(leaves) + self._draws.nbytes
-        if size > self._max_bytes:
-            raise MisfitError(
-                f"--replay_buffer_size={self._config.replay_buffer_size} transitions take {_gib(size)}, but "
-                f"replay may use {_gib(self._max_bytes)}; lower it, or raise --replay_max_bytes (half of the "
-                "machine's memory by default)."
-            )
+        size = steps * StepRings.bytes_per_step(leaves) + self._table_bytes
+        what = f"--replay_buffer_size={self._config.replay_buffer_size} transitions take"
+        check_fits(what, size, self._max_bytes)
         self._rings = StepRings(self.num_envs, self._ring_length, self._unroll, leaves)
 
     def _newest(self, env_ids: np.ndarray) -> np.ndarray:
@@ -320,7 +289,3 @@ class TransitionTable:
         """What decides which steps are kept of an environment."""
         unroll = self._unroll
         return {"transitions": self._capacity, "n_steps": unroll.length, "history": unroll.burn_in}
-
-
-def _gib(size: int) -> str:
-    return f"{size / 2**30:.2f} GiB"

@@ -10,7 +10,7 @@ import optree
 
 from seed_rl.experience.base import StepStore, UnrollConfig
 from seed_rl.experience.memory import BufferPool
-from seed_rl.types import AgentOutput, EnvOutput, Nest, Unroll
+from seed_rl.types import Nest, Unroll
 
 
 class RingStore(StepStore):
@@ -41,17 +41,9 @@ class RingStore(StepStore):
         self._stream[env_ids] = stream
 
     def append(
-        self,
-        env_ids: np.ndarray,
-        prev_action: np.ndarray,
-        env: EnvOutput,
-        agent: AgentOutput,
-        starting: np.ndarray,
-        states: Nest,
-        policy_version: int,
+        self, env_ids: np.ndarray, step: Nest, starting: np.ndarray, states: Nest, policy_version: int
     ) -> list[Any]:
         """Adds one step, and copies the unrolls that it completed; see `StepStore.append`."""
-        step: Any = (prev_action, env, agent)
         leaves, structure = optree.tree_flatten(step)
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:
@@ -125,13 +117,7 @@ class UnrollStore(RingStore):
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None]):
-        """Prepares an empty store.
-
-        Args:
-          num_envs: number of environments; their ids are 0 to num_envs - 1.
-          unroll: how their steps are cut.
-          insert: takes the unrolls that are handed over; may block.
-        """
+        """Prepares an empty store; `insert` takes the unrolls that are handed over, and may block."""
         super().__init__(num_envs, unroll)
         self._insert = insert
 

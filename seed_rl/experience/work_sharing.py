@@ -2,9 +2,8 @@
 
 import contextlib
 import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ class Helpers:
                 assert self._executor is not None
                 self._executor.submit(job.help)
         try:
-            yield (job.result(index) for index in range(len(items)))
+            yield job.results()
         finally:
             job.end()
 
@@ -57,65 +56,42 @@ class Helpers:
             self._executor.shutdown(cancel_futures=True)
 
 
-class _Outcome(Generic[R]):
-    """What a function returned or raised."""
-
-    def __init__(self, function: Callable[[T], R], item: T):
-        self._error: BaseException | None = None
-        try:
-            self._value = function(item)
-        except BaseException as error:
-            self._error = error
-
-    def get(self) -> R:
-        if self._error is not None:
-            raise self._error
-        return self._value
-
-
 class _Job(Generic[T, R]):
     """Items that several threads work on, each taking the next one that nobody has taken."""
 
     def __init__(self, function: Callable[[T], R], items: Sequence[T]):
         self._function = function
-        self._items: Sequence[T] = items
-        self._outcomes: list[_Outcome[R] | None] = [None] * len(items)
-        self._taken = self._done = 0
-        self._changed = threading.Condition()
+        self._futures: list[Future[R]] = [Future() for _ in items]
+        # Shared by the threads; the interpreter lock makes them take turns.
+        self._left = iter(list(zip(self._futures, items, strict=True)))
 
     def help(self) -> None:
         """Works until there is nothing left to take."""
         while self._work():
             pass
 
-    def result(self, index: int) -> R:
-        """The result of an item; works on what is left in the meantime."""
-        while self._outcomes[index] is None and self._work():
-            pass
-        with self._changed:
-            self._changed.wait_for(lambda: self._outcomes[index] is not None)
-        outcome = self._outcomes[index]
-        assert outcome is not None
-        return outcome.get()
+    def results(self) -> Iterator[R]:
+        """The results in order; works on what is left while the next one is not there."""
+        for future in self._futures:
+            while not future.done() and self._work():
+                pass
+            yield future.result()
 
     def end(self) -> None:
         """Leaves the rest undone, waits until nobody works on any item, and lets go of everything."""
-        with self._changed:
-            self._items = ()
-            self._changed.wait_for(lambda: self._done == self._taken)
-        self._outcomes.clear()
+        wait([future for future in self._futures if not future.cancel()])
+        self._futures.clear()
+        self._left = iter([])
         del self._function  # A helper that was too busy may still hold this job.
 
     def _work(self) -> bool:
         """Works on the next item; false if there is none."""
-        with self._changed:
-            if self._taken >= len(self._items):
-                return False
-            index, item = self._taken, self._items[self._taken]
-            self._taken += 1
-        outcome = _Outcome(self._function, item)
-        with self._changed:
-            self._outcomes[index] = outcome
-            self._done += 1
-            self._changed.notify_all()
+        taken = next(self._left, None)
+        if taken is None or not taken[0].set_running_or_notify_cancel():
+            return False
+        future, item = taken
+        try:
+            future.set_result(self._function(item))
+        except BaseException as error:
+            future.set_exception(error)
         return True

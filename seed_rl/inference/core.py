@@ -229,7 +229,7 @@ class InferenceCore:
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
-        completed = self._store.append(training_ids, *step, starting, states, version)
+        completed = self._store.append(training_ids, step, starting, states, version)
         with self._lock:
             self.agent_steps += len(training) - int(np.count_nonzero(step[1].truncated))
         return answers, completed

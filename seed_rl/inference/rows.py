@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from seed_rl.experience.memory import aligned
+
 # Smaller messages are faster to join and then copy together than to copy one by one.
 _LARGE_MESSAGE_BYTES = 16 << 10
-
-# The alignment that TensorFlow's kernels expect of memory that they did not allocate themselves.
-_ALIGNMENT = 64
 
 
 class Rows:
@@ -29,7 +28,7 @@ class Rows:
         """Allocates memory for batches of up to `max_rows` records of this dtype."""
         self.layout = row_layout(record)
         self._record_bytes = record.itemsize
-        self._memory = aligned(max_rows * self.layout.itemsize)
+        self._memory = np.frombuffer(aligned(max_rows * self.layout.itemsize), np.uint8)
         self.rows = self._memory[:0].view(self.layout)
 
     def fill(self, records: Sequence[bytes | memoryview], env_ids: np.ndarray) -> None:
@@ -80,7 +79,7 @@ class Padding:
         if size == len(rows):
             return rows
         if not hasattr(self._of_thread, "memory"):
-            self._of_thread.memory = aligned(self._largest * self._row.itemsize)
+            self._of_thread.memory = np.frombuffer(aligned(self._largest * self._row.itemsize), np.uint8)
         memory = self._of_thread.memory[: size * self._row.itemsize]
         filled, end = memory.view(self._row), rows.nbytes
         # Bytes are copied several times as fast as structures.
@@ -94,10 +93,3 @@ class Padding:
 def row_layout(record: np.dtype) -> np.dtype:
     """The dtype of a row around records of this dtype."""
     return np.dtype([("record", record), ("env_id", "<i4"), ("starts", "?")])
-
-
-def aligned(num_bytes: int) -> np.ndarray:
-    """Memory that TensorFlow can read in place: uint8 `[num_bytes]`, not initialized."""
-    memory = np.empty(num_bytes + _ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % _ALIGNMENT
-    return memory[start : start + num_bytes]

@@ -4,8 +4,8 @@ import collections
 from collections.abc import Callable
 from typing import Any
 
-from seed_rl.experience.base import Experience
-from seed_rl.experience.source import DeviceBatch, Distribute, to_device, to_tensors
+from seed_rl.experience.base import Batch, Experience
+from seed_rl.experience.source import Distribute, to_tensors
 from seed_rl.learner.serving import Serving
 from seed_rl.serving.request import Request
 
@@ -27,12 +27,13 @@ class Lockstep:
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.
         self._completed: collections.deque[Any] = collections.deque()  # To be handed over.
 
-    def next(self, timeout_secs: float) -> DeviceBatch | None:
+    def next(self, timeout_secs: float) -> Batch | None:
         """The next batch; None if the environments have to act first, which they then do in this call."""
         while self._completed and not self._experience.batch_ready():
             self._serving.hand_over([self._completed.popleft()])
         if self._experience.batch_ready():
-            return to_device(self._experience.sample(), self._distribute)
+            found = self._experience.sample()
+            return found._replace(sample=self._distribute(found.sample))
         for client, request in self._serving.requests(timeout_secs):
             self._wait_for_others(client, request)
         self._keep(lambda client, request: self._serving.is_connected(client))

@@ -19,8 +19,8 @@ from seed_rl.devices import report
 from seed_rl.devices.hosts import REDUCTION_ERRORS
 from seed_rl.devices.publisher import PolicyCopy, Publisher
 from seed_rl.devices.replicas import Replicas
-from seed_rl.experience.base import Setup
-from seed_rl.experience.source import DeviceBatch, Source
+from seed_rl.experience.base import Batch, Setup
+from seed_rl.experience.source import Source
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner.config import LearnerConfig
@@ -269,7 +269,7 @@ class Learner:
         config, total = self._config, self._config.total_environment_frames
         health = Health(self._environment.spec.action, total, self._settings.get("agent", {}))
         output: UpdateOutput | None = None
-        batch: DeviceBatch | None = None
+        batch: Batch | None = None
         lags: list[float] = []
         last_log = last_save = time.monotonic()
         while True:
@@ -301,7 +301,7 @@ class Learner:
                     outputs.say(sentence)
                 lags = []
 
-    def _update(self, batch: DeviceBatch) -> UpdateOutput:
+    def _update(self, batch: Batch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)
         self._publisher.updated(self._trainer.updates)
         if output.priority is not None:

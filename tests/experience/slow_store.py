@@ -47,7 +47,7 @@ def append(store, env_ids, steps, version=0):
     starting = store.starting(env_ids)
     assert starting.dtype == np.intp
     state, agent = (-steps[starting],), AgentOutput(steps, {"q": steps})
-    return store.append(env_ids, steps, env_of(steps), agent, starting, state, version)
+    return store.append(env_ids, (steps, env_of(steps), agent), starting, state, version)
 
 
 def steps_of(unroll):

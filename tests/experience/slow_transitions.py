@@ -81,7 +81,7 @@ class Streams:
         env_ids = np.array(env_ids, np.int32)
         starting = self.store.starting(env_ids)
         assert len(starting) == 0
-        return self.store.append(env_ids, prev_action, env, agent, starting, (), version)
+        return self.store.append(env_ids, (prev_action, env, agent), starting, (), version)
 
     def play(self, num_steps, env_ids=None):
         """Steps of all environments (or of these) together, handed over."""

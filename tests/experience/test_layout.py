@@ -4,8 +4,8 @@ import numpy as np
 import optree
 import pytest
 
-from seed_rl.experience.compression import make_compressor
-from seed_rl.experience.layout import Layout, Packed
+from seed_rl.experience.compression import COMPRESSORS
+from seed_rl.experience.layout import Layout
 from seed_rl.experience.work_sharing import Helpers
 from tests.experience.trajectories import Streams
 
@@ -21,10 +21,10 @@ def helpers(request):
 
 def packed_with(helpers, compression, unrolls):
     """The layout, and the unrolls as blobs."""
-    layout = Layout(unrolls[0], BURN_IN, make_compressor(compression), helpers)
+    layout = Layout(unrolls[0], BURN_IN, COMPRESSORS[compression](), helpers)
     with helpers.sharing(layout.pack, unrolls) as found:
         return layout, [
-            Packed(layout.pack_prefix(unroll), *own, unroll.policy_version)
+            own._replace(prefix=layout.pack_prefix(unroll))
             for unroll, own in zip(unrolls, found, strict=True)
         ]
 

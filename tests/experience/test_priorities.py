@@ -3,9 +3,17 @@
 import numpy as np
 import pytest
 
-from seed_rl.experience.priorities import PrioritizedDraws, SumTree, UniformDraws, importance_weights, scaled
+from seed_rl.experience.priorities import Draws, EqualPriorities, SumTree, importance_weights
 
 EXPONENTS = (0.5, 0.4)
+
+
+def uniform(size):
+    return Draws(EqualPriorities(size), 0.0, 0.4)
+
+
+def prioritized(size):
+    return Draws(SumTree(size), *EXPONENTS)
 
 
 def test_importance_weights_are_those_of_the_equation():
@@ -16,10 +24,10 @@ def test_importance_weights_are_those_of_the_equation():
 
 
 def test_priorities_are_raised_to_the_exponent_and_stay_above_0():
-    np.testing.assert_allclose(scaled(np.array([4.0, 9.0, 0.0]), 0.5), [2, 3, 1e-3])
+    np.testing.assert_allclose(prioritized(1).scaled(np.array([4.0, 9.0, 0.0])), [2, 3, 1e-3])
 
 
-@pytest.mark.parametrize("make", [UniformDraws, lambda size: PrioritizedDraws(size, *EXPONENTS)])
+@pytest.mark.parametrize("make", [uniform, prioritized])
 def test_only_what_may_be_drawn_is_drawn_and_counted(make):
     """Against a set, with anything entered and taken away at random."""
     draws, random, expected = make(50), np.random.default_rng(0), set()
@@ -39,23 +47,23 @@ def test_only_what_may_be_drawn_is_drawn_and_counted(make):
 
 
 def test_one_of_many_is_found():
-    draws = UniformDraws(100_000)
+    draws = uniform(100_000)
     draws.enter(np.arange(100_000), np.arange(100_000) == 77_777)
     np.testing.assert_array_equal(draws.draw(32, np.random.default_rng(0)).indices, np.full(32, 77_777))
 
 
-@pytest.mark.parametrize("make", [UniformDraws, lambda size: PrioritizedDraws(size, *EXPONENTS)])
+@pytest.mark.parametrize("make", [uniform, prioritized])
 def test_what_is_restored_is_what_there_was(make):
     first, second, indices = make(8), make(8), np.arange(8)
     first.enter(indices, np.arange(8) % 3 > 0)
     first.update(np.array([1, 4]), np.array([9.0, 0.5]))
-    second.restore(indices, first.get(indices))
+    second.put(indices, first.get(indices))
     assert second.count == first.count == 5
     np.testing.assert_array_equal(second.get(indices), first.get(indices))
 
 
 def test_a_bad_priority_changes_nothing():
-    draws = PrioritizedDraws(4, *EXPONENTS)
+    draws = prioritized(4)
     draws.enter(np.arange(4), np.ones(4, bool))
     with pytest.raises(ValueError, match="must be finite"):
         draws.update(np.array([1, 2]), np.array([2.0, np.nan]))

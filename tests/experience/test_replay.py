@@ -336,14 +336,14 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     second = make(checkpoint_replay=True, replay_buffer_min_size=15, replay_ratio=3.0)
     second.restore(path)
     assert (len(second), second.nbytes) == (len(first), first.nbytes)
-    np.testing.assert_allclose(second._tree.get(np.arange(20)) ** 2, np.arange(11, 31))
+    np.testing.assert_allclose(second._draws.get(np.arange(20)) ** 2, np.arange(11, 31))
     filled(second, Streams(1, 4, 2).unrolls(0, 1))
     batch = second.sample()  # At once: it need not be filled again.
     assert_genuine(batch.sample, streams.stored, batch.policy_version)
 
     smaller = make(checkpoint_replay=True, replay_buffer_size=7)
     smaller.restore(path)
-    np.testing.assert_allclose(np.sort(smaller._tree.get(np.arange(7)) ** 2), np.arange(24, 31))
+    np.testing.assert_allclose(np.sort(smaller._draws.get(np.arange(7)) ** 2), np.arange(24, 31))
     rest = smaller.nbytes - make(replay_buffer_size=7).nbytes - bytes_of_blobs(smaller)
     assert 200 * 7 < rest < 400 * 7
 

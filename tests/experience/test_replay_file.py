@@ -190,7 +190,7 @@ def test_what_cannot_be_opened_is_refused(kind, tmp_path):
 @pytest.mark.parametrize("exponent", [0.0, 0.5])
 def test_a_replay_beyond_its_memory_is_refused_before_it_is_allocated(size, exponent):
     settings = {"replay_buffer_size": size, "replay_max_bytes": 2**27}
-    with pytest.raises(ValueError, match=rf"--replay_buffer_size={size} takes .*; lower it, or raise"):
+    with pytest.raises(ValueError, match=rf"--replay_buffer_size={size} take .*; lower it, or raise"):
         make_unrolls(**settings)
-    with pytest.raises(ValueError, match=rf"--replay_buffer_size={size} takes .*; lower it, or raise"):
+    with pytest.raises(ValueError, match=rf"--replay_buffer_size={size} take .*; lower it, or raise"):
         slow_transitions.make(priority_exponent=exponent, **settings)

@@ -35,7 +35,7 @@ class Streams:
         time = self._step[ids]
         starting = self._store.starting(ids)
         states = {"core": state(ids, time)[starting], "frames": frame(ids, time - 1)[starting]}
-        found = self._store.append(ids, *step(ids, time), starting, states, int(time[0]))
+        found = self._store.append(ids, step(ids, time), starting, states, int(time[0]))
         self._step[ids] += 1
         return found
 

@@ -240,7 +240,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
 
     def update_and_look(handle, priorities):
         update_priorities(handle, priorities)
-        after_updates.update(experience._tree.get(handle % 50))
+        after_updates.update(experience._draws.get(handle % 50))
 
     experience.update_priorities = update_and_look
     assert training.run(players.failed)
@@ -253,7 +253,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
     assert "mean_return" in last
     assert last["mean_evaluation_return"] in (-1.0, 1.0)  # Of one episode.
     # As they came in, and after they were trained on, where no other unroll has taken the place meanwhile.
-    assert 1.0 in experience._tree.get(np.arange(50))
+    assert 1.0 in experience._draws.get(np.arange(50))
     assert {1000.0} <= after_updates <= {1.0, 1000.0}
 
 
