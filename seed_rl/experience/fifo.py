@@ -145,11 +145,7 @@ class Rollouts(Fifo):
     store: "RolloutStore"
 
     def __init__(self, setup: Setup, is_whole: bool = False):
-        """Prepares.
-
-        Args:
-          setup: what they are made for; its batch size is that of the minibatches that training makes.
-          is_whole: it makes none: a batch must be a whole rollout.
+        """Prepares; the batch size is that of minibatches, or, if `is_whole`, of the whole rollout.
 
         Raises:
           ValueError: the rollouts cannot be split into minibatches.
@@ -188,11 +184,9 @@ class Rollouts(Fifo):
             resume()
 
     def hold(self, played: int, resume: Callable[[], None]) -> bool:
-        """Whether an environment that has played so many unrolls must wait.
+        """Whether an environment must wait that has played its part of so many rollouts.
 
-        Args:
-          played: rollouts that it has played its part of.
-          resume: called, from the training thread, when it need not wait any more.
+        If so, `resume` is called, from the training thread, when it need not wait any more.
         """
         with self._changed:
             must_wait = played > self._trained

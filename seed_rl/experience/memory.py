@@ -105,11 +105,7 @@ def machine_memory() -> int:
 
 
 def replay_limit(max_bytes: int | None, memory: int) -> int:
-    """The limit in bytes: `max_bytes`, or half of the memory.
-
-    Args:
-      max_bytes: the limit in the settings.
-      memory: bytes that the process may use.
+    """The limit of replay in bytes: `max_bytes`, or half of the `memory` that the process may use.
 
     Raises:
       ValueError: `max_bytes` is more than there is.
@@ -125,15 +121,10 @@ def replay_limit(max_bytes: int | None, memory: int) -> int:
 
 
 def check_fits(what: str, size: int, max_bytes: int) -> None:
-    """Refuses replay that may take too much memory.
-
-    Args:
-      what: the beginning of the sentence: what takes it.
-      size: how much, in bytes.
-      max_bytes: how much replay may use.
+    """Refuses replay that may take more memory than `max_bytes`.
 
     Raises:
-      MisfitError: it takes more; one sentence.
+      MisfitError: `size`, in bytes, is more; one sentence that begins with `what`.
     """
     if size > max_bytes:
         raise MisfitError(

@@ -35,13 +35,7 @@ class Source:
     def __init__(
         self, experience: Experience, distribute: Distribute = to_tensors, waits: Waits | None = None
     ):
-        """Starts prefetching.
-
-        Args:
-          experience: where batches come from.
-          distribute: moves a batch of arrays to the training devices.
-          waits: counts those for a batch in the experience.
-        """
+        """Starts prefetching; `distribute` moves a batch of arrays to the training devices."""
         self._experience, self._distribute = experience, distribute
         self._waits = waits or Waits(PREFETCH_FOR_EXPERIENCE)
         self._ready: queue.SimpleQueue[Batch | Exception] = queue.SimpleQueue()

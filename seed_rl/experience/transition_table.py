@@ -224,8 +224,7 @@ class TransitionTable:
 
         Raises:
           DamagedError: the contents are not what was written; the table is not to be used.
-          MisfitError: they would take too much memory, are of other environments, or transitions were cut in
-            another way.
+          MisfitError: they would take too much memory, or are not of these environments and transitions.
         """
         header = TransitionsHeader.read(file)
         if (header.num_envs, header.num_served) != (self.num_envs, self.num_served):

@@ -27,12 +27,7 @@ class CompiledTable(EnvTable):
     ):
         """Allocates the rows, and one more for the rows that fill batches up; compiles nothing yet.
 
-        Args:
-          policy: chooses the actions.
-          spec: of the environments.
-          num_envs: the number of rows.
-          device: TensorFlow's name of the inference device; empty: TensorFlow places everything.
-          largest_batch: environments in the largest batch.
+        `largest_batch` is in environments; see `EnvTable` for the others.
         """
         self._compiled_on = device
         self._largest_batch, self._num_envs = largest_batch, num_envs

@@ -54,8 +54,7 @@ class InferenceCore:
             updates that they have seen.
           device: TensorFlow's name of the inference device; empty: where TensorFlow places it.
           figures: of inference; those of several cores may be counted together.
-          compiled_batch_size: environments in the largest batch, if XLA compiles the policy; None: it does
-            not.
+          compiled_batch_size: environments in the largest batch that XLA compiles for; None: no XLA.
         """
         self.figures = figures or BatchFigures()
         self.agent_steps = 0  # See "Counting" in `seed_rl.types`.
@@ -238,15 +237,8 @@ class InferenceCore:
         """Refuses the streams that make the network overflow: puts error messages into `answers`.
 
         The state that inference keeps for their environments is reset, so that none of it is left for the
-        next stream.
-
-        Args:
-          requests: of the batch.
-          answers: to the requests.
-          is_good: whether the network has an answer for each environment `[B]`.
-
-        Returns:
-          Whether the stream of each environment continues `[B]`.
+        next stream. Takes whether the network has an answer for each environment `[B]`; returns whether the
+        stream of each continues.
 
         Raises:
           FloatingPointError: the policy itself is at fault.
@@ -283,9 +275,8 @@ class InferenceCore:
     def _begin(self, request: Request) -> bytes | None:
         """Starts a group: drops unfinished unrolls, and resets the table for a new actor's environments.
 
-        Returns:
-          The answer, if the same process had the group before, its connection was lost, and its step has been
-          acted on already; else None.
+        Returns the answer, if the same process had the group before, its connection was lost, and its step
+        has been acted on already; else None.
         """
         group, env_ids, applied = request.group, request.group.env_ids, request.applied or 0
         self._drop_unrolls(group)

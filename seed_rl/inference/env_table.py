@@ -31,13 +31,9 @@ class EnvTable:
     """Rows by environment id, and the one `tf.function` that reads them, acts, and writes them back."""
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, device: str = ""):
-        """Allocates the rows.
+        """Allocates a row for each environment.
 
-        Args:
-          policy: chooses the actions.
-          spec: of the environments.
-          num_envs: the number of rows.
-          device: TensorFlow's name of the inference device; empty: TensorFlow places everything.
+        `device` is TensorFlow's name of the inference device; empty: TensorFlow places everything.
         """
         # TensorFlow's own context costs microseconds, and `act` enters it for each batch.
         self._on_device = functools.partial(tf.device, device) if device else contextlib.nullcontext

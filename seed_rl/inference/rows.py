@@ -54,13 +54,7 @@ class Padding:
     """
 
     def __init__(self, row: np.dtype, largest: int, env_id: int):
-        """Prepares; threads get memory of their own.
-
-        Args:
-          row: the structured dtype of a row, `Rows.layout`.
-          largest: environments in the largest batch.
-          env_id: of the rows that are added.
-        """
+        """Prepares for batches of up to `largest` rows of this dtype; those that are added get `env_id`."""
         self._row, self._largest, self._env_id = row, largest, env_id
         self._of_thread = threading.local()
 

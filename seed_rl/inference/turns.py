@@ -32,13 +32,8 @@ class Turns:
         """Holds the environments of a batch; waits first until no other thread holds any of them.
 
         They are held only briefly, while acting and storing the steps, but not while experience may block.
-
-        Args:
-          groups: of the streams in the batch.
-
-        Returns:
-          A context manager that gives the groups whose streams act for the first time, and those that must
-          not act, because a newer stream has acted for one of their environments.
+        The context gives the groups whose streams act for the first time, and those that must not act,
+        because a newer stream has acted for one of their environments.
         """
         batch = {group.key: group for group in groups}
         with self._changed:

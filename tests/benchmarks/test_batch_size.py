@@ -1,10 +1,6 @@
 """How far larger batches pay: from outcomes that are made up, and once from real runs."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +8,7 @@ from benchmarks import batch_size, learning
 from benchmarks.batch_size import BatchSizeConfig, Outcome, largest_that_pays
 from benchmarks.learning_runs import FailedRun, Progress
 from seed_rl.flags.errors import UsageError
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks.running import result
 
 
 def run(frames, updates=10, seconds=60.0):
@@ -94,14 +89,11 @@ def test_bad_input_is_one_sentence(args, sentence):
 @pytest.mark.slow
 def test_real_runs_end_at_the_goal_and_are_not_repeated(tmp_path):
     pytest.importorskip("tensorflow", reason="no TensorFlow")
-    command = [sys.executable, "-m", "benchmarks.batch_size", "catch/vtrace", "--factors=2", "--rules=sqrt"]
-    command += [f"--logdir={tmp_path}", "--num_actors=1", "--rows=4", "--columns=3"]
+    flags = ["--factors=2", "--rules=sqrt", f"--logdir={tmp_path}"]
+    flags += ["--num_actors=1", "--rows=4", "--columns=3"]
 
     def figures():
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])["figures"]["catch/vtrace"]
+        return result("batch_size", "catch/vtrace", *flags)["figures"]["catch/vtrace"]
 
     found = figures()
     assert found.keys() == {"1_none", "2_sqrt"}

@@ -1,10 +1,7 @@
 """The benchmarks run and say what they promise; their speeds are nobody's business here."""
 
 import json
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -24,10 +21,9 @@ from benchmarks import (
 )
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
+from tests.benchmarks.running import ROOT, result
 
 pytest.importorskip("tensorflow", reason="no TensorFlow")
-
-ROOT = Path(__file__).resolve().parents[2]
 
 TINY_RUN = (
     "--torso=shallow",
@@ -41,27 +37,14 @@ TINY_RUN = (
 )
 
 
-def benchmark(name, *args):
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
-    return subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
-
-
-def result(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("experience", ["fifo", "replay"])
 def test_serving_compares_with_an_echo(experience):
     found = result(
-        benchmark(
-            "serving",
-            f"--experience={experience}",
-            *("--seconds=0.5", "--warm_up_secs=0", "--rounds=1", "--actors=1", "--streams=2"),
-            *("--batch_messages=1", "--sizes=vector", "--envs_per_message=2"),
-        )
+        "serving",
+        f"--experience={experience}",
+        *("--seconds=0.5", "--warm_up_secs=0", "--rounds=1", "--actors=1", "--streams=2"),
+        *("--batch_messages=1", "--sizes=vector", "--envs_per_message=2"),
     )
     assert found["ratios"].keys() == {"vector_2"}
     assert found["lowest_ratio"] == found["ratios"]["vector_2"] > 0
@@ -78,11 +61,9 @@ def test_serving_compares_with_an_echo(experience):
 @pytest.mark.parametrize("transport", ["grpc", "shared_memory"])
 def test_serving_measures_a_lonely_actor_without_tensorflow(transport):
     found = result(
-        benchmark(
-            "serving",
-            *("--model=none", f"--transport={transport}", "--seconds=0.5", "--warm_up_secs=0", "--rounds=1"),
-            *("--actors=1", "--streams=1", "--batch_messages=1", "--sizes=vector", "--envs_per_message=1"),
-        )
+        "serving",
+        *("--model=none", f"--transport={transport}", "--seconds=0.5", "--warm_up_secs=0", "--rounds=1"),
+        *("--actors=1", "--streams=1", "--batch_messages=1", "--sizes=vector", "--envs_per_message=1"),
     )
     assert (found["model"], found["transport"]) == ("none", transport)
     assert (
@@ -98,11 +79,9 @@ def test_serving_measures_a_lonely_actor_without_tensorflow(transport):
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux: gateways need shared memory")
 def test_scale_measures_every_way_and_computes_what_machines_will_serve():
     found = result(
-        benchmark(
-            "scale",
-            *("--seconds=0.3", "--warm_up_secs=0.3", "--clients=2", "--streams=3", "--size=vector"),
-            *("--envs_per_message=2", "--cores=4"),
-        )
+        "scale",
+        *("--seconds=0.3", "--warm_up_secs=0.3", "--clients=2", "--streams=3", "--size=vector"),
+        *("--envs_per_message=2", "--cores=4"),
     )
     assert found["streams"] == 6
     for way, by_envs in found["figures"].items():
@@ -160,7 +139,7 @@ def test_end_to_end_compares_with_its_parts():
     pytest.importorskip("ale_py", reason="no Atari")
     short = ("--seconds=1", "--warm_up_secs=0", "--part_secs=0.2", "--rounds=1", "--variants=r2d2")
     replay = ("--burn_in=2", "--lstm_size=8", "--head_size=8", "--n_steps=2", "--replay_buffer_min_size=5")
-    found = result(benchmark("end_to_end", *short, *TINY_RUN, *replay))
+    found = result("end_to_end", *short, *TINY_RUN, *replay)
     figures = found["figures"]["r2d2"]
     rates = [figures[f"{part}_agent_steps_per_second"] for part in ("environment", "inference", "training")]
     ceiling = 4 / sum(1 / rate for rate in rates)
@@ -176,11 +155,9 @@ def test_end_to_end_compares_with_its_parts():
 def test_replay_measures_memory_and_speed():
     pytest.importorskip("ale_py", reason="no Atari")
     found = result(
-        benchmark(
-            "replay",
-            *("--games=Pong", "--fill_game=Pong", "--speed_games=Pong", "--steps=1000"),
-            *("--fill_sequences=900", "--seconds=0.5", "--rounds=1"),  # A tenth over takes in a batch.
-        )
+        "replay",
+        *("--games=Pong", "--fill_game=Pong", "--speed_games=Pong", "--steps=1000"),
+        *("--fill_sequences=900", "--seconds=0.5", "--rounds=1"),  # A tenth over takes in a batch.
     )
     # 10^5 sequences: 85 GB of frames as they are, a hundredth of that for this game, and never nothing.
     assert 0.1 < found["gib"]["Pong"] == found["median_gib"] == found["hardest_gib"] < 4
@@ -195,12 +172,10 @@ def test_cores_compares_numbers_of_devices_and_another_checkout():
     """The other checkout is this one, so that their packages must be told apart by their place."""
     pytest.importorskip("ale_py", reason="no Atari")
     found = result(
-        benchmark(
-            "cores",
-            *("--devices=2,1", "--batch_size=2", "--seconds=0.2", "--rounds=1"),
-            *(f"--baseline={ROOT}", "--baseline_pairs=1"),
-            *(flag for flag in TINY_RUN if not flag.startswith("--batch_size")),
-        )
+        "cores",
+        *("--devices=2,1", "--batch_size=2", "--seconds=0.2", "--rounds=1"),
+        *(f"--baseline={ROOT}", "--baseline_pairs=1"),
+        *(flag for flag in TINY_RUN if not flag.startswith("--batch_size")),
     )
     one, two = (found["figures"][count] for count in "12")
     assert one["reduced_bytes"] == 0
@@ -222,12 +197,10 @@ def test_cores_compares_numbers_of_devices_and_another_checkout():
 def test_recall_runs_an_agent_with_and_without_memory():
     variants = ("r2d2_lstm", "r2d2_feed_forward")
     found = result(
-        benchmark(
-            "recall",
-            *("--delay=2", "--frames=3000", f"--variants={','.join(variants)}"),
-            *("--burn_in=1", "--unroll_length=4", "--n_steps=2", "--replay_buffer_min_size=20"),
-            *("--num_actors=1", "--env_batch_size=4", "--num_eval_envs=1", "--log_period_secs=0.3"),
-        )
+        "recall",
+        *("--delay=2", "--frames=3000", f"--variants={','.join(variants)}"),
+        *("--burn_in=1", "--unroll_length=4", "--n_steps=2", "--replay_buffer_min_size=20"),
+        *("--num_actors=1", "--env_batch_size=4", "--num_eval_envs=1", "--log_period_secs=0.3"),
     )
     for variant in variants:
         figures = found["figures"][variant]
@@ -254,7 +227,7 @@ def test_memory_tells_growth_from_the_warm_up(tmp_path, capsys):
 
 @pytest.mark.slow
 def test_garbage_counts_what_a_learner_keeps_and_logs():
-    found = result(benchmark("garbage", "--inputs=40", "--actors=2"))["figures"]
+    found = result("garbage", "--inputs=40", "--actors=2")["figures"]
     assert (found["accepted_inputs"], found["new_actors"], found["locked_out"]) == (40, 2, 0)
     assert 0.0 < found["first_answer_longest_secs"] < 10.0
     assert found["memory_mib_after"] > 100.0 and found["lines_of_log"] > 0

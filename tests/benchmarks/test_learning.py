@@ -1,18 +1,13 @@
 """Tables of what presets learn: read from metrics that are made up, and once from real runs."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from benchmarks import learning
 from benchmarks.learning_runs import Progress, make_case, progress, run_directory
 from seed_rl.flags.errors import UsageError
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.benchmarks import running
 
 
 def period(frames, value=None, episodes=200, name="mean_return"):
@@ -91,12 +86,8 @@ def test_a_real_run_stops_at_the_limit_and_resumes(tmp_path):
     pytest.importorskip("tensorflow", reason="no TensorFlow")
 
     def run(*flags):
-        command = [sys.executable, "-m", "benchmarks.learning", "catch/vtrace", "--seeds=3"]
-        command += [f"--logdir={tmp_path}", "--log_period_secs=0.3", "--num_actors=1", *flags]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout.splitlines()[-1])["figures"]["catch/vtrace"]["3"]
+        every = (f"--logdir={tmp_path}", "--seeds=3", "--log_period_secs=0.3", "--num_actors=1")
+        return running.result("learning", "catch/vtrace", *every, *flags)["figures"]["catch/vtrace"]["3"]
 
     log = tmp_path / "catch_vtrace_seed_3.log"
     first = run("--minutes=0.02")

@@ -23,8 +23,7 @@ def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, nu
     setup = Setup(num_envs, unroll, batch_size, num_served=num_served)
     replay = dataclasses.replace(CONFIG, **settings).make(setup)
     if "replay_ratio" not in settings:
-        replay._limiter.may_sample = lambda: True
-        replay._limiter.may_insert = lambda: True
+        replay._limiter.may_sample = replay._limiter.may_insert = lambda: True
     if path:
         replay.restore(str(path))
     return replay, Streams(replay.store, num_envs, unroll, truncation=truncation)

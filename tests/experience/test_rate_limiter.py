@@ -35,13 +35,6 @@ def test_nothing_is_drawn_and_nothing_counts_before_the_minimum():
     assert limiter.may_sample()
 
 
-def test_a_restored_replay_need_not_be_filled_again():
-    limiter = RateLimiter(1, batch_size=1, min_size=50)
-    limiter.restored(60)
-    limiter.inserted(61)
-    assert limiter.may_sample()
-
-
 @pytest.mark.parametrize(("ratio", "batch_size", "min_size"), [(0.75, 64, 100), (8.0, 32, 10), (200, 8, 1)])
 def test_many_at_once_are_as_many_as_one_by_one(ratio, batch_size, min_size):
     single, several = (RateLimiter(ratio, batch_size, min_size) for _ in range(2))

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
+from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.config import RolloutsConfig, WholeRolloutsConfig
 from seed_rl.experience.fifo import Rollouts
 from tests.experience.slow_store import append, env_of, unrolls_of
-from tests.threads import Thread
-from tests.waiting import wait_until
 
 T, N = 3, 4
 ALL = range(N)
@@ -61,14 +59,6 @@ def test_a_rollout_is_one_unroll_of_each_environment():
     assert not rollouts.batch_ready()
 
 
-def test_the_last_step_of_a_rollout_is_the_first_of_the_next():
-    rollouts, store = make()
-    for number in range(3):
-        play(store, ALL, first=number * T, version=number)
-        assert played(rollouts)[0] == ([number * T + t for t in range(T + 1)], number)
-        rollouts.trained()
-
-
 def test_an_environment_waits_from_its_last_step_until_training_is_done():
     rollouts, store = make()
     resumed = []
@@ -86,45 +76,10 @@ def test_an_environment_waits_from_its_last_step_until_training_is_done():
     assert rollouts.figures() == {"rollout_unrolls": 0.0}
 
 
-def test_an_interrupted_environment_plays_its_unroll_from_the_start():
-    rollouts, store = make()
-    play(store, [1, 2, 3])
-    append(store, [0], [7])
-    append(store, [0], [8])
-    store.reset(np.array([0]), 1)
-    assert not store.hold(np.array([0]), never)
-    play(store, [0], first=50)
-    assert played(rollouts)[0] == ([50 + t for t in range(T + 1)], 0)
-
-
-def test_an_environment_that_is_interrupted_while_it_waits_goes_on_waiting():
-    rollouts, store = make()
-    play(store, [0])
-    store.reset(np.array([0]), 1)
-    resumed = []
-    assert store.hold(np.array([0]), lambda: resumed.append(0))
-    play(store, [1, 2, 3])
-    rollouts.sample()
-    rollouts.trained()
-    assert resumed == [0]
-    play(store, [0, 1, 2, 3], first=9)
-    assert len(played(rollouts)) == N
-
-
 def test_environments_that_only_evaluate_never_wait():
     _, store = make()
     assert not store.hold(np.array([], np.int64), never)
     assert not store.closes(np.array([], np.int64))
-
-
-def test_waiting_for_a_rollout_ends_when_the_rollouts_are_closed():
-    rollouts, _ = make()
-    thread = Thread(rollouts.sample)
-    wait_until(thread.is_waiting, "a rollout")
-    rollouts.close()
-    assert thread.finished() and isinstance(thread.error, ClosedError)
-    with pytest.raises(ClosedError):
-        rollouts.wait_for_room()
 
 
 def test_minibatches_must_divide_the_rollout():

@@ -37,9 +37,6 @@ class Numbered(Experience):
     def batch_ready(self):
         return self.sampled < self._end
 
-    def insert(self, unrolls):
-        raise NotImplementedError
-
     def figures(self):
         return {}
 

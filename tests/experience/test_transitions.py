@@ -175,17 +175,6 @@ def test_without_an_exponent_all_are_drawn_equally_often():
     np.testing.assert_array_equal(replay.sample().sample.weight, np.ones(8, np.float32))
 
 
-def test_nothing_is_drawn_before_the_minimum_size():
-    replay, streams = make(n=2, num_envs=1, truncation=0, replay_buffer_min_size=5, replay_ratio=8.0)
-    streams.play(7)
-    waiting = Thread(replay.sample)
-    wait_until(waiting.is_waiting, "a sample that waits")
-    assert not replay.batch_ready()
-    streams.play(1)
-    assert waiting.finished()
-    assert waiting.error is None
-
-
 @pytest.mark.parametrize("faster", ["inference", "training"])
 def test_the_faster_side_waits_and_the_ratio_is_held(faster):
     """Twelve environments complete twelve transitions at once, more than there is room for."""
@@ -205,19 +194,6 @@ def test_the_faster_side_waits_and_the_ratio_is_held(faster):
     assert isinstance(other.error, ClosedError)
     assert figures["replay_ratio"] == pytest.approx(2.0, rel=0.05)
     assert 0 < figures["replay_size"] <= 120
-
-
-def test_close_ends_every_wait():
-    empty, _ = make(replay_ratio=1.0)
-    full, streams = make(replay_ratio=1.0)
-    threads = [Thread(empty.sample), Thread(streams.play, 1000)]
-    for thread in threads:
-        wait_until(thread.is_waiting, "a thread that waits")
-    for replay in (empty, full):
-        replay.close()
-    for thread in threads:
-        assert thread.finished()
-        assert isinstance(thread.error, ClosedError)
 
 
 def test_inference_does_not_wait_where_nothing_can_be_drawn():

@@ -221,9 +221,9 @@ def test_an_op_and_a_call_of_the_function_are_the_same():
     codec = StepCodec(SPEC)
     zeros = np.zeros(3, np.float32)
     outputs = []
-    for has_gpu in (False, True):
+    for as_op in (False, True):
         table, batch = EnvTable(Witness(), SPEC, 5), Rows(codec.record, 5)
-        table._has_gpu = has_gpu
+        table._call._as_op = as_op
         for step in range(3):
             ids = np.int32([4, 0, 2])
             env = EnvOutput(zeros, zeros.astype(bool), zeros.astype(bool), {"env": ids, "step": ids + step})

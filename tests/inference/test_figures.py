@@ -75,12 +75,6 @@ def test_an_actors_turn_is_from_its_answer_to_its_next_request(figures, clock):
     assert figures.take()["actor_turn_ms"] == pytest.approx(100.0)
 
 
-def test_a_new_stream_has_no_turn_before_its_first_request(figures, clock):
-    serve(figures, clock, [request(1.0)], 1.0, 2.0)
-    serve(figures, clock, [request(90.0, key=8)], 90.0, 91.0)
-    assert "actor_turn_ms" not in figures.take()
-
-
 def test_streams_that_have_ended_take_no_memory(figures, clock):
     for key in range(100):
         serve(figures, clock, [request(1.0, key=key)], 1.0, 2.0)

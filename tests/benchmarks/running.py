@@ -1,0 +1,18 @@
+"""Runs a benchmark as its users do."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def result(name, *args):
+    """What a benchmark prints last."""
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", f"benchmarks.{name}", *args]
+    done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
