@@ -211,7 +211,9 @@ class LearnerParts:
         """The new agent steps that a call stands for: each is trained on several times."""
         if self._trains_in_epochs:
             return self._num_envs * self.algorithm.unroll.length
-        return self.config.batch_size * self.algorithm.unroll.every / self.algorithm.experience.uses
+        experience, names = self.algorithm.experience, ("passes", "replay_ratio")
+        times = next((getattr(experience, name) for name in names if hasattr(experience, name)), 1)
+        return self.config.batch_size * self.algorithm.unroll.every / times
 
     @property
     def _trains_in_epochs(self) -> bool:

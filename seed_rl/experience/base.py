@@ -278,11 +278,6 @@ class Setup(NamedTuple):
 class ExperienceConfig(abc.ABC):
     """Settings of one kind of experience, which also create it."""
 
-    @property
-    @abc.abstractmethod
-    def uses(self) -> float:
-        """How many times an unroll is trained on, on average."""
-
     @abc.abstractmethod
     def make(self, setup: Setup) -> Experience:
         """Creates the experience, empty.
@@ -321,8 +316,3 @@ class ReplaySettings(Options, ExperienceConfig):
                 f"--replay_buffer_size={self.replay_buffer_size}, so training would never start; lower the "
                 "first or raise the second."
             )
-
-    @property
-    def uses(self) -> float:
-        """How many times what is added to replay is trained on, on average."""
-        return self.replay_ratio

@@ -23,11 +23,6 @@ class FifoConfig(Options, ExperienceConfig):
         at_least=1,
     )
 
-    @property
-    def uses(self) -> float:
-        """How many times an unroll is trained on."""
-        return self.passes
-
     def make(self, setup: Setup) -> Experience:
         """Creates the queue; see `ExperienceConfig.make`."""
         from seed_rl.experience.fifo import Fifo
@@ -41,11 +36,6 @@ class RolloutsConfig(Options, ExperienceConfig):
 
     epochs: int = option(4, "How many times each rollout is trained on, reshuffled each time.", at_least=1)
 
-    @property
-    def uses(self) -> float:
-        """How many times an unroll is trained on."""
-        return self.epochs
-
     def make(self, setup: Setup) -> Experience:
         """Creates the rollouts; see `ExperienceConfig.make`."""
         from seed_rl.experience.fifo import Rollouts
@@ -55,11 +45,6 @@ class RolloutsConfig(Options, ExperienceConfig):
 
 class WholeRolloutsConfig(ExperienceConfig):
     """Rollouts that are trained on once, as a whole. There is nothing to set."""
-
-    @property
-    def uses(self) -> float:
-        """How many times an unroll is trained on."""
-        return 1
 
     def make(self, setup: Setup) -> Experience:
         """Creates the rollouts; see `ExperienceConfig.make`."""

@@ -152,7 +152,7 @@ class Draws:
 
         Where `may_be_drawn` `[K]` is false, there is nothing new, and what was there is gone.
         """
-        self.put(indices, may_be_drawn * self.scaled(self.highest))
+        self.put(indices, may_be_drawn * self.scaled(self.highest) if self._alpha else may_be_drawn)
 
     def put(self, indices: np.ndarray, scaled_priorities: np.ndarray) -> None:
         """Sets scaled priorities `[K]` of indices `[K]` that are all different; 0: nothing is there."""

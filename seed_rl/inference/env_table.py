@@ -9,7 +9,6 @@ import optree
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.inference.records import decode_array, decode_records
 from seed_rl.inference.rows import row_layout
 from seed_rl.types import (
     LARGEST_INPUT,
@@ -108,7 +107,7 @@ class EnvTable:
             return self._act_on(rows)
 
     def _act_on(self, rows: tf.Tensor) -> Any:
-        env_ids, starts = (decode_array(rows, self._row, name) for name in ("env_id", "starts"))
+        env_ids, starts = (_decode_array(rows, self._row, name) for name in ("env_id", "starts"))
         starting = tf.where(starts)[:, 0]
         states = tf.nest.map_structure(lambda rows: tf.gather(rows, env_ids), self._states)
         prev_action = tf.gather(self._prev_action, env_ids)
@@ -172,3 +171,27 @@ def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -
                 inner = list(range(1, leaf.shape.rank))
                 checks.append(tf.reduce_all(is_good, inner) if inner else is_good)
     return functools.reduce(tf.logical_and, checks)  # Never empty: there are always rewards.
+
+
+def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) -> EnvOutput:
+    """What `StepCodec.decode` does, on the device: one tensor goes in, instead of one per array.
+
+    `records` are uint8 `[B, N]`, and begin with what `layout`, the codec's `record`, describes.
+    """
+    assert layout.names is not None
+    reward, done, truncated, *leaves = (_decode_array(records, layout, name) for name in layout.names)
+    return EnvOutput(reward, done, truncated, pack_like(spec.observation, leaves))
+
+
+def _decode_array(rows: tf.Tensor, layout: np.dtype, name: str) -> tf.Tensor:
+    """The field `name` of rows, from uint8 `[B, N]` to `[B, *shape]`."""
+    assert layout.fields is not None
+    dtype, offset = layout.fields[name][:2]
+    raw = rows[:, offset : offset + dtype.itemsize]
+    base, shape = dtype.base, dtype.shape
+    if base.kind == "b":
+        return tf.cast(tf.reshape(raw, [-1, *shape]), tf.bool)
+    if base == np.uint8:
+        return tf.reshape(raw, [-1, *shape])
+    size = [base.itemsize] if base.itemsize > 1 else []
+    return tf.bitcast(tf.reshape(raw, [-1, *shape, *size]), tf.as_dtype(base.newbyteorder("=")))

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from seed_rl.experience.base import Setup, UnrollConfig
-from seed_rl.experience.config import RolloutsConfig, WholeRolloutsConfig
 from seed_rl.experience.fifo import Rollouts
 from tests.experience.slow_store import append, env_of, unrolls_of
 
@@ -99,9 +98,3 @@ def test_a_host_expects_only_the_environments_that_it_serves():
     rollouts, store = make(num_served=2)
     play(store, [2, 3])
     assert [steps[0] for steps, _ in played(rollouts)] == [200, 300]
-
-
-@pytest.mark.parametrize(("config", "uses"), [(RolloutsConfig(epochs=3), 3), (WholeRolloutsConfig(), 1)])
-def test_settings_make_rollouts(config, uses):
-    assert config.uses == uses
-    assert isinstance(config.make(Setup(4, UnrollConfig(T), 4)), Rollouts)

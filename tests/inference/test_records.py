@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.inference.records import decode_records
+from seed_rl.inference.env_table import decode_records
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import StepCodec
 
