@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import psutil
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Process, Tick, Watch
+from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.runs.curves import read_periods
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,7 +113,7 @@ def _end_of(children: Sequence[Child]) -> str:
     return "end of " + ", ".join(child.name for child in children)
 
 
-def log_end(child: Process) -> str:
+def log_end(child: Child) -> str:
     """The last lines of a child's log, from a new line on."""
     assert child.log is not None
     return "\n" + "\n".join(child.log.read_text(errors="replace").splitlines()[-20:])
@@ -179,7 +179,7 @@ class LocalRun:
         assert self._child.pid is not None
         found = {}
         with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Process(self._child.pid).children(recursive=True):
+            for process in psutil.Child(self._child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     name = _role(process.cmdline())
                     if name:

@@ -33,7 +33,7 @@ from seed_rl.launch.vertex_job import (
     parse_job,
     run_directory,
 )
-from seed_rl.launch.watch import Ended, Event, Process, Signalled, Timing, Watch, shell_code
+from seed_rl.launch.watch import Ended, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def run_children(
-    children: Sequence[Process],
+    children: Sequence[Child],
     most_restarts: int | None = None,
     may_be_stopped: bool = False,
     timing: Timing = Timing(),  # noqa: B008 (immutable)
@@ -81,13 +81,11 @@ def run_children(
         learners, all stop when one of them is asked to.
       timing: the intervals and time limits.
 
-    Returns:
-      0 if all have succeeded, else the exit code of the signal or of the child that failed.
+    Returns 0 if all have succeeded, else the exit code of the signal or of the child that failed.
     """
     watch = Watch(timing=timing)
 
-    def is_final(child: Process, code: int) -> bool:
-        """Whether there are no restarts left, or a restart cannot help."""
+    def is_final(child: Child, code: int) -> bool:
         if code == USAGE_EXIT_CODE or most_restarts is None:
             return code == USAGE_EXIT_CODE
         stopped = code in STOP_CODES or -code in STOP_SIGNALS
@@ -114,10 +112,8 @@ def run_children(
 def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
     """Reports a trial's final return to Vertex AI, the figure by which `seed_rl.sweep` judges its runs.
 
-    The service reads a file of JSON lines in the format of its package cloudml-hypertune.
-
-    Raises:
-      UsageError: the file cannot be written.
+    The service reads a file of JSON lines in the format of its package cloudml-hypertune. Raises UsageError
+    if the file cannot be written.
     """
     periods = read_periods(logdir)
     value = final_return(periods)

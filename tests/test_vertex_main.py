@@ -32,38 +32,29 @@ def pause():
 """
 
 
-def run(children, most_restarts=None):
-    return vertex_main.run_children(children, most_restarts, timing=TIMING)
+def run(children, most_restarts=None, **options):
+    return vertex_main.run_children(children, most_restarts, timing=TIMING, **options)
 
 
-def learner(tmp_path, code):
+def learner(tmp_path, code, name="the learner"):
     begin = CHILD.format(directory=str(tmp_path))
-    return Child("the learner", [sys.executable, "-c", f"{begin}\n{code}"], tmp_path / "log")
+    return Child(name, [sys.executable, "-c", f"{begin}\n{code}"], tmp_path / "log")
 
 
 def starts(tmp_path):
     return len(list(tmp_path.glob("start.*")))
 
 
-def children(tmp_path, *codes):
-    return [
-        Child(
-            f"child {i}", [sys.executable, "-c", f"from pathlib import Path\n{code}"], tmp_path / f"{i}.log"
-        )
-        for i, code in enumerate(codes)
-    ]
-
-
 def test_a_crashed_actor_is_started_again_until_all_have_ended_well(tmp_path, capsys):
-    mark = tmp_path / "started"
-    crash_once = f"p = Path({str(mark)!r}); ran = p.exists(); p.touch(); exit(0 if ran else 3)"
-    assert run(children(tmp_path, crash_once, "")) == 0
-    assert "child 0 ended with exit code 3 (" in (said := capsys.readouterr().err) and "; restart 1." in said
+    other = tmp_path / "other"
+    other.mkdir()
+    assert run([learner(tmp_path, "exit(0 if starts else 3)", "actor 0"), learner(other, "")]) == 0
+    assert "actor 0 ended with exit code 3 (" in (said := capsys.readouterr().err) and "; restart 1." in said
 
 
 @pytest.mark.parametrize(("most_restarts", "code"), [(None, 2), (5, 2), (0, 3)])
 def test_a_child_that_failed_for_good_ends_all(tmp_path, most_restarts, code):
-    started = children(tmp_path, f"exit({code})", "import signal; signal.pause()")
+    started = [learner(tmp_path, f"exit({code})"), learner(tmp_path, "pause()")]
     assert run(started, most_restarts) == code
     assert not started[1].running
 
@@ -84,24 +75,21 @@ def test_a_learner_that_sigterm_ended_is_not_started_again(tmp_path, prepare):
 
 
 def test_one_of_several_learners_that_stopped_with_another_one_is_started_again(tmp_path, capsys):
-    code = "exit(0 if starts else 143)"
-    child = learner(tmp_path, code)
-    assert vertex_main.run_children([child], 5, may_be_stopped=True, timing=TIMING) == 0
+    assert run([learner(tmp_path, "exit(0 if starts else 143)")], 5, may_be_stopped=True) == 0
     assert starts(tmp_path) == 2
     assert "restart 1 of 5" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("code", [143, 1])
-def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code(tmp_path, signum, code):
+@pytest.mark.parametrize(
+    ("signum", "code", "expected"),
+    [(signal.SIGINT, 143, 130), (signal.SIGTERM, 143, 143), (signal.SIGTERM, 1, 143), (signal.SIGTERM, 0, 0)],
+)
+def test_a_signal_leaves_a_checkpoint_and_its_own_exit_code_unless_training_is_complete(
+    tmp_path, signum, code, expected
+):
     stopped = f"at_sigterm({code}); os.kill({os.getpid()}, {int(signum)}); pause()"
-    assert run([learner(tmp_path, stopped)], 5) == 128 + signum
+    assert run([learner(tmp_path, stopped)], 5) == expected
     assert (tmp_path / "checkpoint").exists() and starts(tmp_path) == 1
-
-
-def test_a_signal_to_a_learner_that_has_just_completed_its_training_is_no_failure(tmp_path):
-    stopped = f"at_sigterm(0); os.kill({os.getpid()}, 15); pause()"
-    assert run([learner(tmp_path, stopped)], 5) == 0
 
 
 def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
@@ -113,11 +101,8 @@ def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
 def cluster_spec(pool):
     """As the documentation has it: `job` is the whole specification, with the learner's key."""
     cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["actors-0:2222"]}
-    job = {
-        "worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": "the key"}]}}]
-    }
     task = {"type": pool, "index": 0, "trial": "2"}
-    return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
+    return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": ["the key"]})
 
 
 @pytest.fixture
@@ -128,14 +113,10 @@ def container(tmp_path, monkeypatch):
         command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + code]
         monkeypatch.setattr(vertex_main, "learner_command", lambda *_: command)
         monkeypatch.setattr(vertex_main, "actor_commands", lambda *_: {0: command})
-        environ = {
-            "CLUSTER_SPEC": cluster_spec(pool),
-            "TF_CONFIG": cluster_spec(pool),
-            "CLOUD_ML_TRIAL_ID": "2",
-        }
-        environ["CLOUD_ML_HP_METRIC_FILE"] = str(tmp_path / "output.metrics")
-        for name, value in environ.items():
-            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("CLUSTER_SPEC", cluster_spec(pool))
+        monkeypatch.setenv("TF_CONFIG", cluster_spec(pool))
+        monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "2")
+        monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "output.metrics"))
         flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}", *more)
         return vertex_main.main(["vertex_main", *flags])
 
@@ -146,16 +127,11 @@ def container(tmp_path, monkeypatch):
     return start
 
 
-def test_a_trial_that_is_complete_reports_its_return(container, tmp_path):
-    assert container("exit(0)") == 0
-    assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
-
-
-def test_only_the_first_of_several_learners_reports_a_trial(container, tmp_path):
+def test_only_the_first_of_several_learners_reports_a_trial_that_is_complete(container, tmp_path):
     assert container("exit(0)", "workerpool1", "--learner_replicas=2", "--insecure_reductions") == 0
     assert not (tmp_path / "output.metrics").exists()
     assert container("exit(0)", "workerpool0", "--learner_replicas=2", "--insecure_reductions") == 0
-    assert (tmp_path / "output.metrics").exists()
+    assert json.loads((tmp_path / "output.metrics").read_text())["final_return"] == "0.5"
 
 
 def test_a_trial_that_was_stopped_reports_nothing(container, tmp_path):

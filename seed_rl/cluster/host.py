@@ -59,7 +59,6 @@ class Host:
     """A Ray actor, by `ray.remote`. Its calls run one at a time on the main thread, and all are short."""
 
     def __init__(self) -> None:
-        """Starts nothing yet."""
         self._child: Child | None = None
         self._output: int | None = None  # A file descriptor.
         self._held: list[socket.socket] = []
@@ -67,9 +66,7 @@ class Host:
     def take_port(self, ports: Iterable[int], num_gateways: int = 0) -> Place:
         """Finds the first free one of `ports` and, on Linux, holds it until the process listens there.
 
-        Args:
-          ports: the ports.
-          num_gateways: as many of `ports` that follow it must be free as well.
+        As many of `ports` that follow it must be free as well as there are gateways.
         """
         host, node = ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id()
         # The second pass also accepts ports on which only closed connections linger.

@@ -13,6 +13,7 @@ import ray
 from ray.exceptions import ActorUnavailableError, RayError
 
 from seed_rl.cluster.host import Program
+from seed_rl.launch.child import Child
 from seed_rl.messages import last_line
 
 _LOOK_SECS = 0.25
@@ -20,27 +21,16 @@ _CLOSE_SECS = 5.0
 _TAIL_BYTES = 65536
 
 
-class RemoteChild:
-    """The counterpart of `launch.child.Child`. Only `kill` waits for the node, for a few seconds.
+class RemoteChild(Child):
+    """A child on another node. Only `kill` waits for the node, for a few seconds.
 
     Attributes:
-      name: its name in messages.
-      log: the file on this machine that its output is appended to; None: this process's own output is used.
-      starts: how many times it was started.
       lost: whether it ended because its node, or Ray's worker there, was lost.
     """
 
     def __init__(self, program: Program, place: Callable[[], Any], log: Path | None = None):
-        """Starts nothing yet.
-
-        Args:
-          program: what to run.
-          place: asks Ray for a place; returns the handle of a new `Host`.
-          log: see the attribute.
-        """
-        self.name = program.name
-        self.log = log
-        self.starts = 0
+        """Starts nothing yet; `place` asks Ray for a place and returns the handle of a new `Host`."""
+        super().__init__(program.name, program.command, log)
         self.lost = False
         self._program = program
         self._place = place
@@ -48,7 +38,6 @@ class RemoteChild:
         self._answer: concurrent.futures.Future | None = None
         self._answered = False
         self._next_look = 0.0
-        self._started_at = 0.0
         self._code: int | None = None
         self._tail = b""
 
@@ -62,11 +51,6 @@ class RemoteChild:
         self._code, self._tail = None, b""
         self._answer = self._host.start.remote(self._program).future()
 
-    @property
-    def seconds(self) -> float:
-        """Seconds since the latest start."""
-        return time.monotonic() - self._started_at
-
     def poll(self) -> int | None:
         """The same as `Child.poll`; also None while it waits for a place."""
         if self._host is None or self._code is not None:
@@ -79,11 +63,11 @@ class RemoteChild:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """The same as `Child.running`."""
         return self._host is not None and self.poll() is None
 
     def terminate(self) -> None:
-        """Sends SIGTERM to the process itself, but not to the processes it started."""
+        """The same as `Child.terminate`."""
         if self.running:
             self._host.terminate.remote()
 

@@ -41,10 +41,7 @@ _POLL_SECS = 0.5
 def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> int:
     """Runs until training is complete or a signal arrives; returns the exit code.
 
-    Args:
-      plan: the commands, without the learners' addresses.
-      config: where to run them.
-      credentials: environment variables of learners and actors; None: neither TLS nor a token.
+    The plan lacks the learners' addresses. Without credentials, there is neither TLS nor a token.
 
     Raises:
       UsageError: a learner cannot be started on any node, or no port is free there.
@@ -78,13 +75,9 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
 
 
 def _why_again(learners: Sequence[RemoteChild], code: int, loss: str, taken: Collection[int]) -> str:
-    """Why learners start again, in words; empty if their end is final.
+    """Why learners that have ended start again, in words; empty if their end is final.
 
-    Args:
-      learners: have ended.
-      code: the exit code of the run.
-      loss: see `Life`.
-      taken: the ports that were found taken now.
+    `code` is that of the run, `loss` that of `Life`, and `taken` are the ports that were found taken now.
     """
     then = "the learner restarts" if len(learners) == 1 else "all learners restart"
     for learner in learners:

@@ -39,7 +39,7 @@ class Child:
 
     Attributes:
       name: its name in messages.
-      log: the file that its output is appended to; None: it shares this process's output.
+      log: the file on this machine that its output is appended to; None: it shares this process's output.
       starts: how many times it was started.
     """
 
@@ -53,12 +53,8 @@ class Child:
     ):
         """Starts nothing yet.
 
-        Args:
-          name: see the attribute.
-          command: the command.
-          log: see the attribute.
-          env: environment variables that it has besides those of this process.
-          private: a directory that is removed if this process is killed; else it is left to this process.
+        `env` are environment variables that it has besides those of this process. `private` is a directory
+        that is removed if this process is killed; else it is left to this process.
         """
         self.name = name
         self.log = log

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.launch.child import Child
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.watch import (
     Ended,
     Event,
-    Process,
     Restarts,
     Signalled,
     Timing,
@@ -52,11 +52,7 @@ def check_directory(line: CommandLine, logdir: Path) -> None:
 
 
 def make_directory(plan: Plan) -> None:
-    """Creates the run directory and reports its path.
-
-    Raises:
-      UsageError: it cannot be created.
-    """
+    """Creates the run directory and reports its path; raises UsageError if it cannot."""
     try:
         plan.logdir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -67,21 +63,15 @@ def make_directory(plan: Plan) -> None:
 
 
 def supervise(
-    learners: Sequence[Process],
-    actors: Sequence[Process],
+    learners: Sequence[Child],
+    actors: Sequence[Child],
     timing: Timing = Timing(),  # noqa: B008 (immutable)
     say: Callable[[str], object] = say,
 ) -> int:
     """Runs until the end, and starts everything again when one of several learners is lost.
 
-    Args:
-      learners: one per learner host, the one that keeps the run directory first.
-      actors: all actors.
-      timing: the intervals and time limits.
-      say: shows a sentence to the user.
-
-    Returns:
-      The exit code of the run.
+    There is one learner per learner host, the one that keeps the run directory first. `say` shows a sentence
+    to the user. Returns the exit code of the run.
     """
     restarts = Restarts(timing)
     while True:
@@ -102,27 +92,26 @@ class Life:
     """Runs learners and actors until the learners have ended; needs the main thread, for the signals.
 
     Attributes:
-      asked_to_stop: whether a signal has arrived.
       loss: how one of several learners failed, in words, if all may resume from the last checkpoint.
     """
 
     def __init__(
         self,
-        learners: Sequence[Process],
-        actors: Sequence[Process],
+        learners: Sequence[Child],
+        actors: Sequence[Child],
         timing: Timing = Timing(),  # noqa: B008 (immutable)
         say: Callable[[str], object] = say,
     ):
         """Starts nothing yet; see `supervise`."""
         self.loss = ""
-        self._learners, self._actors = list(learners), list(actors)
-        self._first = self._learners[0]
+        self._learners, self._actors, self._first = learners, actors, learners[0]
         self._timing, self._say = timing, say
         self._watch = Watch(timing=timing, say=say)
         self._stop_signals = self._watch.stop
 
     @property
-    def asked_to_stop(self) -> bool:  # noqa: D102
+    def asked_to_stop(self) -> bool:
+        """Whether a signal has arrived."""
         return self._stop_signals.is_set()
 
     def run(self) -> int:
@@ -145,13 +134,13 @@ class Life:
                 self._watch.restart(event)
         return None
 
-    def _ended_learner(self) -> Process | None:
+    def _ended_learner(self) -> Child | None:
         """A learner whose end is that of the run; None if there is none."""
         if self._first.poll() is not None:
             return self._first
         return next((learner for learner in self._learners if learner.poll()), None)
 
-    def _learner_ended(self, learner: Process) -> int:
+    def _learner_ended(self, learner: Child) -> int:
         """Ends the run after a learner has ended."""
         several = len(self._learners) > 1
         if several:
@@ -169,15 +158,14 @@ class Life:
             self._blame(learner)
         return shell_code(code)
 
-    def _let_all_learners_end(self, ended: Process) -> Process:
+    def _let_all_learners_end(self, ended: Child) -> Child:
         """Waits for the other learners after one has ended, then ends those that are left.
 
         They end by themselves: they know of the loss, or all have agreed to stop. But while they wait for one
         that never came, they would wait for as long as --host_timeout_secs.
 
-        Returns:
-          The one whose end is the reason for that of the others. Those that notice the loss of one that was
-          killed may be seen to end before it.
+        Returns the one whose end is the reason for that of the others. Those that notice the loss of one that
+        was killed may be seen to end before it.
         """
         timing, final = self._timing, ended.poll() in _FINAL
         if not self.asked_to_stop:
@@ -190,7 +178,7 @@ class Life:
         )
         return reason
 
-    def _given_up(self, actor: Process) -> int:
+    def _given_up(self, actor: Child) -> int:
         """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""
         self._watch.wait(self._learners, self._timing.verdict_grace)
         ended = self._ended_learner()
@@ -203,7 +191,7 @@ class Life:
         self._blame(actor)
         return USAGE_EXIT_CODE
 
-    def _blame(self, child: Process) -> None:
+    def _blame(self, child: Child) -> None:
         """Reports the child that ended the run, with the reason in the last line of its log."""
         reason = child.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
         self._say(f"error: {child.name} ended the run (its log is {child.log}): {reason}")

@@ -9,9 +9,9 @@ import dataclasses
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from seed_rl.launch.child import Child
 from seed_rl.messages import say
 from seed_rl.signals import SAME_SIGNAL_SECS, StopSignals, exit_code
 
@@ -47,23 +47,6 @@ class Timing:
     same_signal: float = SAME_SIGNAL_SECS
 
 
-class Process(Protocol):
-    """A process that can be watched; the methods are those of `launch.child.Child`."""
-
-    name: str
-    log: Path | None
-
-    @property
-    def seconds(self) -> float: ...  # noqa: D102
-    @property
-    def running(self) -> bool: ...  # noqa: D102
-    def start(self) -> None: ...  # noqa: D102
-    def poll(self) -> int | None: ...  # noqa: D102
-    def terminate(self) -> None: ...  # noqa: D102
-    def kill(self) -> None: ...  # noqa: D102
-    def last_line(self) -> str: ...  # noqa: D102
-
-
 class Ended(NamedTuple):
     """A child has ended, or could not be started again, and is no longer watched.
 
@@ -73,7 +56,7 @@ class Ended(NamedTuple):
       error: why it could not be started; empty if it has run.
     """
 
-    child: Process
+    child: Child
     code: int
     error: str = ""
 
@@ -132,28 +115,22 @@ class Watch:
 
     def __init__(
         self,
-        children: Sequence[Process] = (),
+        children: Sequence[Child] = (),
         timing: Timing = Timing(),
         say: Callable[[str], object] = say,
     ):
-        """Prepares the watch.
-
-        Args:
-          children: children that were already started.
-          timing: the intervals and time limits.
-          say: shows a sentence to the user.
-        """
+        """Prepares; the children, if any, were already started. `say` shows a sentence to the user."""
         self.timing = timing
         self.stop = StopSignals(timing.same_signal)
         self._watched = list(children)
-        self._started: list[Process] = []
+        self._started: list[Child] = []
         self._seen = 0  # Signals that were reported or have ended a wait.
         self._say = say
-        self._restarts: dict[Process, Restarts] = {}
-        self._due: dict[Process, tuple[float, str]] = {}
+        self._restarts: dict[Child, Restarts] = {}
+        self._due: dict[Child, tuple[float, str]] = {}
 
     @contextlib.contextmanager
-    def running(self, children: Sequence[Process] = ()) -> Iterator[None]:
+    def running(self, children: Sequence[Child] = ()) -> Iterator[None]:
         """A context that starts children, catches the signals, and leaves nothing running at its end.
 
         At an error, all that was started here has the time to write a checkpoint. Needs the main thread.
@@ -171,25 +148,22 @@ class Watch:
                 for child in self._started:
                     child.kill()
 
-    def start(self, child: Process) -> None:
+    def start(self, child: Child) -> None:
         """Starts a child, for the first time or again, and watches it."""
         if child not in self._started:
             self._started.append(child)
         child.start()
         self._watched.append(child)
 
-    def restarts(self, child: Process) -> int:
+    def restarts(self, child: Child) -> int:
         """How many restarts of a child were ordered."""
         return self._restarts[child].total if child in self._restarts else 0
 
     def restart(self, ended: Ended, most: int | None = None) -> None:
         """Orders a restart of a child that has ended, and says so when it is due.
 
-        If the start fails then, the child has `Ended` once more.
-
-        Args:
-          ended: the end.
-          most: how many restarts the child may have, for the sentence; None: any number.
+        If the start fails then, the child has `Ended` once more. `most` is how many restarts the child may
+        have, for the sentence.
         """
         restarts = self._restarts.setdefault(ended.child, Restarts(self.timing))
         delay = restarts.delay(0.0 if ended.error else ended.child.seconds)
@@ -206,29 +180,18 @@ class Watch:
             yield Tick()
             time.sleep(self.timing.poll)
 
-    def wait(self, children: Sequence[Process], seconds: float) -> bool:
-        """Waits until the given children have ended, or a further signal arrives.
+    def wait(self, children: Sequence[Child], seconds: float) -> bool:
+        """Waits until children have ended, a further signal arrives, or the time is over.
 
-        Args:
-          children: the children; those that are not watched count as ended. All others are not affected.
-          seconds: the time limit.
-
-        Returns:
-          Whether all have ended.
+        Those that are not watched count as ended. Returns whether all have ended.
         """
         return self._wait(children, seconds, lambda: 0.0)
 
-    def end(self, children: Sequence[Process], grace_secs: float) -> bool:
+    def end(self, children: Sequence[Child], grace_secs: float) -> bool:
         """Sends children SIGTERM, waits, and kills those that are left and everything they started.
 
-        At a further signal, they get another SIGTERM and have only `timing.hurry_grace` left.
-
-        Args:
-          children: the children to end, which may also be ones that never ran or have already ended.
-          grace_secs: how long they may take to end after SIGTERM.
-
-        Returns:
-          Whether all ended within that time.
+        At a further signal, they get another SIGTERM and have only `timing.hurry_grace` left. Children that
+        never ran or have already ended are no error. Returns whether all ended within `grace_secs`.
         """
 
         def ask() -> float:
@@ -242,7 +205,7 @@ class Watch:
             child.kill()
         return ended
 
-    def _wait(self, children: Sequence[Process], seconds: float, on_signal: Callable[[], float]) -> bool:
+    def _wait(self, children: Sequence[Child], seconds: float, on_signal: Callable[[], float]) -> bool:
         deadline = time.monotonic() + seconds
         while True:
             if self._signal_came():
@@ -260,7 +223,7 @@ class Watch:
         before, self._seen = self._seen, self.stop.count
         return self._seen > before
 
-    def _ends(self, children: Sequence[Process]) -> Iterator[Ended]:
+    def _ends(self, children: Sequence[Child]) -> Iterator[Ended]:
         for child in list(children):
             code = child.poll() if child in self._watched else None
             if code is not None:
@@ -295,7 +258,7 @@ def describe_exit(code: int) -> str:
     return f"was ended by {name}"
 
 
-def describe_end(child: Process, code: int) -> str:
+def describe_end(child: Child, code: int) -> str:
     """A child's end in words, with the last line of its output and its log; see `Ended`."""
     line, log = child.last_line(), f"its log is {child.log}" if child.log else ""
     if code < 0 and not line.startswith("seed_rl: "):

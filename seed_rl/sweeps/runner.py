@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Event, Process, Signalled, Tick, Timing, Watch, describe_exit
+from seed_rl.launch.watch import Ended, Event, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import SAME_SIGNAL_SECS
@@ -34,13 +34,8 @@ class Runner:
     ):
         """Reads the outcomes of earlier sessions; starts nothing.
 
-        Args:
-          sweep: the sweep.
-          parallel: the highest number of runs at the same time.
-          retry_failed: whether to retry runs that have failed.
-          on_end: called after every run, once its outcome is recorded.
-          timing: waiting times.
-          say: prints a line.
+        At most `parallel` runs train at the same time. `on_end` is called after every run, once its outcome
+        is recorded; `say` prints a line.
 
         Raises:
           ValueError: an outcome cannot be read; the message is one sentence.
@@ -56,7 +51,7 @@ class Runner:
             if found and not (found.failed and retry_failed)
         }
         self._waiting = self.left()
-        self._running: dict[Process, Run] = {}
+        self._running: dict[Child, Run] = {}
         self._durations: list[float] = []
         self._is_stopping = False
         self._watch = Watch(timing=timing, say=say)
@@ -72,7 +67,7 @@ class Runner:
             return next(code for event in self._watch if (code := self._react(event)) is not None)
 
     def _react(self, event: Event) -> int | None:
-        """Handles an event; returns, at the end only, what `run` returns."""
+        """Handles an event; returns the exit code once it is known."""
         match event:
             case Signalled():
                 self._stop()
@@ -96,8 +91,7 @@ class Runner:
             self._running[child] = run
             self._say(f"{child.name} {verb} with {values}; its log is {run.log}.")
 
-    def _record(self, child: Process, code: int) -> None:
-        """Records how a run has ended."""
+    def _record(self, child: Child, code: int) -> None:
         child.kill()
         run = self._running.pop(child)
         found = outcomes.judge(run, code, child.last_line())
@@ -149,7 +143,7 @@ class Runner:
 
 
 def describe(found: Outcome, run: Run) -> str:
-    """How a run ended, as readable text."""
+    """How a run ended, in words."""
     if found.failed:
         line = f" ({found.last_line})" if found.last_line else ""
         return f"{describe_exit(found.exit_code)}{line}; its log is {run.log}"

@@ -91,14 +91,15 @@ def test_a_space_that_does_not_fit_is_one_sentence(job_file, tmp_path, space, fl
     ("text", "sentence"),
     [
         (None, "cannot be read (No such file"),
-        ("a: [", "is not valid YAML (line 1"),
-        ("- a", "is not a YAML mapping"),
+        (b"a: [", "is not valid YAML (line 1"),
+        (b"\xff\xfe\xfa", "is not valid YAML (it is not a text file)"),
+        (b"- a", "is not a YAML mapping"),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "job.yaml"
     if text is not None:
-        path.write_text(text)
+        path.write_bytes(text)
     with pytest.raises(ValueError) as caught:
         read_config(path, {})
     assert sentence in str(caught.value)

@@ -28,6 +28,8 @@ def check(port, environment):
 def test_actors_of_the_run_are_let_in_and_no_others():
     pytest.importorskip("cryptography")
     credentials, others = make_credentials("gcp"), make_credentials("gcp")
+    assert "PRIVATE KEY" in credentials.learner["SEED_RL_TLS_KEY"]
+    assert not any("PRIVATE KEY" in value for value in credentials.actor.values())
     security = load_security(SecurityConfig(), credentials.learner)
     check_listening("0.0.0.0:80", SecurityConfig(), security)
     server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
@@ -39,14 +41,6 @@ def test_actors_of_the_run_are_let_in_and_no_others():
             check(server.port, credentials.actor | {"SEED_RL_TOKEN": others.actor["SEED_RL_TOKEN"]})
     finally:
         server.stop()
-
-
-def test_only_the_learner_has_the_key():
-    pytest.importorskip("cryptography")
-    credentials = make_credentials("gcp")
-    assert "PRIVATE KEY" in credentials.learner["SEED_RL_TLS_KEY"]
-    assert not any("PRIVATE KEY" in value for value in credentials.actor.values())
-    assert credentials.learner["SEED_RL_TOKEN"] == credentials.actor["SEED_RL_TOKEN"]
 
 
 def test_without_the_package_the_sentence_names_the_extra(monkeypatch):

@@ -85,22 +85,14 @@ def test_a_wrong_setting_that_all_learners_report_is_said_once(start):
     assert start(wrong, FOR_EVER, others=[wrong], verdict_grace=30.0).end() == (2, "seed_rl: error: wrong.\n")
 
 
-def test_a_complete_run_waits_for_what_other_learners_still_save(start):
-    saves = LEARNER_ENDS_WHEN_TOLD + "(here / 'replay').touch()"
-    run = start("print('done', flush=True)", others=[saves])
-    first = run.pid("learner")
-    run.wait_until(lambda: not run.alive(first), "the end of learner 0")
-    (run.directory / "now").touch()
-    assert run.end() == (0, "done\n")
-    assert (run.directory / "replay").exists()
-
-
-def test_another_learner_that_is_done_first_does_not_end_the_run(start):
-    run = start(LEARNER_ENDS_WHEN_TOLD + "(here / 'exported').touch()", others=["pass"])
-    run.wait_until(lambda: not run.alive(run.pid("learner1")), "the end of learner 1")
+@pytest.mark.parametrize(("done", "saving"), [("learner", "learner1"), ("learner1", "learner")])
+def test_a_complete_run_waits_for_what_another_learner_still_saves(start, done, saving):
+    code = {done: "pass", saving: LEARNER_ENDS_WHEN_TOLD + "(here / 'saved').touch()"}
+    run = start(code["learner"], others=[code["learner1"]])
+    run.wait_until(lambda: not run.alive(run.pid(done)), "the end of one")
     (run.directory / "now").touch()
     assert run.end() == (0, "")
-    assert (run.directory / "exported").exists()
+    assert (run.directory / "saved").exists()
 
 
 def test_a_signal_reaches_all_learners_and_the_first_ones_code_counts(start):

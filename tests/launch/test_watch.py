@@ -11,7 +11,6 @@ import pytest
 
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Ended, Restarts, Signalled, Tick, Timing, Watch, describe_exit
-from tests.launch.alive import alive
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
@@ -20,12 +19,6 @@ LONG_SECS = 240.0
 FOR_EVER = "ready(); pause()"
 SAVES = "on_sigterm(lambda *_: (mark('saved'), sys.exit(0))); ready(); pause()"
 STUBBORN = "on_sigterm(signal.SIG_IGN); ready(); pause()"
-# It starts another process, whose id it leaves in a file.
-NESTED = """
-import subprocess
-nested = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
-Path(stem + ".pid").write_text(str(nested.pid))
-"""
 TWICE = """
 def asked(*_):
     mark("asked")
@@ -156,7 +149,6 @@ def test_a_restart_is_said_when_it_is_due_and_one_that_fails_is_another_end(make
 
 
 def test_an_error_leaves_time_for_a_checkpoint_and_nothing_running(make):
-    watch = Watch(timing=TIMING)
     saves, stubborn = make(SAVES), make(STUBBORN)
     quick = Timing(poll=0.01, checkpoint_grace=3.0)
     watch = Watch(timing=quick, say=lambda sentence: None)
@@ -177,17 +169,6 @@ def test_children_are_asked_to_end_and_have_their_time(make):
     assert list(itertools.islice(watch, 1)) == [Tick()]
 
 
-def test_a_child_that_does_not_end_is_killed_with_what_it_started(make):
-    watch = Watch(timing=TIMING)
-    child = make(NESTED + STUBBORN)
-    started(watch, child)
-    grandchild = int(child.log.with_suffix(".pid").read_text())
-    assert not watch.end([child], 0.1)
-    assert child.poll() == -signal.SIGKILL
-
-    wait_until(lambda: not alive(grandchild), "the end of the grandchild")
-
-
 def test_a_further_signal_ends_the_wait_at_once(make):
     watch = Watch(timing=TIMING)
     child = make(STUBBORN)
@@ -198,17 +179,6 @@ def test_a_further_signal_ends_the_wait_at_once(make):
         kill_self()
         assert not watch.end([child], LONG_SECS)
         assert child.poll() == -signal.SIGKILL
-
-
-def test_a_signal_that_was_reported_does_not_end_the_wait(make):
-    watch = Watch(timing=TIMING)
-    child = make(SAVES)
-    with watch.running():
-        started(watch, child)
-        kill_self()
-        assert next(events(watch)) == Signalled(1)
-        assert watch.end([child], LONG_SECS)
-    assert marks(child, "saved") == 1
 
 
 def test_a_further_signal_is_passed_on_and_may_leave_some_time(make):
@@ -224,21 +194,16 @@ def test_a_further_signal_is_passed_on_and_may_leave_some_time(make):
     assert child.poll() == 7
 
 
-def test_a_wait_leaves_other_children_and_their_ends_alone(make):
+def test_a_wait_ends_in_time_asks_nobody_to_end_and_leaves_other_ends_alone(make):
     watch = Watch(timing=TIMING)
-    waited_for, other = make("sys.exit(0)"), make("sys.exit(3)")
+    child, waited_for, other = make(COUNTS), make("sys.exit(0)"), make("sys.exit(3)")
+    started(watch, child)
     watch.start(waited_for), watch.start(other)
     wait_until(lambda: not other.running, "the other's end")
     assert watch.wait([waited_for], LONG_SECS)
-    assert next(events(watch)) == Ended(other, 3)
-
-
-def test_a_wait_ends_in_time_and_asks_nobody_to_end(make):
-    watch = Watch(timing=TIMING)
-    child = make(COUNTS)
-    started(watch, child)
     assert not watch.wait([child], 0.1)
     assert child.running and marks(child, "asked") == 0
+    assert next(events(watch)) == Ended(other, 3)
 
 
 def test_ending_what_never_ran_is_no_error(make):

@@ -22,20 +22,13 @@ def test_a_new_directory_is_made_and_says_what_it_is_for(tmp_path):
     assert [found.name for found in path.iterdir()] == ["sweep.json"]
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"sweep_seed": 2}, "sweep_seed: 1 there, 2 now"),
-        ({"environment": "atari"}, "environment: catch there, atari now"),
-        ({"space": {"a": {"uniform": [0, 2]}}}, "space a uniform: [0, 1] there, [0, 2] now"),
-    ],
-)
-def test_another_sweep_is_refused_with_the_difference(tmp_path, change, words):
+def test_another_sweep_is_refused_with_the_difference(tmp_path):
     held(tmp_path)
     before = (tmp_path / "sweep.json").read_bytes()
+    words = "space a uniform: [0, 1] there, [0, 2] now"
     for attempt in (directory.check, held):
         with pytest.raises(ValueError) as caught:
-            attempt(tmp_path, {**MINE, **change})
+            attempt(tmp_path, {**MINE, "space": {"a": {"uniform": [0, 2]}}})
         assert f"--logdir={tmp_path} belongs to another sweep ({words}); use another" in str(caught.value)
     assert (tmp_path / "sweep.json").read_bytes() == before
 

@@ -1,7 +1,6 @@
 """The command with runs that take no time: bookkeeping, failures, signals, the table."""
 
 import csv
-import json
 import os
 import re
 import signal
@@ -227,22 +226,8 @@ def test_another_space_seed_or_flag_is_refused_and_nothing_is_touched(sweeping):
     with pytest.raises(UsageError, match=r"belongs to another sweep \(.*sweep_seed: 1 there, 2 now\)"):
         sweeping("--trials=1", "--sweep_seed=2")
     with pytest.raises(UsageError, match=r"\(flags clip_norm: None there, 3.0 now\)"):
-        sweeping("--trials=1", "--clip_norm=3")
-    sweeping.space.write_text(sweeping.space.read_text().replace("[10, 20]", "[10, 30]"))
-    sentence = r"\(space unroll_length choice: \[10, 20\] there, \[10, 30\] now\)"
-    with pytest.raises(UsageError, match=sentence):
-        sweeping("--trials=1", "--dry_run")
+        sweeping("--trials=1", "--clip_norm=3", "--dry_run")
     assert sweeping.contents() == before
-
-
-def test_another_stream_of_random_numbers_is_noticed(sweeping, monkeypatch):
-    assert sweeping("--trials=1") == 0
-    path = sweeping.logdir / "sweep.json"
-    recorded = json.loads(path.read_text())
-    recorded["first_trial"]["learning_rate"] = 0.5
-    path.write_text(json.dumps(recorded))
-    with pytest.raises(UsageError, match=r"\(first_trial learning_rate: 0\.5 there, "):
-        sweeping("--trials=2")
 
 
 def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_path, capsys):
@@ -255,9 +240,6 @@ def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_pat
     ("args", "words"),
     [
         (["--trials=0"], "--trials=0 is too low; it must be at least 1."),
-        (["--seeds=0"], "--seeds=0 is too low"),
-        (["--parallel=0"], "--parallel=0 is too low"),
-        (["--trials=some"], "--trials=some is not valid; it must be a whole number."),
         (["--space=none.yaml"], "--space=none.yaml cannot be read"),
         (["catch"], "The argument 'catch' is not a flag"),
         (["--trails=3"], "Unknown flag --trails for environment catch"),

@@ -91,13 +91,6 @@ def test_flagfiles_that_are_named_leave_no_room_for_a_preset(tmp_path):
     assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
 
 
-def test_a_longer_sweep_starts_with_the_runs_of_a_shorter_one(tmp_path):
-    short, long = made(tmp_path, trials=3, seeds=1), made(tmp_path, trials=30, seeds=1)
-    assert long.runs[:3] == short.runs
-    assert long.identity == short.identity
-    assert len({tuple(run.command) for run in long.runs}) == 30
-
-
 def test_the_identity_says_what_every_run_has_and_no_more(tmp_path):
     identity = made(tmp_path, "--batch_size=4", "--nouse_last_action_and_reward", sweep_seed=5).identity
     assert identity.pop("first_trial") == space(tmp_path).sample(5, 1)
@@ -126,25 +119,21 @@ def test_the_command_line_wins_over_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "words"),
+    ("old", "new", "words"),
     [
-        ({"text": SPACE.replace("catch", "chess")}, "--environment=chess is not valid; choose one of"),
-        ({"text": SPACE.replace("vtrace", "shy")}, "--agent=shy is not valid; choose one of"),
-        ({"text": SPACE.replace("flagfile: preset", "flagfile: none")}, "cannot be read"),
-        ({"text": SPACE.replace("normalize_", "normalise_")}, "did you mean --normalize_observations"),
-        ({"text": SPACE.replace("total_environment_frames: 5e4", "batch_size: 0")}, "--batch_size=0 is too"),
+        ("catch", "chess", "--environment=chess is not valid; choose one of"),
+        ("flagfile: preset", "flagfile: none", "cannot be read"),
+        ("normalize_", "normalise_", "did you mean --normalize_observations"),
         (
-            {"text": SPACE.replace("unroll_length", "unrol_length")},
-            "space.yaml: Unknown flag --unrol_length for environment catch and agent vtrace; did you mean",
+            "unroll_",
+            "unrol_",
+            "space.yaml: Unknown flag --unrol_length for environment catch and agent",
         ),
-        ({"text": SPACE.replace("[10, 20]", "[many]")}, "--unroll_length=many is not valid; it must be a w"),
-        ({"text": SPACE.replace("choice: [10", "uniform: [10")}, "it must be a whole number"),
-        ({"text": SPACE.replace("[10, 20]", "[0]")}, "--unroll_length=0 is too low"),
-        ({"text": SPACE.replace("unroll_length", "game")}, "Unknown flag --game for environment catch"),
+        ("choice: [10", "uniform: [10", "it must be a whole number"),
     ],
 )
-def test_whatever_the_launcher_would_refuse_is_refused_before_anything_starts(tmp_path, settings, words):
-    assert words in refusal(tmp_path, **settings)
+def test_whatever_the_launcher_would_refuse_is_refused_before_anything_starts(tmp_path, old, new, words):
+    assert words in refusal(tmp_path, text=SPACE.replace(old, new))
 
 
 def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
@@ -153,7 +142,9 @@ def test_a_bad_value_is_found_in_whichever_trial_it_is(tmp_path):
     first = next(trial for trial, value in enumerate(sampled, start=1) if value < 1)
     assert 1 < first < 100
     assert refusal(tmp_path, text=text, trials=100).startswith(f"Trial {first} of ")
-    assert len(made(tmp_path, text=text, trials=first - 1, seeds=1).runs) == first - 1
+    shorter, longer = (made(tmp_path, text=text, trials=trials, seeds=1) for trials in (1, first - 1))
+    assert longer.runs[:1] == shorter.runs and longer.identity == shorter.identity
+    assert len({tuple(run.command) for run in longer.runs}) == first - 1
 
 
 @pytest.mark.parametrize(
