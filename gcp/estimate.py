@@ -12,10 +12,9 @@ _FILE = Path(__file__).with_name("prices.yaml")
 
 
 def describe(config: JobConfig, jobs: int) -> str:
-    """Describes the machines and cost of `jobs` jobs of a configuration, in several lines.
+    """The machines and cost of so many jobs of a configuration, in several lines.
 
-    Only the cost per hour is known, because the length of a job depends on the run. The total is therefore
-    the most that the jobs can cost until their time-outs.
+    The length of a job depends on the run, so the total is the most that jobs can cost until their time-outs.
     """
     table = read_yaml(_FILE)
     learner, actors = config.learner, config.actors
@@ -48,12 +47,8 @@ def describe(config: JobConfig, jobs: int) -> str:
             f"{_dollars(jobs * min(parallel, trials) * hourly)} an hour in all, at most {_dollars(most)} if "
             f"each takes all of its {config.timeout_hours:g} h"
         )
-    return "\n".join([head, *lines, f"  {_runs(jobs, trials)}: {cost}"])
-
-
-def _runs(jobs: int, trials: int) -> str:
-    text = "1 job" if jobs == 1 else f"{jobs} jobs"
-    return text if trials == 1 else f"{text} of {trials} trials"
+    runs = ("1 job" if jobs == 1 else f"{jobs} jobs") + ("" if trials == 1 else f" of {trials} trials")
+    return "\n".join([head, *lines, f"  {runs}: {cost}"])
 
 
 def _machine_price(machine: str, table: dict[str, Any], own: dict[str, float]) -> float:

@@ -73,16 +73,13 @@ def _make_job(config: JobConfig, space: Space | None, values: dict[str, Value]) 
     logdir = f"{config.directory}/{name}"
     flags = _flags(config, space, values, logdir)
     line = _parse(config, flags)
-    _check_environments(config, line)
     if space is not None:
         _check_space(config, space, line, flags)
     spec = _job_spec(config, vertex_job.job_arguments(line), logdir)
     if config.sweep is None or space is None:
         return Job(name, logdir, CustomJob(display_name=name, job_spec=spec, labels=config.labels))
     study = StudySpec(
-        metrics=[
-            StudySpec.MetricSpec(metric_id=vertex_job.METRIC, goal=StudySpec.MetricSpec.GoalType.MAXIMIZE)
-        ],
+        metrics=[{"metric_id": vertex_job.METRIC, "goal": StudySpec.MetricSpec.GoalType.MAXIMIZE}],
         parameters=[_parameter(name, distribution) for name, distribution in space.parameters.items()],
         algorithm=StudySpec.Algorithm.RANDOM_SEARCH,
     )
@@ -114,30 +111,23 @@ def _flags(config: JobConfig, space: Space | None, values: dict[str, Value], log
 
 def _parse(config: JobConfig, flags: Sequence[str]) -> CommandLine:
     """Parses flags as the containers will; --num_envs follows from the actors unless a flag sets it."""
+    actors = config.actors
     try:
-        return vertex_job.parse_job(["gcp.submit", f"--num_envs={config.actors.num_envs}", *flags])
+        line = vertex_job.parse_job(["gcp.submit", f"--num_envs={actors.num_envs}", *flags])
+        learner = line.read(LearnerConfig)
+        wanted = learner.num_envs
+        if wanted != actors.num_envs:
+            amount = "many" if actors.num_envs > wanted else "few"
+            raise UsageError(
+                f"{actors.replicas} replicas x {actors.processes} processes x {actors.environments} "
+                f"environments are {actors.num_envs}, too {amount} for --num_envs={wanted}; change actors or "
+                "num_envs."
+            )
+        num_actors = actors.replicas * actors.processes
+        check_split(config.learner.replicas, num_actors, wanted, learner.batch_size)
     except UsageError as error:
         raise UsageError(f"{config.path}: {error}") from None
-
-
-def _check_environments(config: JobConfig, line: CommandLine) -> None:
-    wanted, actors = line.read(LearnerConfig).num_envs, config.actors
-    if wanted != actors.num_envs:
-        amount = "many" if actors.num_envs > wanted else "few"
-        raise UsageError(
-            f"{config.path}: {actors.replicas} replicas x {actors.processes} processes x "
-            f"{actors.environments} environments are {actors.num_envs}, too {amount} for --num_envs={wanted};"
-            " change actors or num_envs."
-        )
-    try:
-        check_split(
-            config.learner.replicas,
-            actors.replicas * actors.processes,
-            wanted,
-            line.read(LearnerConfig).batch_size,
-        )
-    except UsageError as error:
-        raise UsageError(f"{config.path}: {error}") from None
+    return line
 
 
 def _check_space(config: JobConfig, space: Space, line: CommandLine, flags: Sequence[str]) -> None:
@@ -182,17 +172,12 @@ def _job_spec(config: JobConfig, arguments: Sequence[str], logdir: str) -> Custo
     def learners(replicas: int) -> WorkerPoolSpec:
         return pool(learner_image, _learner_machine(config), replicas, credentials.learner)
 
-    others = config.learner.replicas - 1
+    others, actor_machine = config.learner.replicas - 1, MachineSpec(machine_type=config.actors.machine)
     return CustomJobSpec(
         worker_pool_specs=[
             learners(1),
             *([learners(others)] if others else []),
-            pool(
-                actor_image,
-                MachineSpec(machine_type=config.actors.machine),
-                config.actors.replicas,
-                credentials.actor,
-            ),
+            pool(actor_image, actor_machine, config.actors.replicas, credentials.actor),
         ],
         scheduling=Scheduling(
             timeout=timedelta(hours=config.timeout_hours),
@@ -209,16 +194,15 @@ def _learner_machine(config: JobConfig) -> MachineSpec:
     learner = config.learner
     if learner.accelerator is None:
         return MachineSpec(machine_type=learner.machine)
-    known = [
-        name for name in AcceleratorType.__members__ if name.startswith("NVIDIA_") and name not in _ENDED
-    ]
+    known = [kind for kind in AcceleratorType.__members__ if kind.startswith("NVIDIA_")]
     if learner.accelerator in _ENDED:
         raise UsageError(
             f"{config.path}: learner: Google Cloud has not offered {learner.accelerator} since "
             f"{_ENDED[learner.accelerator]}; choose another, such as NVIDIA_TESLA_T4 or NVIDIA_L4."
         )
     if learner.accelerator not in known:
-        near = nearest(learner.accelerator, known) or known
+        offered = [kind for kind in known if kind not in _ENDED]
+        near = nearest(learner.accelerator, offered) or offered
         raise UsageError(
             f"{config.path}: learner: accelerator {learner.accelerator!r} is unknown; choose one of: "
             f"{', '.join(near)}."

@@ -22,12 +22,8 @@ _A100_REGION = "us-central1"
 class _Limit(NamedTuple):
     """How much of a resource one run (a job, or a trial of a search) needs, and the quota for it.
 
-    Attributes:
-      what: the resource.
-      flag: the flag of gcp.submit that sets the quota.
-      needed: how much one run needs.
-      given: the quota that the flag sets; None: it is not set.
-      default: Google's default; None: it is unknown.
+    The flag of gcp.submit sets the quota that is `given`; None: it is not set. `default` is Google's, None if
+    it is unknown.
     """
 
     what: str

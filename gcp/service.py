@@ -117,11 +117,7 @@ class Service:
 
 
 def connect(region: str) -> Service:
-    """Connects to the service with the application default credentials of this machine.
-
-    Raises:
-      UsageError: there are none.
-    """
+    """Connects with the application default credentials of this machine; UsageError if there are none."""
     try:
         credentials, _ = google.auth.default(scopes=[_SCOPE])
     except google.auth.exceptions.GoogleAuthError as error:

@@ -70,12 +70,8 @@ def main(argv: list[str]) -> int:
 def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
-    config, environment_config, agent_config = (
-        line.read(LearnerConfig),
-        line.environment_config(),
-        line.agent_config(),
-    )
-    security_config = line.read(SecurityConfig)
+    config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
+    environment_config, agent_config = line.environment_config(), line.agent_config()
     with usage_errors():
         config, hosts = _find_hosts(config)
         security = load_security(security_config, os.environ)
@@ -83,11 +79,16 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")
-    environment = _environment(line, config)
+    with usage_errors():  # Makes one environment to find out its spec.
+        spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
+    environment = EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
     is_first = hosts is None or hosts.is_first
     if is_first:
-        _claim_directory(config.logdir, recorded, stop, until_the_end)
+        with usage_errors():
+            record.check(config.logdir, recorded)
+            until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
+            record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**settings, "environment": recorded["environment"]}
     met, listener = None, None
@@ -104,9 +105,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
             from seed_rl.learner.setup import make_learner
 
             with usage_errors():
-                make = functools.partial(
-                    algorithms.make, line.agent, agent_config, environment.spec, config.num_envs
-                )
+                make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
                 learner = make_learner(config, environment, make, everything, security, met, listener)
         if warning:
             warn(warning)
@@ -127,33 +126,19 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
 
 
-def _claim_directory(
-    logdir: str, recorded: dict[str, Any], stop: StopSignals, until_the_end: contextlib.ExitStack
-) -> None:
-    """Holds the run directory, which must be new or that of the same run."""
-    with usage_errors():
-        record.check(logdir, recorded)
-        until_the_end.enter_context(lock.held(logdir, stop.is_set))
-        record.check(logdir, recorded)  # Another learner may have used it in the meantime.
-
-
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
-    """All learner hosts, if there are several, and the settings with the address of this one."""
+    """All learner hosts, if there are several, and the settings with the address of this one.
+
+    Refuses to let other machines connect to TensorFlow's server, unless a flag allows it.
+    """
     hosts = find_hosts(config.learner_hosts, config.learner_index, os.environ)
     if hosts is None:
         return config, None
     hosts.check(config.num_envs, 0, config.batch_size)
-    if hosts.count > 1:
-        _check_reductions(config, hosts)
     if config.server_address == LearnerConfig.server_address:  # Not given.
         config = dataclasses.replace(config, server_address=hosts.address)
-    return config, hosts if hosts.count > 1 else None
-
-
-def _check_reductions(config: LearnerConfig, hosts: LearnerHosts) -> None:
-    """Refuses to let other machines connect to TensorFlow's server, unless a flag allows it."""
-    if config.insecure_reductions:
-        return
+    if hosts.count == 1 or config.insecure_reductions:
+        return config, hosts if hosts.count > 1 else None
     far = [address for address in hosts.addresses if not is_local(address)]
     if far:
         raise UsageError(
@@ -165,6 +150,7 @@ def _check_reductions(config: LearnerConfig, hosts: LearnerHosts) -> None:
             "Only on Linux can other machines be kept away from the port over which TensorFlow adds up "
             "gradients; give every learner host --insecure_reductions if you trust the network."
         )
+    return config, hosts
 
 
 def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:
@@ -180,14 +166,6 @@ def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHos
         "learner_hosts": hosts.addresses,
         **versions(),
     }
-
-
-def _environment(line: CommandLine, config: LearnerConfig) -> EnvironmentDescription:
-    """Makes one environment to find out its spec."""
-    environment_config = line.environment_config()
-    with usage_errors():
-        spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
-    return EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
 
 
 def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local, private_server_address
+from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.presets import name_preset
 from seed_rl.launch.run import check_directory, make_directory, supervise
 from seed_rl.runs.layout import RunDirectory
@@ -43,25 +43,16 @@ def main(argv: list[str]) -> int:
         plan = make_plan(line, address)
         name_preset(preset)
         check_directory(line, plan.logdir)
-        return _run(plan, sockets)
-
-
-def _run(plan: Plan, sockets: Path | None) -> int:
-    make_directory(plan)
-    run = RunDirectory(plan.logdir)
-    actors = [
-        Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
-        for task, command in enumerate(plan.actors)
-    ]
-    first, *others = plan.learners
-    learners = [
-        Child("learner 0" if others else "the learner", first, private=sockets),
-        *(
-            Child(f"learner {i}", c, run.learner_log(i), LEARNER_ENV, sockets)
-            for i, c in enumerate(others, start=1)
-        ),
-    ]
-    return supervise(learners, actors)
+        make_directory(plan)
+        run, (first, *others) = RunDirectory(plan.logdir), plan.learners
+        learners = [Child("learner 0" if others else "the learner", first, private=sockets)]
+        for i, command in enumerate(others, start=1):
+            learners.append(Child(f"learner {i}", command, run.learner_log(i), LEARNER_ENV, sockets))
+        actors = [
+            Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
+            for task, command in enumerate(plan.actors)
+        ]
+        return supervise(learners, actors)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def exit_code(signum: int) -> int:
-    """The exit code of a process that a signal stopped, as a shell reports it.
-
-    It is 130 for SIGINT, 143 for SIGTERM and 129 for SIGHUP.
-    """
+    """As a shell reports the end by a signal: 130 for SIGINT, 143 for SIGTERM and 129 for SIGHUP."""
     return 128 + signum
 
 
@@ -49,7 +46,6 @@ class StopSignals:
     """
 
     def __init__(self, same_signal_secs: float = SAME_SIGNAL_SECS):
-        """Starts at 0."""
         self.count = 0
         self.first: int | None = None
         self.since = math.inf
@@ -88,10 +84,8 @@ def interrupt_main() -> StopSignals:
     """Makes signals raise KeyboardInterrupt in the main thread for the rest of this process's lifetime.
 
     A shell without a terminal starts background commands (`&`) with SIGINT ignored, and a parent may have
-    blocked it. Children inherit both, and by default Python would never see the signal.
-
-    Returns:
-      The signals that have done so.
+    blocked it. Children inherit both, and by default Python would never see the signal. Returns the signals
+    that have done so.
     """
     stop = StopSignals()
 
@@ -134,10 +128,8 @@ def last_resort(second: str, late: str = "", grace_secs: float | None = None) ->
     thread is in a call that never returns. Native code that never releases the GIL needs SIGKILL. After a
     first signal the thread goes on until the process ends. Needs the main thread.
 
-    Args:
-      second: the message at a second signal.
-      late: the message if the process has not ended in time.
-      grace_secs: how long it may take to end after the first signal; None: no limit.
+    `second` is the message at a second signal, `late` the one if the process has not ended `grace_secs` after
+    the first one; None: there is no such limit.
     """
     stop = StopSignals()
     stderr = os.dup(2)  # Standard error may be redirected by the time the message must be shown.

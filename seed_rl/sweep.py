@@ -71,7 +71,11 @@ def main(argv: list[str]) -> int:
                 stack.enter_context(directory.held(logdir, sweep.identity))
             runner = Runner(sweep, config.parallel, config.retry_failed, lambda: _write_table(sweep))
         _name_flagfiles(sweep)
-        return _show(runner) if config.dry_run else _play(sweep, runner)
+        if not config.dry_run:
+            return _play(sweep, runner)
+        for run in runner.left():
+            print(shlex.join(run.command))
+        return 0
 
 
 def _name_flagfiles(sweep: Sweep) -> None:
@@ -83,12 +87,6 @@ def _name_flagfiles(sweep: Sweep) -> None:
         say(f"runs read {names}; if a flag is set more than once, its last value counts.")
     else:
         say(f"no flagfile: flags that {sweep.space.path} does not set keep their defaults.")
-
-
-def _show(runner: Runner) -> int:
-    for run in runner.left():
-        print(shlex.join(run.command))
-    return 0
 
 
 def _play(sweep: Sweep, runner: Runner) -> int:

@@ -194,27 +194,16 @@ def test_a_signal_after_main_has_returned_leaves_its_exit_code(start, when):
     assert main.end() == (15, "", "")
 
 
-def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start):
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
+def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one(start, signum):
     main = start(
         "with stop_requests() as stop:\n"
-        "    for _ in range(3): os.kill(os.getpid(), signal.SIGINT)\n"
+        "    assert not stop.is_set() and stop.exit_code == 0\n"
+        f"    for _ in range(3): os.kill(os.getpid(), {int(signum)})\n"
         "    print('ready', flush=True)\n"
         "    assert stop.is_set()\n"
         "return stop.exit_code"
     )
-    assert main.end() == (130, "", "")
-
-
-@pytest.mark.parametrize("signum", STOP_SIGNALS)
-def test_a_request_to_stop_gives_the_exit_code_of_its_signal(start, signum):
-    main = start(
-        "with stop_requests() as stop:\n"
-        "    assert not stop.is_set() and stop.exit_code == 0\n"
-        "    print('ready', flush=True)\n"
-        "    while not stop.is_set(): time.sleep(0.01)\n"
-        "return stop.exit_code"
-    )
-    main.signal(signum)
     assert main.end() == (128 + signum, "", "")
 
 

@@ -20,12 +20,9 @@ _OBJECT_STORE_BYTES = 80 * 2**20
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[None]:
-    """A context in which Ray is connected to the cluster at `--ray_address`.
+    """A context in which Ray is connected to the cluster at `--ray_address`; UsageError if it cannot be.
 
     With `none`, the variables of `config.LOOPBACK_ONLY` must have been set before Ray was imported.
-
-    Raises:
-      UsageError: the cluster cannot be reached.
     """
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     try:
@@ -54,11 +51,7 @@ def connected(address: str) -> Iterator[None]:
 
 
 def check_room(config: ClusterConfig, num_actors: int, num_learners: int = 1) -> None:
-    """Compares what a run needs with all that the cluster has, including what is in use.
-
-    Raises:
-      UsageError: the cluster is too small; the message has both numbers.
-    """
+    """Raises UsageError if a run needs more than all that the cluster has, including what is in use."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     cpus = sum(node.get("CPU", 0) for node in nodes)
     needed = num_learners * config.learner_cpus + num_actors * config.actor_cpus

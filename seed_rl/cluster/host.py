@@ -26,8 +26,8 @@ class Program:
     """The process that a host runs.
 
     Attributes:
-      name: the process's name in messages.
-      command: a command from `launch.plan`; the node's own Python replaces the one in it.
+      name: its name in messages.
+      command: from `launch.plan`; the node's own Python replaces the one in it.
       environment: additional variables. They contain the token and the key, so they are not shown.
     """
 

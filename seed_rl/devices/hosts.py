@@ -23,7 +23,7 @@ class Agreement(NamedTuple):
     Attributes:
       may_update: whether each of them has a batch, and none wants to stop.
       stop: whether one of them wants to stop.
-      agent_steps: the sum over the hosts.
+      agent_steps: since they started, summed over the hosts.
     """
 
     may_update: bool
@@ -43,14 +43,14 @@ class Collective:
     ):
         """Connects to the other hosts; must come before anything else that TensorFlow does.
 
+        Needs the main thread, for the signals.
+
         Args:
           addresses: HOST:PORT of each host, for TensorFlow alone.
           index: of this host.
           num_gpus: how many GPUs of each host train, its first ones; 0: its CPU.
           only_this_machine: whether no other machine can connect to TensorFlow's server, which has no
             credentials; needs Linux.
-
-        Needs the main thread, for the signals.
         """
         self._is_first, self._num_local = index == 0, max(1, num_gpus)
         self._num_hosts = len(addresses)
@@ -77,13 +77,7 @@ class Collective:
         return Replicas(devices, jit, self.strategy, self._num_hosts)
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
-        """What all hosts say, as soon as all of them have called this.
-
-        Args:
-          has_batch: whether this host has a batch.
-          stop: whether it wants to stop.
-          agent_steps: its agent steps since it started.
-        """
+        """What all hosts say, as soon as all of them have said whether they have a batch and want to stop."""
         mine = tf.constant([not has_batch, stop, agent_steps], tf.float64)
         without, stopping, steps = self._sum(mine).numpy()
         return Agreement(bool(without + stopping == 0), bool(stopping > 0), round(float(steps)))

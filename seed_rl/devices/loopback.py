@@ -90,6 +90,5 @@ def _wildcard_socket() -> socket.socket:
 
 
 def _attach(held: socket.socket, option: int, program: tuple[tuple[int, int, int, int], ...]) -> None:
-    """Gives a socket a program of classic BPF."""
     code = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in program))
     held.setsockopt(socket.SOL_SOCKET, option, struct.pack("@HP", len(program), ctypes.addressof(code)))

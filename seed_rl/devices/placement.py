@@ -48,11 +48,7 @@ def place(training: str, inference: str) -> Placement:
     """Reads `--training_devices` and `--inference_devices`; empty ones get the default.
 
     By default, a single device does both. Of two or three, the first one infers and the others train; of
-    four or more, the first quarter infers.
-
-    Args:
-      training: numbers or names, separated by commas.
-      inference: the same.
+    four or more, the first quarter infers. Both have numbers or names, separated by commas.
 
     Raises:
       ValueError: a device does not exist, or is named twice.
@@ -72,10 +68,6 @@ def count_training_gpus(training: str, inference: str) -> int:
     """How many GPUs of a host train, if there are several hosts: by `place`'s rule, but the first ones.
 
     Does not use TensorFlow's devices yet, since the hosts have to be connected before.
-
-    Args:
-      training: as `place`.
-      inference: as `place`.
     """
     gpus = len(tf.config.list_physical_devices("GPU"))
     chosen, others = (len(list(filter(None, text.split(",")))) for text in (training, inference))
@@ -87,10 +79,7 @@ def count_training_gpus(training: str, inference: str) -> int:
 def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
     """Does the same as `place` on one of several hosts, where TensorFlow trains on the first devices only.
 
-    Args:
-      training: as `place`.
-      inference: as `place`; by default the devices that do not train.
-      num_gpus: how many GPUs train; 0: the CPU does.
+    That is so many GPUs; 0: the CPU trains. By default, the devices that do not train infer.
 
     Raises:
       ValueError: a device does not exist, is named twice, or cannot train.

@@ -64,13 +64,7 @@ class Publisher:
     """Hands each version of the weights, or every few, to all copies of the policy."""
 
     def __init__(self, source: tf.Module, copies: Sequence[PolicyCopy], every: int = 1):
-        """Prepares.
-
-        Args:
-          source: the policy whose variables are trained.
-          copies: of it.
-          every: updates from one published version to the next.
-        """
+        """Prepares; `source` is trained, and `every` so many updates its weights are published."""
         self._variables, self._copies, self._every = variables_of(source), tuple(copies), every
 
     def updated(self, version: int) -> None:

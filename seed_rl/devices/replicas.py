@@ -19,7 +19,8 @@ class Replicas:
     """The training devices. With one of them, everything happens there.
 
     Attributes:
-      devices: the names of those of this host; empty if TensorFlow chooses.
+      devices: TensorFlow's names of those of this host, such as `GPU:0`; empty if it places everything as it
+        likes.
       count: how many there are, on all hosts.
     """
 
@@ -33,7 +34,7 @@ class Replicas:
         """Prepares.
 
         Args:
-          devices: TensorFlow's names, such as `GPU:0`; empty: TensorFlow places everything as it likes.
+          devices: see the attribute.
           jit: whether XLA compiles the step.
           strategy: TensorFlow's, for a TPU's cores (`devices.tpu`), which it always compiles for, and for
             several hosts with these devices each (`devices.hosts`); None: it is made here.

@@ -20,9 +20,7 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 def describe(training: Sequence[str] = (), inference: Sequence[str] = ()) -> str:
     """One sentence on the devices that are used.
 
-    Args:
-      training: TensorFlow's names of the devices that train; empty: the first GPU or the CPU.
-      inference: of those that infer; empty: the same as train.
+    Those that train have TensorFlow's names; by default it is the first GPU or the CPU, which also infers.
     """
     available = placement.available()
     used = {*(training or available[:1]), *inference}
@@ -45,16 +43,13 @@ def _with_model(device: str) -> str:
 
 
 def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER) -> str | None:
-    """Checks whether TensorFlow can use a GPU.
+    """A warning if this machine has a GPU that TensorFlow does not see; None if all is well.
 
     Args:
       require_accelerator: whether a GPU is required.
       log: the lines that TensorFlow has written to standard error. They are read after the check, because
         importing TensorFlow and the check itself add to them.
       driver: the directory with an entry for each GPU of this machine.
-
-    Returns:
-      A warning if this machine has a GPU that TensorFlow does not see; None if all is well.
 
     Raises:
       ValueError: a GPU is required, and there is none.

@@ -26,7 +26,7 @@ from typing import Any
 import grpc
 
 from seed_rl.files import parse_json
-from seed_rl.hosts.ports import hold_port, unreached
+from seed_rl.hosts.ports import listen, unreached
 from seed_rl.hosts.watchdog import HostLostError, HostsDisagreeError, ended_after, hanging_update
 from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
@@ -63,7 +63,7 @@ class Peers:
         """Prepares; the first host can be called from now on. `meet` begins.
 
         Args:
-          hosts: all of them, and which one this is.
+          hosts: see the attribute.
           listener: its loop is used; the first host is called there.
           timeout_secs: how long a host may be silent, or wait for the others.
           identity: settings and versions that all hosts must share, JSON values by name.
@@ -85,7 +85,7 @@ class Peers:
         self._hurry, self._has_left, self._first_has_left = asyncio.Event(), threading.Event(), False
         self._has_finished = False
         self._open: dict[int, dict[str, Any]] = {}  # The last message of each host with an open stream.
-        self._held = hold_port(hosts.machine())
+        self._held = listen(hosts.machine())
         self._address = f"{hosts.machine()}:{self._held.getsockname()[1]}"  # Of TensorFlow on this host.
         self._addresses: list[str] = []  # Empty until all have joined.
         self._is_ready = False  # Has reached the addresses; on the first host, all have.
@@ -201,7 +201,6 @@ class Peers:
         return HostLostError(found)
 
     async def _serve(self, requests: Any, context: Any) -> None:
-        """The first host's end of a stream."""
         try:
             heard = await self._read(context.read)
             index, refusal = int(heard["index"]), self._refusal(heard)
@@ -281,8 +280,7 @@ class Peers:
     ) -> str:
         """Talks to a host, whose first message was `heard`, until the one that is not the first leaves.
 
-        Returns:
-          How it was lost; empty if it was not.
+        Returns how it was lost; empty if it was not.
         """
         is_first, address = self.hosts.is_first, heard.get("address")
         try:
@@ -387,7 +385,6 @@ class Peers:
     def _wait_for(
         self, condition: Callable[[], bool], seconds: float, stopping: Callable[[], bool] = lambda: False
     ) -> None:
-        """Waits until the condition holds, for so long."""
         deadline = time.monotonic() + seconds
         with self._changed:
             while not condition() and not stopping() and time.monotonic() < deadline:

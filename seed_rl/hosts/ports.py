@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from seed_rl.wire.hosts import LearnerHosts
 
 
-def hold_port(machine: str) -> socket.socket:
+def listen(machine: str) -> socket.socket:
     """A socket that listens on a free port, which is TensorFlow's once it is closed."""
     host = machine.strip("[]")
-    held = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((host if host in ("localhost", "127.0.0.1", "::1") else "", 0))
-    held.listen()
-    return held
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host if host in ("localhost", "127.0.0.1", "::1") else "", 0), family=family)
 
 
 def unreached(hosts: LearnerHosts, addresses: Sequence[str], seconds: float) -> str:

@@ -32,10 +32,7 @@ class HostLostError(RuntimeError):
 def ended_after(seconds: float, sentence: str, stderr: int) -> Iterator[None]:
     """Kills this process if what is inside takes longer; needed only where a thread could not.
 
-    Args:
-      seconds: the limit.
-      sentence: what is said then.
-      stderr: the file descriptor that it is written to.
+    The sentence is written to the file descriptor `stderr` then.
     """
     command = [sys.executable, "-c", _WATCH, str(os.getpid()), str(seconds), sentence]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stderr) as watch:
@@ -49,11 +46,8 @@ def ended_after(seconds: float, sentence: str, stderr: int) -> Iterator[None]:
 def hanging_update(progress: Mapping[int, Mapping[str, Any]], hosts: LearnerHosts, seconds: float) -> str:
     """A sentence if an update hangs, because a host does not join it or the reduction does not end.
 
-    Args:
-      progress: by host, the number of updates it has `joined`, and how long it has been `waiting` in the last
-        one, in seconds, or 0.
-      hosts: all of them.
-      seconds: how long an update may take.
+    An update may take so many seconds. `progress` has, by host, the number of updates it has `joined`, and
+    how long it has been `waiting` in the last one, in seconds, or 0.
     """
     if max(p["waiting"] for p in progress.values()) <= seconds:
         return ""

@@ -23,11 +23,8 @@ class Credentials(NamedTuple):
 def make_credentials(extra: str) -> Credentials:
     """Creates a token, and a self-signed certificate that serves as its own authority.
 
-    Args:
-      extra: the extra of this project that installs the required package, for the error message.
-
     Raises:
-      UsageError: the package cryptography is not installed.
+      UsageError: the package cryptography, which this extra of the project installs, is missing.
     """
     require_package("cryptography", extra)
     from cryptography import x509

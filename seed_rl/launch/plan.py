@@ -52,9 +52,7 @@ class Plan:
 def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tuple[list[str], Path | None]:
     """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, a preset first.
 
-    Args:
-      args: the command line without the program's name; the agent may be one of `presets.VARIANTS`.
-      configs: directory of the presets; by default the project's own.
+    The agent may be one of `presets.VARIANTS`, whose directory is `configs`, by default the project's own.
 
     Returns:
       The flags (if one is repeated, its last value counts) and the preset among them. The preset is None if
@@ -95,48 +93,31 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
 def parse_local(
     argv: Sequence[str], description: str, launcher: Mapping[type[Options], Collection[str]] | None = None
 ) -> CommandLine:
-    """Parses complete arguments into all flags of the launcher and its children.
+    """Parses complete arguments into all flags of the launcher and its children; see `command_line.parse`.
 
-    Args:
-      argv: the arguments, with the program's name first.
-      description: the text that `--help` shows above the flags.
-      launcher: the launcher's own classes, each with the fields that get no flag.
-
-    Raises:
-      UsageError: bad input.
-      SystemExit: for `--help`.
+    `launcher` has the launcher's own classes, each with the fields that get no flag.
     """
     own = option_names(LocalConfig) | _COMPUTED
     children = (LearnerConfig, ActorConfig)
     classes: dict[type[Options], Collection[str]] = {LocalConfig: (), **(launcher or {})}
     classes |= dict.fromkeys(children, own)
-    return parse(
-        argv,
-        description,
-        tuple(classes),
-        leave_out=classes,
-        elsewhere=children,
-    )
+    return parse(argv, description, tuple(classes), leave_out=classes, elsewhere=children)
 
 
 def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     """Makes the commands for a parsed command line.
 
-    All settings are validated here, before anything starts.
-
-    Args:
-      line: the result of `parse_local`.
-      server_address: the address that the (first) learner listens on. None on a cluster, where addresses
-        are unknown until the learners have been placed: then the commands lack the addresses, the actors
-        take any task, and the run directory is an absolute path.
+    All settings are validated here, before anything starts. The (first) learner listens on the address. On a
+    cluster it is None, since addresses are unknown until the learners have been placed: then the commands
+    lack the addresses, the actors take any task, and the run directory is an absolute path.
 
     Raises:
       UsageError: an invalid value.
     """
     local = line.read(LocalConfig)
-    environment_config = line.environment_config()
+    game = getattr(line.environment_config(), "game", None)
     line.agent_config()
-    logdir = Path(local.logdir or default_logdir(line, environment_config))
+    logdir = Path(local.logdir or _logdir(line.environment, line.agent, game))
     num_envs = local.num_actors * local.env_batch_size
     addresses: list[str] = []
     actor: dict[str, Any] = {}
@@ -184,11 +165,7 @@ def code_flags(line: CommandLine) -> list[str]:
 
 
 def learner_addresses(first: str, count: int) -> list[str]:
-    """The addresses of several learners on one machine: the next ports, or PATH_1 and so on for unix:PATH.
-
-    Raises:
-      UsageError: the address has no port, or there are too few ports after it.
-    """
+    """The addresses of several learners on one machine: the next ports, or PATH_1 and so on for unix:PATH."""
     if count == 1 or first.startswith("unix"):
         return [first, *(f"{first}_{i}" for i in range(1, count))]
     host, _, port = first.rpartition(":")
@@ -211,11 +188,7 @@ def place_flags(addresses: Sequence[str], index: int) -> list[str]:
 
 
 def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: int) -> None:
-    """Checks that actors, environments and the batch can be split evenly over learner hosts.
-
-    Raises:
-      UsageError: they cannot.
-    """
+    """Raises UsageError if actors, environments or the batch cannot be split evenly over learner hosts."""
     if num_actors % num_learners:
         raise UsageError(
             f"{num_actors} actors cannot be split evenly over {num_learners} learners, each of which serves "
@@ -225,12 +198,8 @@ def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: i
         LearnerHosts(tuple(map(str, range(num_learners)))).check(num_envs, 0, batch_size)
 
 
-def default_logdir(line: CommandLine, environment_config: Options) -> str:
-    """runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
-    return _logdir(line.environment, line.agent, getattr(environment_config, "game", None))
-
-
 def _logdir(environment: str | None, agent: str | None, game: str | None) -> str:
+    """By default, runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
     name = "_".join(str(part) for part in (environment, agent, game) if part)
     return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
 
@@ -239,10 +208,8 @@ def _logdir(environment: str | None, agent: str | None, game: str | None) -> str
 def private_server_address(num_learners: int = 1) -> Iterator[str]:
     """The address of a unix socket in a new directory that only this user can enter; removed at the end.
 
-    There is room for those of other learners beside it (`learner_addresses`).
-
-    Raises:
-      UsageError: the path of the temporary directory is too long for a unix socket.
+    There is room for those of other learners beside it (`learner_addresses`); UsageError if there is not,
+    because the path of the temporary directory is too long.
     """
     with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
         path = f"{directory}/learner.sock"
@@ -256,10 +223,4 @@ def private_server_address(num_learners: int = 1) -> Iterator[str]:
 
 
 def _command(module: str, values: dict[str, Any], flags: Sequence[str]) -> list[str]:
-    return [
-        sys.executable,
-        "-m",
-        f"seed_rl.{module}",
-        *(f"--{name}={v}" for name, v in values.items()),
-        *flags,
-    ]
+    return [sys.executable, "-m", f"seed_rl.{module}", *(f"--{k}={v}" for k, v in values.items()), *flags]

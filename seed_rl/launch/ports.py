@@ -13,13 +13,8 @@ def hold_port(host: str, port: int, reuse: bool) -> socket.socket | None:
     SO_REUSEADDR. gRPC's sockets have it; this one gets it only after it is bound, so nobody else can hold the
     port. Other systems let an address be bound only once, so there the socket is closed.
 
-    Args:
-      host: an IP address of this machine.
-      port: the port.
-      reuse: whether to accept a port that another one holds, or on which closed connections linger.
-
-    Returns:
-      The socket; None if the port is taken.
+    `host` is an IP address of this machine. With `reuse`, a port is accepted that another one holds, or on
+    which closed connections linger. Returns None if the port is taken.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with contextlib.ExitStack() as at_failure, contextlib.suppress(OSError):

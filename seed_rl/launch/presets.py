@@ -27,11 +27,7 @@ def shortened(path: Path) -> Path:
 def find_preset(directory: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
     """The flagfile for a small machine: the game's, else the environment's, else the only one.
 
-    Args:
-      directory: where the flagfiles are.
-      environment: name of the suite.
-      agent: name of the agent, or one of `VARIANTS`.
-      game: the `--game` that was given; None if the preset determines the game.
+    `agent` may be one of `VARIANTS`; `game` is the `--game` that was given, None if the preset determines it.
     """
     stem = f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []

@@ -100,10 +100,8 @@ def _reaped() -> Iterator[tuple[int, int]]:
 def _kill_descendants(command: int, status: int | None) -> int:
     """Kills all children until there are none: this process adopts those of a child that has ended.
 
-    A tether among them, which has lost its parent, kills its own and removes its directories.
-
-    Returns:
-      The command's status, which may be known already.
+    A tether among them, which has lost its parent, kills its own and removes its directories. Returns the
+    command's status, which may be known already.
     """
     deadline = time.monotonic() + _MOST_KILL_SECS
     while (children := list(_children())) and time.monotonic() < deadline:

@@ -6,7 +6,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.files import parse_json
@@ -73,16 +72,7 @@ class Place:
 
 
 def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
-    """Parses the flags of a job and checks all values.
-
-    Args:
-      argv: the arguments, with the program's name first.
-      description: the text that `--help` shows above the flags.
-
-    Raises:
-      UsageError: bad input.
-      SystemExit: for `--help`.
-    """
+    """Parses the flags of a job and checks all values; see `command_line.parse`."""
     line = parse(
         argv,
         description,
@@ -121,10 +111,6 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
     It is JSON: `cluster` lists the HOST:PORT of every replica by worker pool, and `task` has the `type` (the
     pool) and the `index` of this one. Other fields may contain secrets, so errors do not show them.
 
-    Args:
-      environ: environment variables.
-      learner_replicas: how many learners there are; see `VertexConfig`.
-
     Raises:
       UsageError: it is not set, lacks a required field, or has another number of learners.
     """
@@ -142,7 +128,11 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
     except ValueError as error:  # Its text has the position, but no content.
         raise UsageError(f"CLUSTER_SPEC is not JSON ({error}); {hint}") from None
     try:
-        learners, pool, index = _learners(spec, pools), spec["task"]["type"], int(spec["task"]["index"])
+        learners = tuple(address for pool in pools for address in spec["cluster"][pool])
+        pool, index = spec["task"]["type"], int(spec["task"]["index"])
+        for address in learners:
+            if not (isinstance(address, str) and address.rpartition(":")[2].isdigit()):
+                raise ValueError(f"{address!r} is not HOST:PORT")
         if len(learners) != learner_replicas:
             raise ValueError(f"{len(learners)} learners, not {learner_replicas}")
         if pool in pools:
@@ -158,15 +148,6 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
             f"CLUSTER_SPEC with {shown} does not describe a learner in {where} and actors in "
             f"worker pool {len(pools)} ({error!r}); {hint}"
         ) from None
-
-
-def _learners(spec: Any, pools: Sequence[str]) -> tuple[str, ...]:
-    """HOST:PORT of each learner; raises the errors of a specification that is none."""
-    found = tuple(address for pool in pools for address in spec["cluster"][pool])
-    for address in found:
-        if not (isinstance(address, str) and address.rpartition(":")[2].isdigit()):
-            raise ValueError(f"{address!r} is not HOST:PORT")
-    return found
 
 
 def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:

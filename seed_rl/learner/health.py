@@ -43,7 +43,7 @@ class Health:
         self._has_stalled = False
 
     def check(self, figures: Mapping[str, Any]) -> list[str]:
-        """Returns warnings about what has been wrong for a long time, each kind once; each stall once.
+        """Warnings about what has been wrong for a long time, each kind once; each stall once.
 
         `figures` are those of a period, by plain name; missing ones are not judged.
         """

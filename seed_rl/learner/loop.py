@@ -56,7 +56,6 @@ class _Usage:
     """
 
     def __init__(self) -> None:
-        """Starts counting."""
         self.batches = BatchFigures()
         self.training = Waits(TRAINING_FOR_BATCH)
         self.prefetch, self.intake = Waits(PREFETCH_FOR_EXPERIENCE), Waits(INTAKE_FOR_UNROLLS)
@@ -74,21 +73,15 @@ class _Outputs:
     def __init__(self, config: LearnerConfig, settings: Mapping[str, Any], env_frames: int, is_first: bool):
         """Opens them; the settings of the run, nested dicts, are logged. It starts at `env_frames`."""
         self._display = ProgressDisplay(config.total_environment_frames, env_frames)
-        self._metrics: MetricsWriter | None = None
-        if is_first:
-            self._metrics = MetricsWriter(config.logdir, settings, config.wandb_project)
+        self._metrics = MetricsWriter(config.logdir, settings, config.wandb_project) if is_first else None
         self.say: Callable[[str], None] = self._display.say
 
-    def show(self, figures: Mapping[str, Any]) -> None:
-        """Writes and shows the figures of a period."""
+    def write(self, figures: Mapping[str, Any], show: bool = True) -> None:
+        """Writes the figures of a period and shows them; `finish` shows those of the last one."""
         if self._metrics is not None:
             self._metrics.write(figures)
-            self._display.show(figures)
-
-    def write_last(self, figures: Mapping[str, Any]) -> None:
-        """Writes the figures of the last period; `finish` shows them."""
-        if self._metrics is not None:
-            self._metrics.write(figures)
+            if show:
+                self._display.show(figures)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
         """Says how the run ended."""
@@ -162,7 +155,6 @@ class Learner:
         weights: Callable[[], contextlib.AbstractContextManager[int]],
         device: str,
     ) -> InferenceCore:
-        """The core of one inference device; `index` counts them."""
         if index:  # Otherwise all devices would draw the same numbers.
             tf.random.set_seed(derived_seed(self._config.seed, self._team.index, index))
         return InferenceCore(
@@ -177,18 +169,11 @@ class Learner:
             self._config.compiled_batch_size,
         )
 
-    @property
-    def resumed_from(self) -> str | None:
-        """The checkpoint that the run resumes from; None: it is new, or another host has resumed it."""
-        return self._saver.resumed_from
-
     def run(self, stopping: Callable[[], bool]) -> bool:
         """Trains until the run's environment frames are reached or `stopping` returns true.
 
-        Leaves a checkpoint either way, and an exported policy at the end of training.
-
-        Returns:
-          Whether training is complete.
+        Leaves a checkpoint either way, and an exported policy at the end of training. Returns whether
+        training is complete.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -205,8 +190,7 @@ class Learner:
             self._figures,
             self._security,
             self._experience.background,
-            team.hosts,
-            team.listener,
+            team,
         )
         outputs = _Outputs(config, self._settings, self._frames(), team.is_first)
         source = self._source(serving)
@@ -219,7 +203,7 @@ class Learner:
             else:
                 farewell = "The learner was stopped."
             self._save()  # Before other output, which may take a while.
-            outputs.write_last(figures)
+            outputs.write(figures, show=False)
         except BaseException as error:
             farewell = "The learner failed."
             if isinstance(error, NotServingError):
@@ -243,7 +227,6 @@ class Learner:
         return bool(complete)
 
     def _source(self, serving: Serving) -> Source | Lockstep:
-        """Where batches come from."""
         distribute = self._replicas.distribute
         if self._config.synchronous:
             return Lockstep(serving, self._experience, self._team.num_envs(self._config.num_envs), distribute)
@@ -255,15 +238,11 @@ class Learner:
         outputs.say(report.describe(self._replicas.devices, devices))
         for sentence in self._saver.warnings:
             outputs.say(sentence)
-        if self.resumed_from:
-            outputs.say(f"Resuming from {self.resumed_from}.")
+        if self._saver.resumed_from:
+            outputs.say(f"Resuming from {self._saver.resumed_from}.")
 
     def _train(
-        self,
-        serving: Serving,
-        source: Source | Lockstep,
-        outputs: _Outputs,
-        stopping: Callable[[], bool],
+        self, serving: Serving, source: Source | Lockstep, outputs: _Outputs, stopping: Callable[[], bool]
     ) -> dict[str, Any]:
         """Runs the training loop; returns the last figures."""
         config, total = self._config, self._config.total_environment_frames
@@ -278,7 +257,8 @@ class Learner:
                 with self._usage.training(TRAINING_FOR_BATCH):
                     batch = source.next(_POLL_SECS)
             with self._team.joining():
-                agreed = self._team.agree(batch is not None, stopping(), self._steps_here())
+                steps_here = sum(core.agent_steps for core in self._cores)
+                agreed = self._team.agree(batch is not None, stopping(), steps_here)
                 self._agent_steps = agreed.agent_steps
                 if agreed.stop or self._frames() >= total:
                     self._team.finish()
@@ -296,7 +276,7 @@ class Learner:
             if now - last_log >= config.log_period_secs:
                 last_log = now
                 figures = self._report(output, lags)
-                outputs.show(figures)
+                outputs.write(figures)
                 for sentence in health.check(figures) if self._team.is_first else ():
                     outputs.say(sentence)
                 lags = []
@@ -328,10 +308,6 @@ class Learner:
 
     def _save(self) -> None:
         self._saver.save(self._frames(), self._figures, self._experience)
-
-    def _steps_here(self) -> int:
-        """Agent steps on this host since it started."""
-        return sum(core.agent_steps for core in self._cores)
 
 
 def _require_finite(output: UpdateOutput | None) -> None:

@@ -32,12 +32,7 @@ class Saver:
     """
 
     def __init__(
-        self,
-        config: LearnerConfig,
-        spec: EnvironmentSpec,
-        algorithm: Algorithm,
-        trainer: Trainer,
-        team: Team,
+        self, config: LearnerConfig, spec: EnvironmentSpec, algorithm: Algorithm, trainer: Trainer, team: Team
     ):
         """Restores the last checkpoint into the variables of all hosts; writes nothing.
 
@@ -87,10 +82,8 @@ class Saver:
     def restore_experience(self, experience: Experience) -> None:
         """Loads what this host saved of the experience, if the run is resumed.
 
-        A damaged file is renamed, and the experience stays empty.
-
-        Raises:
-          ValueError: it cannot be read, or the run was saved on another number of hosts.
+        A damaged file is renamed, and the experience stays empty. ValueError if the file cannot be read, or
+        the run was saved on another number of hosts.
         """
         with contextlib.suppress(OSError):
             os.unlink(temporary_name(self._replay))  # If the process was killed while it saved.

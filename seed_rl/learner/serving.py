@@ -11,15 +11,14 @@ from typing import Any
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.inference.core import InferenceCore
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.gateway import gateway_addresses
-from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.waits import INFERENCE_FOR_REQUESTS
-from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
@@ -31,7 +30,7 @@ _STOP_SECS = 20.0
 
 
 class Serving:
-    """Server, batcher and inference threads: everything between the wire and the experience."""
+    """Everything between the wire and the experience."""
 
     def __init__(
         self,
@@ -41,8 +40,7 @@ class Serving:
         figures: RunFigures,
         security: Security,
         background: Callable[[], None] | None = None,
-        hosts: LearnerHosts | None = None,
-        listener: Listener | None = None,
+        team: Team | None = None,
     ):
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
@@ -53,12 +51,12 @@ class Serving:
           figures: receive episodes and actors.
           security: TLS and token that actors need.
           background: job of the experience that gets a thread, if there is one.
-          hosts: all learner hosts, if there are several.
-          listener: what listens on the address already, if anything.
+          team: the learner hosts; None: there is one.
 
         Raises:
           AddressError: the server cannot listen on the address.
         """
+        team = team or Team()
         self._cores = cores
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
         self._batchers: list[Batcher[Request]] = [
@@ -75,17 +73,16 @@ class Serving:
             figures.on_episodes,
             security,
             cores[0].num_eval_envs,
-            hosts=hosts,
-            listener=listener,
+            hosts=team.hosts,
+            listener=team.listener,
             gateways=gateway_addresses(config.server_address, config.num_gateways),
             seed=config.seed,
         )
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads
-            jobs += [
-                (f"inference-{i}", functools.partial(self._serve, *pair)) for i, pair in enumerate(pairs)
-            ]
+            for i, (core, batcher) in enumerate(pairs):
+                jobs.append((f"inference-{i}", functools.partial(core.serve, batcher, self._server.deliver)))
         self._threads = [
             threading.Thread(target=self._guarded, args=(job,), name=name, daemon=True) for name, job in jobs
         ]
@@ -107,7 +104,8 @@ class Serving:
         experience.close()
         for batcher in self._batchers:
             batcher.close()
-        server = threading.Thread(target=self._stop_server, args=(reason,), name="the server", daemon=True)
+        stop = functools.partial(self._server.stop, reason)
+        server = threading.Thread(target=self._guarded, args=(stop,), name="the server", daemon=True)
         _join(self._threads)
         server.start()
         _join([server])
@@ -129,20 +127,11 @@ class Serving:
         """For a synchronous run: see `InferenceCore.hand_over`."""
         self._cores[0].hand_over(completed)
 
-    def _serve(self, core: InferenceCore, batcher: Batcher[Request]) -> None:
-        core.serve(batcher, self._server.deliver)
-
     def _guarded(self, job: Callable[[], None]) -> None:
         try:
             job()
         except ClosedError:
             pass
-        except BaseException as error:
-            self._errors.put(error)
-
-    def _stop_server(self, reason: str) -> None:
-        try:
-            self._server.stop(reason)
         except BaseException as error:
             self._errors.put(error)
 

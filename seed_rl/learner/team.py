@@ -30,13 +30,7 @@ class Team:
         peers: Peers | None = None,
         collective: Collective | None = None,
     ):
-        """Takes part in a run.
-
-        Args:
-          listener: see the attribute.
-          peers: the other hosts, all of which have met; None: this host is alone.
-          collective: the reductions over all hosts, if there are several.
-        """
+        """Takes part in a run; without peers, which have all met, and reductions, this host is alone."""
         self.listener = listener
         self.hosts = peers.hosts if peers else None
         self.index, self.count = (self.hosts.index, self.hosts.count) if self.hosts else (0, 1)
@@ -70,12 +64,7 @@ class Team:
         return self._peers.joining() if self._peers else contextlib.nullcontext()
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
-        """What all hosts say before an update; see `devices.hosts.Agreement`.
-
-        Args:
-          has_batch: whether this host has a batch.
-          stop: whether it wants to stop.
-          agent_steps: its agent steps since it started.
+        """What all hosts say before an update; see `Collective.agree`.
 
         Raises:
           HostLostError: another host is lost or has failed.

@@ -77,11 +77,7 @@ def write(path: Path, outcome: Outcome) -> None:
 
 
 def read(path: Path) -> Outcome | None:
-    """The recorded outcome; None while there is none.
-
-    Raises:
-      ValueError: the record cannot be read; the message is one sentence.
-    """
+    """The recorded outcome; None while there is none. ValueError if it cannot be read."""
     try:
         found = Outcome(**read_json(path))
         for field, kinds in _KINDS.items():

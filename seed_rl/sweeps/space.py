@@ -100,11 +100,7 @@ def as_flags(values: Mapping[str, Value]) -> list[str]:
 
 
 def read_space(path: Path) -> Space:
-    """Reads and checks a space file, but not whether its flags exist.
-
-    Raises:
-      ValueError: the file is invalid; the message is one sentence that names the file and the problem.
-    """
+    """Reads and checks a space file, but not whether its flags exist; ValueError names what is wrong."""
     content = read_mapping("space", path)
     unknown = sorted(set(map(str, content)) - set(_KEYS))
     if unknown:

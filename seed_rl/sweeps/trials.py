@@ -25,11 +25,11 @@ _PROGRAM = "seed_rl.local_main"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training run of a sweep.
+    """One training run of a sweep: trials and seeds count from 1.
 
     Attributes:
-      trial: number of the trial, from 1.
-      seed: the seed, from 1.
+      trial: its number.
+      seed: of the run.
       command: the command that trains.
       logdir: the run directory.
       total_frames: environment frames after which the run is complete.
@@ -63,7 +63,7 @@ class Sweep:
       trials: the number of trials.
       identity: the settings that must not change in this directory, as JSON values.
       preset: the preset that the launcher adds to runs of a space without a flagfile; None if it adds none.
-      flagfiles: every flagfile that a run reads, including the preset.
+      flagfiles: every flagfile that a run reads, including the preset, each once.
       runs: the runs, in the order in which they start.
     """
 
@@ -117,22 +117,19 @@ def make_sweep(
             line = _resolved(flags, directory)
         except UsageError as error:
             raise UsageError(f"Trial {trial} of {space.path}: {error}") from None
-        runs += _runs(trial, seeds, flags, directory, line.read(LearnerConfig).total_environment_frames)
-    return Sweep(space, sweep_seed, directory, trials, identity, preset, _flagfiles(fixed), runs)
+        total_frames = line.read(LearnerConfig).total_environment_frames
+        for seed in range(1, seeds + 1):
+            logdir = trial_directory(directory, trial) / f"seed_{seed}"
+            command = [sys.executable, "-m", _PROGRAM, *flags, f"--seed={seed}", f"--logdir={logdir}"]
+            runs.append(Run(trial, seed, command, logdir, total_frames))
+    named = (flag.partition("=") for flag in fixed)
+    flagfiles = list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
+    return Sweep(space, sweep_seed, directory, trials, identity, preset, flagfiles, runs)
 
 
 def trial_directory(directory: Path, trial: int) -> Path:
     """Where the runs of a trial are."""
     return directory / f"trial_{trial:03d}"
-
-
-def _runs(trial: int, seeds: int, flags: Sequence[str], directory: Path, total_frames: int) -> list[Run]:
-    logdirs = [trial_directory(directory, trial) / f"seed_{seed}" for seed in range(1, seeds + 1)]
-    start = [sys.executable, "-m", _PROGRAM]
-    return [
-        Run(trial, seed, [*start, *flags, f"--seed={seed}", f"--logdir={logdir}"], logdir, total_frames)
-        for seed, logdir in enumerate(logdirs, start=1)
-    ]
 
 
 def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
@@ -141,12 +138,6 @@ def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
     line = parse_local([_PROGRAM, *args], "")
     make_plan(line, "unix:/checked")
     return line
-
-
-def _flagfiles(flags: Sequence[str]) -> list[Path]:
-    """The files that `--flagfile` names, each once."""
-    named = (flag.partition("=") for flag in flags)
-    return list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
 
 
 def _check_arguments(arguments: Sequence[str], space: Space) -> None:

@@ -53,10 +53,8 @@ def test_the_jobs_entrypoint_is_a_command_that_its_cluster_has_room_for(job):
     assert groups(job)["head"]["rayStartParams"]["num-cpus"] == "0"
     assert config.learner_cpus == cpus["learner"]
     assert config.actor_cpus * len(plan.actors) <= cpus["actors"]
-    assert (
-        str(config.learner_gpus)
-        == (pod(groups(job)["learner"])["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
-    )
+    limits = pod(groups(job)["learner"])["containers"][0]["resources"]["limits"]
+    assert str(config.learner_gpus) == limits["nvidia.com/gpu"]
     assert plan.logdir.is_relative_to("/shared")
 
 

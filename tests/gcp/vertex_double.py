@@ -79,9 +79,6 @@ class VertexJob:
         pools = enumerate(self._spec.worker_pool_specs)
         return [f"workerpool{i}-{index}" for i, pool in pools for index in range(pool.replica_count)]
 
-    def ended_replicas(self):
-        return [name for name, process in self._processes.items() if process.poll() is not None]
-
     def pid(self, name=PRIMARY):
         return self._processes[name].pid
 

@@ -6,18 +6,15 @@ from seed_rl.launch import plan, presets
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
 
-SMALL = (
-    "atari_vtrace_small",
-    "atari_vtrace_breakout_small",
-    "catch_vtrace_small",
-    "gym_r2d2_cartpole_small",
+NAMES = (
+    *("atari_vtrace_small", "atari_vtrace_breakout_small", "catch_vtrace_small", "gym_r2d2_cartpole_small"),
+    *("atari_r2d2", "maze_vtrace_a_small", "maze_vtrace_b_small"),
 )
-OTHER = ("atari_r2d2", "maze_vtrace_a_small", "maze_vtrace_b_small")
 
 
 @pytest.fixture
 def configs(tmp_path):
-    for name in (*SMALL, *OTHER):
+    for name in NAMES:
         (tmp_path / f"{name}.flags").touch()
     return tmp_path
 
@@ -51,12 +48,9 @@ def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(presets.configs_directory().glob("*.flags"))])
 def test_every_preset_is_valid(name):
-    path = presets.configs_directory() / f"{name}.flags"
-    args, _ = plan.complete_arguments([f"--flagfile={path}"])
-    line = plan.parse_local(["local_main", *args], "")
+    line, made = resolved(name)
     words = [line.agent, *(word for word, agent in presets.VARIANTS.items() if agent == line.agent)]
     assert name.startswith(tuple(f"{line.environment}_{word}" for word in words))
-    made = plan.make_plan(line, "unix:/tmp/x")
     assert made.actors
 
 

@@ -123,17 +123,20 @@ class Players:
     def __init__(self, address, count=2, envs=ENVS_PER_ACTOR):
         self._players = [Player(address, envs, DEADLINE_SECS) for _ in range(count)]
 
-    @property
-    def errors(self):
-        return [player.error for player in self._players if player.error]
-
     def failed(self):
-        return bool(self.errors)
+        return any(player.error for player in self._players)
 
     def end_well(self):
         """Actors exit with the end of training."""
         assert all(player.finished(DEADLINE_SECS) for player in self._players)
-        assert self.errors == []
+        assert [player.error for player in self._players if player.error] == []
+
+
+def complete(logdir, training, **players):
+    """Trains to the end with new actors."""
+    found = Players(f"unix:{logdir.parent}/socket", **players)
+    assert training.run(found.failed)
+    found.end_well()
 
 
 @pytest.fixture
@@ -172,10 +175,8 @@ def metrics(logdir):
 
 
 def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
-    address, bandit = f"unix:{logdir.parent}/socket", Bandit()
-    players = Players(address)
-    assert learner(logdir, 400, bandit).run(players.failed)
-    players.end_well()
+    bandit = Bandit()
+    complete(logdir, learner(logdir, 400, bandit))
     updates = int(bandit.updates_seen.numpy())
     assert updates > 0
     assert (bandit.logits.numpy() != 0).any()
@@ -185,30 +186,26 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     assert first["agent_steps"] == first["env_frames"] // 2
     assert first["updates"] == updates
     assert first["episodes"] > 0
-    assert {
-        "mean_return",
-        "bandit_figure",
-        "queue_depth",
-        "policy_lag_updates",
-        "inference_batch_size",
-        "inference_waiting_share",
-        "inference_blocked_share",
-        "training_waiting_share",
-        "prefetch_waiting_share",
-        "actor_turn_ms",
-        "requests_waiting",
-        "learner_cpu_cores",
-        "machine_cores",
-    } <= {name for period in metrics(logdir) for name in period}  # A short last period lacks some.
+    expected = {
+        *("mean_return", "bandit_figure", "queue_depth", "policy_lag_updates", "inference_batch_size"),
+        *("inference_waiting_share", "inference_blocked_share", "training_waiting_share"),
+        *(
+            "prefetch_waiting_share",
+            "actor_turn_ms",
+            "requests_waiting",
+            "learner_cpu_cores",
+            "machine_cores",
+        ),
+    }
+    # A short last period lacks some.
+    assert expected <= {name for period in metrics(logdir) for name in period}
     assert "Training is complete: " in capsys.readouterr().out
 
     resumed = Bandit()
     second = learner(logdir, 800, resumed)
-    assert second.resumed_from
+    assert second._saver.resumed_from
     np.testing.assert_array_equal(resumed.logits.numpy(), bandit.logits.numpy())
-    players = Players(address)
-    assert second.run(players.failed)
-    players.end_well()
+    complete(logdir, second)
     last = metrics(logdir)[-1]
     assert last["env_frames"] >= 800
     assert last["updates"] == resumed.updates_seen.numpy() > updates
@@ -223,7 +220,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
     assert not learner(logdir, 10**6, first).run(lambda: first.updates_seen.numpy() >= 5)
     assert not (logdir / "saved_model").exists()
     stopped_at = metrics(logdir)[-1]["env_frames"]
-    assert players.errors == []
+    assert not players.failed()
     second = Bandit()
     following = learner(logdir, stopped_at + 400, second)
     assert second.updates_seen.numpy() == first.updates_seen.numpy()
@@ -233,7 +230,7 @@ def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):
 
 
 def test_replay_takes_the_place_of_a_queue(logdir):
-    players, replayer = Players(f"unix:{logdir.parent}/socket"), Replayer()
+    replayer = Replayer()
     training = learner(logdir, 1200, replayer, evaluation_window=1)
     experience, after_updates = training._experience, set()
     update_priorities = experience.update_priorities
@@ -243,8 +240,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
         after_updates.update(experience._draws.get(handle % 50))
 
     experience.update_priorities = update_and_look
-    assert training.run(players.failed)
-    players.end_well()
+    complete(logdir, training)
     assert replayer.updates_seen.numpy() > 10
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 50
@@ -259,10 +255,7 @@ def test_replay_takes_the_place_of_a_queue(logdir):
 
 @pytest.mark.parametrize("synchronous", [False, True])
 def test_transitions_are_replayed_at_the_ratio_and_saved(logdir, synchronous):
-    players = Players(f"unix:{logdir.parent}/socket")
-    training = learner(logdir, 800, OffPolicy(), synchronous=synchronous)
-    assert training.run(players.failed)
-    players.end_well()
+    complete(logdir, learner(logdir, 800, OffPolicy(), synchronous=synchronous))
     last = metrics(logdir)[-1]
     assert last["replay_size"] == 60
     assert last["replay_ratio"] == pytest.approx(0.5, rel=0.1)
@@ -271,9 +264,7 @@ def test_transitions_are_replayed_at_the_ratio_and_saved(logdir, synchronous):
 
 
 def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):
-    players = Players(f"unix:{logdir.parent}/socket")
-    assert learner(logdir, 400, synchronous=True).run(players.failed)
-    players.end_well()
+    complete(logdir, learner(logdir, 400, synchronous=True))
     lines = [line for line in metrics(logdir) if "actor_turn_ms" in line]
     assert all(line["inference_waiting_share"] < line["training_waiting_share"] <= 1.0 for line in lines)
     assert {line["inference_blocked_share"] for line in lines} == {0.0}
@@ -282,9 +273,7 @@ def test_a_synchronous_run_says_what_its_only_thread_waits_for(logdir):
 
 def test_two_actors_are_enough_to_train_and_to_evaluate(logdir):
     """There is room for four, and the last environment is the one that evaluates."""
-    players = Players(f"unix:{logdir.parent}/socket", envs=1)
-    assert learner(logdir, 400, Replayer()).run(players.failed)
-    players.end_well()
+    complete(logdir, learner(logdir, 400, Replayer()), envs=1)
     assert any("mean_evaluation_return" in line for line in metrics(logdir))
 
 
@@ -297,7 +286,7 @@ def test_a_diverged_network_is_never_saved(logdir, algorithm_class):
     with pytest.raises(FloatingPointError, match="no longer finite; lower --learning_rate"):
         failing.run(players.failed)
     assert not np.isfinite(diverged.logits.numpy()).all()
-    assert players.errors == []
+    assert not players.failed()
     algorithm = algorithm_class()
     following = learner(logdir, 1000, algorithm)
     assert 0 < algorithm.updates_seen.numpy() <= 6
@@ -307,10 +296,7 @@ def test_a_diverged_network_is_never_saved(logdir, algorithm_class):
 
 
 def test_a_run_that_learns_badly_says_so_once(logdir, capsys):
-    players = Players(f"unix:{logdir.parent}/socket")
-    training = learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6)  # Reports after each update.
-    assert training.run(players.failed)
-    players.end_well()
+    complete(logdir, learner(logdir, 1_200, Collapsed(), log_period_secs=1e-6))  # Reports after each update.
     assert capsys.readouterr().out.count("entropy has collapsed") == 1
 
 
@@ -327,7 +313,7 @@ def test_an_error_after_the_last_look_is_raised_and_the_checkpoint_stays(logdir,
     with pytest.raises(RuntimeError, match="too late"):
         learner(logdir, 400).run(players.failed)
     players.end_well()
-    assert learner(logdir, 400).resumed_from is not None
+    assert learner(logdir, 400)._saver.resumed_from is not None
 
 
 def test_the_error_that_ended_training_is_the_one_that_is_raised(logdir, monkeypatch):

@@ -22,9 +22,8 @@ from seed_rl.cluster.config import LOOPBACK_ONLY
 from tests.environments import slow
 from tests.ports import CLUSTER, free_ports
 
-if (
-    importlib.util.find_spec("ray") is None
-):  # It must not be imported before its environment variables are set.
+# It must not be imported before its environment variables are set.
+if importlib.util.find_spec("ray") is None:
     pytest.skip("needs the extra [ray]", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
