@@ -19,6 +19,7 @@ import dataclasses
 import functools
 import os
 import signal
+from collections.abc import Iterable
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -36,7 +37,7 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.learner.quiet import HeldOutput, quiet_start
+from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
@@ -168,7 +169,7 @@ def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHos
     }
 
 
-def _import_tensorflow(config: LearnerConfig, host: int, log: HeldOutput) -> str | None:
+def _import_tensorflow(config: LearnerConfig, host: int, log: Iterable[str]) -> str | None:
     """Imports TensorFlow, looks for a GPU, and sets it up; returns a warning on an unused GPU."""
     with fast_tensorflow_import():
         from seed_rl.devices import report, tpu

@@ -74,7 +74,7 @@ def run_children(
     Needs the main thread, for signals.
 
     Args:
-      children: the children of a container, not started yet: its learner, or its actors.
+      children: those of a container, not started yet: its learner, or its actors.
       most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
         after every error, without limit.
       may_be_stopped: whether a child that SIGTERM seems to have ended is restarted, too: of several

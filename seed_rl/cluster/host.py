@@ -26,7 +26,6 @@ class Program:
     """The process that a host runs.
 
     Attributes:
-      name: its name in messages.
       command: from `launch.plan`; the node's own Python replaces the one in it.
       environment: additional variables. They contain the token and the key, so they are not shown.
     """
@@ -37,13 +36,7 @@ class Program:
 
 
 class Place(NamedTuple):
-    """Where a process can listen.
-
-    Attributes:
-      node: Ray's id of the node.
-      host: the node's IP address.
-      port: a free port; None if there is none.
-    """
+    """Where a process can listen: Ray's id of a node, its IP address, and a free port if there is one."""
 
     node: str
     host: str

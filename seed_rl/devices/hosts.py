@@ -32,11 +32,7 @@ class Agreement(NamedTuple):
 
 
 class Collective:
-    """The reductions over several hosts; every host must call each of them equally often.
-
-    Attributes:
-      strategy: TensorFlow's.
-    """
+    """The reductions over several hosts; every host must call each of them equally often."""
 
     def __init__(
         self, addresses: Sequence[str], index: int, num_gpus: int = 0, only_this_machine: bool = True

@@ -1,7 +1,6 @@
 """A job on Vertex AI: its flags, a container's place in it, and the commands of its learner and actors."""
 
 import dataclasses
-import ipaddress
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from seed_rl.launch.credentials import SERVER_NAME
 from seed_rl.launch.plan import code_flags, place_flags
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options, option
+from seed_rl.wire.security import is_local
 
 # The main of every container.
 PROGRAM = "seed_rl.vertex_main"
@@ -165,7 +165,7 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
     return [
         *(sys.executable, "-m", "seed_rl.learner_main", f"--environment={line.environment}"),
         f"--agent={line.agent}",
-        f"--server_address={host if _is_loopback(host) else '0.0.0.0'}:{port}",
+        f"--server_address={host if is_local(f'{host}:{port}') else '0.0.0.0'}:{port}",
         f"--logdir={logdir}",
         *several,
         *mounted(flags, line.read(VertexConfig).gcs_mount),
@@ -200,10 +200,3 @@ def run_directory(line: CommandLine, trial: str | None) -> Path:
     logdir = line.read(LearnerConfig).logdir.rstrip("/")
     (path,) = mounted([f"={logdir}"], line.read(VertexConfig).gcs_mount)
     return Path(path.removeprefix("="), *([f"trial_{trial}"] if trial else []))
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"

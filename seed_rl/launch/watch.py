@@ -51,7 +51,6 @@ class Ended(NamedTuple):
     """A child has ended, or could not be started again, and is no longer watched.
 
     Attributes:
-      child: the child.
       code: its exit code; -N if signal N ended it; 1 if it could not be started.
       error: why it could not be started; empty if it has run.
     """
@@ -68,11 +67,7 @@ class Ended(NamedTuple):
 
 
 class Signalled(NamedTuple):
-    """This process was asked to stop.
-
-    Attributes:
-      number: how many signals have arrived so far.
-    """
+    """This process was asked to stop; the number of signals so far."""
 
     number: int
 
@@ -85,11 +80,7 @@ Event = Signalled | Ended | Tick
 
 
 class Restarts:
-    """The growing delays before the restarts of a child that crashes.
-
-    Attributes:
-      total: restarts so far.
-    """
+    """The growing delays before the restarts of a child that crashes, and their total number so far."""
 
     def __init__(self, timing: Timing):
         self.total = 0
@@ -109,7 +100,6 @@ class Watch:
     """An endless stream of events: in each round, any signal, the children that have ended, and a tick.
 
     Attributes:
-      timing: the intervals and time limits.
       stop: counts the signals that arrive inside `running`.
     """
 

@@ -4,37 +4,30 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
-from typing import BinaryIO
+from collections.abc import Iterable, Iterator
 
 
-class HeldOutput:
-    """What has been written to standard error so far; iterating over it reads its lines."""
-
-    def __init__(self, file: BinaryIO):
-        self._file = file
-
-    def __iter__(self) -> Iterator[str]:
-        """Iterates over the lines, without moving the place that native code writes at."""
-        sys.stderr.flush()
-        descriptor = self._file.fileno()
-        content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
-        return iter(content.decode(errors="replace").splitlines())
+def _lines(descriptor: int) -> Iterator[str]:
+    """What a file holds when it is asked for; the place that native code writes at does not move."""
+    sys.stderr.flush()
+    content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+    yield from content.decode(errors="replace").splitlines()
 
 
 @contextlib.contextmanager
-def quiet_start() -> Iterator[HeldOutput]:
+def quiet_start() -> Iterator[Iterable[str]]:
     """Holds back what native code and Python write to standard error; shows it if an exception is raised.
 
     TensorFlow writes lines about oneDNN and missing GPU drivers at import and at first use, which no setting
-    turns off. The message of a ValueError is complete without them.
+    turns off. The message of a ValueError is complete without them. Gives the lines up to the moment at which
+    the first of them is read.
     """
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as held:
         os.dup2(held.fileno(), 2)
         try:
-            yield HeldOutput(held)
+            yield _lines(held.fileno())
         except BaseException as error:
             if not isinstance(error, ValueError):
                 held.seek(0)

@@ -44,14 +44,8 @@ class Serving:
     ):
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
-        Args:
-          config: settings.
-          environment: the environments.
-          cores: compute the actions, each for its part of the environments; one in a synchronous run.
-          figures: receive episodes and actors.
-          security: TLS and token that actors need.
-          background: job of the experience that gets a thread, if there is one.
-          team: the learner hosts; None: there is one.
+        `cores` compute the actions, each for its part of the environments; a synchronous run has one.
+        `figures` receive episodes and actors. `background` is a job of the experience that gets a thread.
 
         Raises:
           AddressError: the server cannot listen on the address.

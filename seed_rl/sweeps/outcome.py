@@ -28,11 +28,8 @@ class Outcome:
 
     Attributes:
       exit_code: 0 for a complete run; -N if signal N ended it.
-      final_return: mean of the return over the last tenth of the run's periods; None if no episode
-        ended.
+      final_return: mean of the return over the last tenth of the run's periods; None if no episode ended.
       return_name: the metric that `final_return` is computed from.
-      env_frames: environment frames played.
-      seconds: seconds of training.
       last_line: the last line of a failed run's log; '' otherwise.
     """
 

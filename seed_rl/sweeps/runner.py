@@ -86,7 +86,8 @@ class Runner:
             run.outcome.unlink(missing_ok=True)
             verb = "resumes" if RunDirectory(run.logdir).record.exists() else "starts"
             values = ", ".join(f"{name}={value}" for name, value in self._sweep.values(run.trial).items())
-            child = Child(self._name(run), run.command, run.log)
+            name = f"trial {run.trial} of {self._sweep.trials}, seed {run.seed}"
+            child = Child(name, run.command, run.log)
             self._watch.start(child)
             self._running[child] = run
             self._say(f"{child.name} {verb} with {values}; its log is {run.log}.")
@@ -121,9 +122,6 @@ class Runner:
             self._record(child, code)
         self._say("stopped; the same command resumes it.")
 
-    def _name(self, run: Run) -> str:
-        return f"trial {run.trial} of {self._sweep.trials}, seed {run.seed}"
-
     def _progress(self) -> str:
         total = len(self._sweep.runs)
         failed = sum(found.failed for found in self.ended.values())
@@ -131,15 +129,12 @@ class Runner:
         if failed:
             words.append(f"{failed} failed")
         if self._waiting or self._running:
-            words.append(f"about {describe_seconds(self._seconds_left())} left")
+            # From the mean duration of the runs that ended in this session.
+            mean = sum(self._durations) / len(self._durations)
+            rest = [max(0.0, mean - child.seconds) for child in self._running]
+            left = max((mean * len(self._waiting) + sum(rest)) / self._parallel, *rest, 0.0)
+            words.append(f"about {describe_seconds(left)} left")
         return ", ".join(words)
-
-    def _seconds_left(self) -> float:
-        """An estimate from the mean duration of the runs that ended in this session."""
-        mean = sum(self._durations) / len(self._durations)
-        work = mean * len(self._waiting)
-        rest = [max(0.0, mean - child.seconds) for child in self._running]
-        return max((work + sum(rest)) / self._parallel, *rest, 0.0)
 
 
 def describe(found: Outcome, run: Run) -> str:

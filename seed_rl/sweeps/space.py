@@ -67,11 +67,10 @@ class Distribution:
 class Space:
     """A space file.
 
+    Whether the environment, the agent and the flags exist is not checked yet.
+
     Attributes:
-      path: the path of the file.
-      environment: name of the suite, not checked yet.
-      agent: name of the agent, not checked yet.
-      flagfile: a flagfile that is read before all else; None if there is none.
+      flagfile: is read before all else; None if there is none.
       flags: fixed values by flag.
       parameters: the distributions, by flag, in alphabetical order.
     """

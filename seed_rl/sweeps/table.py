@@ -20,9 +20,8 @@ def collect(sweep: Sweep) -> list[dict[str, Any]]:
 
     Returns:
       For each trial, in the order of the table's columns: `trial`, its number; the values drawn, by flag;
-      `final_return`, the mean of the final returns over seeds; `standard_error`, that of the mean, from the
-      sample standard deviation; `seeds_done` and `seeds_failed`, the numbers of complete and of failed runs.
-      None stands for a figure that is unknown yet.
+      `final_return`, the mean over seeds; `standard_error`, that of the mean, from the sample standard
+      deviation; `seeds_done` and `seeds_failed`, numbers of runs. None: it is unknown yet.
 
     Raises:
       ValueError: an outcome cannot be read; the message is one sentence.
@@ -46,7 +45,7 @@ def write(sweep: Sweep, rows: Sequence[dict[str, Any]]) -> None:
 
 def as_text(rows: Sequence[dict[str, Any]]) -> str:
     """The rows as an aligned table, with numbers rounded to four significant digits."""
-    cells = [list(rows[0]), *([_short(cell) for cell in row.values()] for row in rows)]
+    cells = [list(rows[0]), *(list(map(_short, row.values())) for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
     return "\n".join(lines)

@@ -25,15 +25,7 @@ _PROGRAM = "seed_rl.local_main"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training run of a sweep: trials and seeds count from 1.
-
-    Attributes:
-      trial: its number.
-      seed: of the run.
-      command: the command that trains.
-      logdir: the run directory.
-      total_frames: environment frames after which the run is complete.
-    """
+    """One training run of a sweep, complete after `total_frames`. Trials and seeds count from 1."""
 
     trial: int
     seed: int
@@ -57,10 +49,8 @@ class Sweep:
     """A sweep, as requested on a command line.
 
     Attributes:
-      space: where the trials are drawn from.
       sweep_seed: the seed for sampling.
-      directory: the directory of the sweep.
-      trials: the number of trials.
+      trials: their number.
       identity: the settings that must not change in this directory, as JSON values.
       preset: the preset that the launcher adds to runs of a space without a flagfile; None if it adds none.
       flagfiles: every flagfile that a run reads, including the preset, each once.

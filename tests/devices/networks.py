@@ -10,6 +10,7 @@ VECTORS = EnvironmentSpec(ArraySpec((6,), "float32"), ACTION)
 IMAGES = EnvironmentSpec(ArraySpec((20, 20), "uint8"), ACTION)
 
 _IMAGE_OPTIONS = {"frame_stack": 4, "torso": "shallow", "lstm_size": 0}
+_OFTEN = {"update_target_every_n_step": 2}
 _SHORT = {"unroll_length": 4, "burn_in": 2, "n_steps": 2, "head_size": 16}
 
 # By name: algorithm, environment, settings.
@@ -24,20 +25,14 @@ CASES = {
     "dqn-scalar": (
         "dqn",
         VECTORS,
-        {
-            "n_steps": 2,
-            "dueling": True,
-            "munchausen": True,
-            "layer_norm": True,
-            "update_target_every_n_step": 2,
-        },
+        {"n_steps": 2, "dueling": True, "munchausen": True, "layer_norm": True, **_OFTEN},
     ),
     "dqn-frames": (
         "dqn",
         IMAGES,
         {**_IMAGE_OPTIONS, "distribution": "categorical", "num_atoms": 7, "dueling": True, "double": True},
     ),
-    "r2d2-lstm": ("r2d2", VECTORS, {**_SHORT, "lstm_size": 8, "update_target_every_n_step": 2}),
+    "r2d2-lstm": ("r2d2", VECTORS, {**_SHORT, "lstm_size": 8, **_OFTEN}),
     "r2d2-frames": ("r2d2", IMAGES, {**_SHORT, **_IMAGE_OPTIONS, "unroll_length": 3}),
 }
 

@@ -29,51 +29,26 @@ IN_DETAIL = ("vtrace", "r2d2")
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
 # Where random numbers are drawn for a whole batch, which they only are for continuous actions.
 SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 2.0)))}
+LSTM = {"unroll_length": 3, "lstm_size": 8}
+STATISTICS = {"normalize_observations": True, "normalize_rewards": True}
 # Whatever looks at a whole batch is turned on.
 OPTIONS = {
-    "vtrace": {
-        "unroll_length": 3,
-        "lstm_size": 8,
-        "normalize_observations": True,
-        "normalize_rewards": True,
-        "normalize_advantages": True,
-        "target_entropy": 0.5,
-    },
-    "ppo": {
-        "unroll_length": 3,
-        "lstm_size": 8,
-        "normalize_observations": True,
-        "normalize_rewards": True,
-        "clip_value": 0.2,
-        "epochs": 3,
-    },
-    "appo": {"unroll_length": 3, "lstm_size": 8, "normalize_observations": True, "normalize_rewards": True},
-    "a2c": {"unroll_length": 3, "lstm_size": 8, "normalize_advantages": True, "normalize_rewards": True},
+    "vtrace": {**LSTM, **STATISTICS, "normalize_advantages": True, "target_entropy": 0.5},
+    "ppo": {**LSTM, **STATISTICS, "clip_value": 0.2, "epochs": 3},
+    "appo": {**LSTM, **STATISTICS},
+    "a2c": {**LSTM, "normalize_advantages": True, "normalize_rewards": True},
     "dqn": {
-        "n_steps": 3,
-        "head_size": 16,
-        "dueling": True,
-        "munchausen": True,
-        "normalize_observations": True,
-        "update_target_every_n_step": 3,
-        "target_update_rate": 0.5,
+        **{"n_steps": 3, "head_size": 16, "dueling": True, "munchausen": True},
+        **{"update_target_every_n_step": 3, "target_update_rate": 0.5, "normalize_observations": True},
     },
-    "pqn": {"unroll_length": 3, "lstm_size": 8, "normalize_observations": True, "epochs": 2},
+    "pqn": {**LSTM, "normalize_observations": True, "epochs": 2},
     "r2d2": {
-        "unroll_length": 4,
-        "burn_in": 1,
-        "n_steps": 2,
-        "lstm_size": 8,
-        "head_size": 16,
-        "normalize_observations": True,
-        "update_target_every_n_step": 6,
+        **{"unroll_length": 4, "burn_in": 1, "n_steps": 2, "lstm_size": 8, "head_size": 16},
+        **{"update_target_every_n_step": 6, "normalize_observations": True},
     },
     "sac": {
-        "mlp_sizes": "16,16",
-        "normalize_observations": True,
-        "priority_exponent": 0.6,
-        "actor_learning_rate": 0.003,
-        "target_update_rate": 0.1,
+        **{"mlp_sizes": "16,16", "priority_exponent": 0.6, "normalize_observations": True},
+        **{"actor_learning_rate": 0.003, "target_update_rate": 0.1},
     },
 }
 

@@ -32,13 +32,6 @@ class Core:
         self._after()
 
 
-class Nothing:
-    """An experience without experience."""
-
-    def close(self):
-        pass
-
-
 @pytest.fixture
 def start(tmp_path):
     identity = EnvironmentDescription(
@@ -58,7 +51,7 @@ def start(tmp_path):
 def test_an_error_between_the_last_look_and_the_stop_is_kept_unless_all_is_closed(start, error):
     running = start(mock.Mock(side_effect=error))
     running.raise_error()
-    running.stop("", Nothing())
+    running.stop("", mock.Mock())
     with pytest.raises(RuntimeError, match="late") if str(error) else contextlib.nullcontext():
         running.raise_error()
 
@@ -75,7 +68,7 @@ def test_what_does_not_stop_is_named(start, monkeypatch, caplog):
     monkeypatch.setattr(InferenceServer, "stop", stop_late)
     running = start(unlock.wait)
     before = set(threading.enumerate())
-    running.stop("", Nothing())
+    running.stop("", mock.Mock())
     assert [record.getMessage().split(" did not")[0] for record in caplog.records] == [
         "seed_rl: inference-0",
         "seed_rl: the server",
@@ -96,6 +89,6 @@ def test_an_error_of_the_server_is_kept_too(start, monkeypatch):
         raise RuntimeError("bad end")
 
     monkeypatch.setattr(InferenceServer, "stop", stop_badly)
-    running.stop("", Nothing())
+    running.stop("", mock.Mock())
     with pytest.raises(RuntimeError, match="bad end"):
         running.raise_error()
