@@ -60,16 +60,15 @@ def gather(
             f"--metric={metric} is not a metric of these runs; choose one of: {', '.join(names)}."
         )
     groups, left_out = [], []
-    for alike in group_records(records):
-        name = metric or return_name([p for r in alike.records for p in periods[r.logdir]])
-        runs = [Run(r, name, curve(periods[r.logdir], name)) for r in alike.records]
+    for (task, variant), alike in group_records(records).items():
+        name = metric or return_name([p for r in alike for p in periods[r.logdir]])
+        runs = [Run(r, name, curve(periods[r.logdir], name)) for r in alike]
         empty = [run.record.logdir for run in runs if not len(run.curve.value)]
         if empty and not leave_out:
             raise ValueError(_missing(empty[0], name, metric, periods[empty[0]]))
         left_out += empty
-        if len(empty) < len(runs):
-            full = tuple(run for run in runs if len(run.curve.value))
-            groups.append(Group(alike.task, alike.variant, full))
+        if full := tuple(run for run in runs if len(run.curve.value)):
+            groups.append(Group(task, variant, full))
     if not groups:
         raise ValueError(f"No run has {metric or 'a return'} yet; wait until episodes have ended.")
     return groups, left_out

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,11 @@ class Task(NamedTuple):
 
     environment: str
     game: str | None
+
+    @classmethod
+    def of(cls, record: RunRecord) -> "Task":
+        """What a run plays."""
+        return cls(record.environment, record.game)
 
     def __str__(self) -> str:
         return self.game or self.environment
@@ -44,11 +50,6 @@ class Run(NamedTuple):
     metric: str
     curve: Curve
 
-    @property
-    def final(self) -> float:
-        """Mean over the last tenth of the periods."""
-        return final_value(self.curve)
-
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
@@ -60,47 +61,35 @@ class Group:
 
     @property
     def final(self) -> float:
-        """Mean over runs of their final values."""
-        return float(np.mean([run.final for run in self.runs]))
+        """Mean over runs of the mean over the last tenth of each."""
+        return float(np.mean([final_value(run.curve) for run in self.runs]))
 
 
-class Alike(NamedTuple):
-    """Records of one group, before their metrics are read."""
-
-    task: Task
-    variant: Variant
-    records: tuple[RunRecord, ...]
-
-
-def group_records(records: Iterable[RunRecord]) -> list[Alike]:
-    """Groups of records that belong together, in the order of their first record.
+def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], list[RunRecord]]:
+    """The records that belong together, in the order of their first one.
 
     Two groups of the same agent on the same game differ in some setting, and every setting that differs in
     this way on any game is part of that agent's variants. Settings that differ only between games are not.
     """
-    found: dict[tuple[Task, str, str], list[RunRecord]] = {}
-    settings: dict[tuple[Task, str, str], dict[str, str]] = {}
-    for record in records:
-        mine = _settings(record)
-        key = (Task(record.environment, record.game), record.agent, json.dumps(mine, sort_keys=True))
-        found.setdefault(key, []).append(record)
-        settings[key] = mine
-    same_task: dict[tuple[Task, str], list[dict[str, str]]] = {}
-    for (task, agent, _), mine in settings.items():
-        same_task.setdefault((task, agent), []).append(mine)
-    telling: dict[str, set[str]] = {}
-    for (_, agent), several in same_task.items():
-        telling.setdefault(agent, set()).update(_differing(several))
-    return [
-        Alike(key[0], _variant(key[1], settings[key], telling[key[1]]), tuple(alike))
-        for key, alike in found.items()
-    ]
+    settings = [_settings(record) for record in records]
+    alike: defaultdict[tuple[Task, str], list[dict[str, str]]] = defaultdict(list)
+    for record, mine in zip(records, settings, strict=True):
+        alike[Task.of(record), record.agent].append(mine)
+    telling: defaultdict[str, set[str]] = defaultdict(set)
+    for (_, agent), several in alike.items():
+        telling[agent] |= {name for name in set().union(*several) if len({s.get(name) for s in several}) > 1}
+    groups: defaultdict[tuple[Task, Variant], list[RunRecord]] = defaultdict(list)
+    for record, mine in zip(records, settings, strict=True):
+        told = tuple((name, mine.get(name, "null")) for name in sorted(telling[record.agent]))
+        groups[Task.of(record), Variant(record.agent, told)].append(record)
+    return groups
 
 
 def by_task(groups: Sequence[Group]) -> dict[Task, list[Group]]:
-    """The groups of each game, in alphabetical order of the games."""
+    """The groups of each game, in the order of `variants`; games in alphabetical order."""
     tasks = sorted({group.task for group in groups}, key=lambda task: (str(task).lower(), task.environment))
-    return {task: [group for group in groups if group.task == task] for task in tasks}
+    ordered = sorted(groups, key=lambda group: _order(group.variant))
+    return {task: [group for group in ordered if group.task == task] for task in tasks}
 
 
 def variants(groups: Iterable[Group]) -> list[Variant]:
@@ -116,16 +105,6 @@ def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
         return (float(value), "") if is_number else (float("-inf"), str(value))
 
     return variant.agent, [order(json.loads(value)) for _, value in variant.settings]
-
-
-def _differing(several: Sequence[dict[str, str]]) -> set[str]:
-    """Names of the settings that are not the same in all, or that are missing in some."""
-    names = {name for settings in several for name in settings}
-    return {name for name in names if len({settings.get(name) for settings in several}) > 1}
-
-
-def _variant(agent: str, settings: dict[str, str], telling: set[str]) -> Variant:
-    return Variant(agent, tuple((name, settings.get(name, "null")) for name in sorted(telling)))
 
 
 def _settings(record: RunRecord) -> dict[str, str]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from seed_rl.plotting.groups import Group, Task, Variant, variants
+from seed_rl.plotting.lines import Line
 
 _RETURNS = {"mean_return": "mean return", "mean_evaluation_return": "mean return in evaluation"}
 _UNITS = {"ms": "ms", "mib": "MiB", "updates": "updates", "seconds": "seconds"}
@@ -17,20 +18,26 @@ class Unit(NamedTuple):
     label: str
 
 
-def frames_unit(highest: float) -> Unit:
-    """The unit for an axis of up to `highest` environment frames."""
-    for size, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
-        if highest >= size:
-            return Unit(size, f"environment frames ({word})")
-    return Unit(1.0, "environment frames")
+# By axis: what is divided by from which highest position on, and its label.
+_AXES = {
+    "env_frames": (
+        (1e9, Unit(1e9, "environment frames (billions)")),
+        (1e6, Unit(1e6, "environment frames (millions)")),
+        (1e3, Unit(1e3, "environment frames (thousands)")),
+        (0.0, Unit(1.0, "environment frames")),
+    ),
+    "seconds": (
+        (7200.0, Unit(3600.0, "hours of training")),
+        (120.0, Unit(60.0, "minutes of training")),
+        (0.0, Unit(1.0, "seconds of training")),
+    ),
+}
 
 
-def time_unit(highest: float) -> Unit:
-    """The unit for an axis of up to `highest` seconds."""
-    for size, word in ((3600.0, "hours"), (60.0, "minutes")):
-        if highest >= 2 * size:
-            return Unit(size, f"{word} of training")
-    return Unit(1.0, "seconds of training")
+def axis_unit(axis: str, lines: Iterable[Line]) -> Unit:
+    """The unit for an axis of lines, "env_frames" or "seconds"."""
+    highest = max(line.x[-1] for line in lines)
+    return next(unit for least, unit in _AXES[axis] if highest >= least)
 
 
 def metric_label(metrics: Collection[str]) -> str:
@@ -47,12 +54,6 @@ def metric_label(metrics: Collection[str]) -> str:
     if words and last in _UNITS:
         return f"{' '.join(words)} ({_UNITS[last]})"
     return metric.replace("_", " ")
-
-
-def short_number(value: float) -> str:
-    """A number as short text for ticks: 250000 becomes 250k, 1500000 becomes 1.5M."""
-    size, suffix = next((s for s in ((1e9, "B"), (1e6, "M"), (1e3, "k")) if abs(value) >= s[0]), (1.0, ""))
-    return f"{value / size:g}{suffix}".replace("-", "\N{MINUS SIGN}")
 
 
 _DIGITS = 3

@@ -7,7 +7,6 @@ from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, pl
 from seed_rl.plotting.labels import (
     group_labels,
     metric_label,
-    short_number,
     task_labels,
     variant_labels,
 )
@@ -18,12 +17,8 @@ def grouped(*records, metrics=None):
     """Groups of these records; `metrics` by agent."""
     curve = make_curve([1, 2], [3, 4])
     return [
-        Group(
-            alike.task,
-            alike.variant,
-            tuple(Run(r, (metrics or {}).get(r.agent, "mean_return"), curve) for r in alike.records),
-        )
-        for alike in group_records(records)
+        Group(task, variant, tuple(Run(r, (metrics or {}).get(r.agent, "mean_return"), curve) for r in alike))
+        for (task, variant), alike in group_records(records).items()
     ]
 
 
@@ -132,11 +127,3 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
 )
 def test_metrics(metrics, label):
     assert metric_label(metrics) == label
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0, "0"), (25_000, "25k"), (-1_500_000, "\N{MINUS SIGN}1.5M"), (2e9, "2B"), (0.25, "0.25")],
-)
-def test_short_numbers(value, text):
-    assert short_number(value) == text
