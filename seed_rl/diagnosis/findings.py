@@ -9,8 +9,16 @@ from typing import NamedTuple
 
 from seed_rl.diagnosis.evidence import Evidence
 
-# What takes at least this share of the time bounds the run.
-_MOSTLY = 0.5
+# Shares of time: what waits for more than `_MUCH` has a reason, what waits for less than `_SOME` is busy.
+_SOME, _MUCH, _MOSTLY = 0.1, 0.2, 0.5
+# A batch of inference, as a share of the most environments that there may be in one.
+_SMALL_BATCH, _FULL_BATCH = 0.5, 0.9
+# What a learner whose Python code is always running uses, in cores: threads take turns.
+_ONE_CORE = (0.7, 1.3)
+# The cores that an actor which is always stepping environments keeps busy; the latter on a full machine.
+_BUSY_ACTOR, _STARVED_ACTOR = 0.7, 0.3
+# What other programs use, as a share of the machine's cores, if they are in the way.
+_MUCH_ELSE = 0.3
 
 
 def synchronous(e: Evidence) -> str | None:
@@ -19,8 +27,8 @@ def synchronous(e: Evidence) -> str | None:
         return None
     acting = max(0.0, e.training_waits - e.waiting)
     return (
-        f"The order of --synchronous bounds this run: one thread waits for actors {percent(e.waiting)} of "
-        f"the time, acts {percent(acting)} and trains {percent(1 - e.training_waits)}; leave out "
+        f"The order of --synchronous bounds this run: one thread waits for actors {e.waiting:.0%} of "
+        f"the time, acts {acting:.0%} and trains {1 - e.training_waits:.0%}; leave out "
         "--synchronous, unless the run must be repeatable."
     )
 
@@ -30,7 +38,7 @@ def rollouts(e: Evidence) -> str | None:
     if not e.has_rollouts:
         return None
     training, acting = 1 - e.training_waits, min(e.acting, e.training_waits)
-    share = f"all environments wait while the learner trains, {percent(training)} of the time"
+    share = f"all environments wait while the learner trains, {training:.0%} of the time"
     if training >= _MOSTLY:
         fewer = f"lower --epochs={epochs}, " if (epochs := e.settings.get("epochs", 1)) > 1 else ""
         change = f"{fewer}use a smaller network, or --agent=appo, whose actors do not wait"
@@ -38,12 +46,7 @@ def rollouts(e: Evidence) -> str | None:
         change = "use a smaller network (--torso, --lstm_size), or an accelerator"
     else:
         change = f"let more actors play (--num_actors), since one turn takes {turn(e)}"
-    return f"Rollouts bound this run: {share}, and inference takes {percent(acting)}; {change}."
-
-
-def percent(share: float) -> str:
-    """A share of time."""
-    return f"{100 * share:.0f}%"
+    return f"Rollouts bound this run: {share}, and inference takes {acting:.0%}; {change}."
 
 
 def turn(evidence: Evidence) -> str:
@@ -60,18 +63,6 @@ def batch(evidence: Evidence) -> str:
     """How large a batch of inference is."""
     size = evidence.figures.get("inference_batch_size", 0.0)
     return f"{size:.0f} of {evidence.settings['inference_batch_size']}"
-
-
-# Shares of time: what waits for more than `_MUCH` has a reason, what waits for less than `_SOME` is busy.
-_SOME, _MUCH, _MOSTLY = 0.1, 0.2, 0.5
-# A batch of inference, as a share of the most environments that there may be in one.
-_SMALL_BATCH, _FULL_BATCH = 0.5, 0.9
-# What a learner whose Python code is always running uses, in cores: threads take turns.
-_ONE_CORE = (0.7, 1.3)
-# The cores that an actor which is always stepping environments keeps busy; the latter on a full machine.
-_BUSY_ACTOR, _STARVED_ACTOR = 0.7, 0.3
-# What other programs use, as a share of the machine's cores, if they are in the way.
-_MUCH_ELSE = 0.3
 
 
 class Finding(NamedTuple):
@@ -109,8 +100,8 @@ def _training(e: Evidence) -> str | None:
     passes = e.settings.get("passes", 1)
     fewer = f"lower --passes={passes}, " if passes > 1 else ""
     return (
-        f"Training bounds this run: inference is blocked {percent(e.blocked)} of the time by a full queue "
-        f"({queue}), while training waits for a batch {percent(e.training_waits)}; {fewer}add "
+        f"Training bounds this run: inference is blocked {e.blocked:.0%} of the time by a full queue "
+        f"({queue}), while training waits for a batch {e.training_waits:.0%}; {fewer}add "
         "--training_devices, use a smaller network (--torso, --lstm_size), or raise --batch_size."
     )
 
@@ -120,9 +111,9 @@ def _replay_ratio(e: Evidence) -> str | None:
         return None
     measured = e.figures.get("replay_ratio", 0.0)
     return (
-        f"The replay ratio bounds this run: inference is blocked {percent(e.blocked)} of the time until "
+        f"The replay ratio bounds this run: inference is blocked {e.blocked:.0%} of the time until "
         f"training has caught up (each unroll was drawn {measured:.2f} times), and training waits only "
-        f"{percent(e.training_waits)}; lower --replay_ratio={e.settings['replay_ratio']:g}, or make updates "
+        f"{e.training_waits:.0%}; lower --replay_ratio={e.settings['replay_ratio']:g}, or make updates "
         "faster: --training_devices, a smaller network."
     )
 
@@ -136,8 +127,8 @@ def _intake(e: Evidence) -> str | None:
         return None
     less = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
     return (
-        f"Inserting into replay bounds this run: its thread works {percent(e.inserting)} of the time, "
-        f"inference is blocked {percent(e.blocked)} and training waits {percent(e.training_waits)}; {less}"
+        f"Inserting into replay bounds this run: its thread works {e.inserting:.0%} of the time, "
+        f"inference is blocked {e.blocked:.0%} and training waits {e.training_waits:.0%}; {less}"
         "split the environments over several learners (--num_learners)."
     )
 
@@ -146,8 +137,8 @@ def _queue(e: Evidence) -> str | None:
     if e.has_replay or not (e.blocked >= _MUCH and e.training_waits >= _MUCH):
         return None
     return (
-        f"The short queue bounds this run: inference is blocked {percent(e.blocked)} of the time and "
-        f"training waits {percent(e.training_waits)}, in turn; raise --queue_capacity above "
+        f"The short queue bounds this run: inference is blocked {e.blocked:.0%} of the time and "
+        f"training waits {e.training_waits:.0%}, in turn; raise --queue_capacity above "
         f"{e.queue_capacity}."
     )
 
@@ -156,7 +147,7 @@ def _hosts(e: Evidence) -> str | None:
     if e.hosts_wait < _MUCH:
         return None
     return (
-        f"Learner hosts wait for one another {percent(e.hosts_wait)} of the time before an update: give "
+        f"Learner hosts wait for one another {e.hosts_wait:.0%} of the time before an update: give "
         "each the same devices and as many actors (--num_actors), or use fewer (--num_learners)."
     )
 
@@ -166,8 +157,8 @@ def _prefetch(e: Evidence) -> str | None:
         return None
     cheaper = "set --replay_compression=none, or " if e.settings.get("replay_compression") == "zstd" else ""
     return (
-        f"Preparing batches bounds this run: training waits {percent(e.training_waits)} of the time, of "
-        f"which at least {percent(e.preparing)} for a batch that is drawn and copied to its device; "
+        f"Preparing batches bounds this run: training waits {e.training_waits:.0%} of the time, of "
+        f"which at least {e.preparing:.0%} for a batch that is drawn and copied to its device; "
         f"{cheaper}make batches smaller (--batch_size, --unroll_length)."
     )
 
@@ -178,8 +169,8 @@ def _interpreter(e: Evidence) -> str | None:
     if waits or e.is_full or not _ONE_CORE[0] <= cores <= _ONE_CORE[1]:
         return None
     return (
-        f"The learner's Python interpreter bounds this run: neither inference (waits {percent(e.waiting)}) "
-        f"nor training ({percent(e.training_waits)}) waits, and yet the learner uses {cores:.1f} cores; "
+        f"The learner's Python interpreter bounds this run: neither inference (waits {e.waiting:.0%}) "
+        f"nor training ({e.training_waits:.0%}) waits, and yet the learner uses {cores:.1f} cores; "
         "give it fewer and bigger messages (--env_batch_size), let gateways serve actors on other machines "
         f"(--num_gateways={e.settings.get('num_gateways', 0)}), or split it (--num_learners)."
     )
@@ -189,7 +180,7 @@ def _stragglers(e: Evidence) -> str | None:
     if not (_acting_is_behind(e) and e.waiting >= _MOSTLY and e.actors_wait >= _MOSTLY):
         return None
     return (
-        f"Batches that wait for the slowest actors bound this run: inference waits {percent(e.waiting)} of "
+        f"Batches that wait for the slowest actors bound this run: inference waits {e.waiting:.0%} of "
         f"the time, and yet an answer takes {answer(e)}, longer than a turn of an actor ({turn(e)}); lower "
         f"--inference_batch_size={e.settings['inference_batch_size']}, or set --num_env_groups=2."
     )
@@ -201,7 +192,7 @@ def _turns(e: Evidence) -> str | None:
         return None
     return (
         f"Actors and inference bound this run by taking turns: inference waits for requests "
-        f"{percent(e.waiting)} of the time, and actors for answers {percent(e.actors_wait)}; set "
+        f"{e.waiting:.0%} of the time, and actors for answers {e.actors_wait:.0%}; set "
         "--num_env_groups=2 (or more), so that one group acts while another one steps."
     )
 
@@ -210,7 +201,7 @@ def _actors(e: Evidence) -> str | None:
     if not (_acting_is_behind(e) and e.waiting >= _MOSTLY):
         return None
     return (
-        f"The actors bound this run: inference waits for them {percent(e.waiting)} of the time (a turn of "
+        f"The actors bound this run: inference waits for them {e.waiting:.0%} of the time (a turn of "
         f"an actor takes {turn(e)}, an answer {answer(e)}){_more_actors(e)}"
     )
 
@@ -245,8 +236,8 @@ def _inference(e: Evidence) -> str | None:
         else "give it fewer and bigger messages (--env_batch_size)"
     )
     return (
-        f"Inference bounds this run: it acts {percent(e.acting)} of the time while training waits "
-        f"{percent(e.training_waits)}; an answer takes {answer(e)} in batches of {batch(e)}; {bigger}, "
+        f"Inference bounds this run: it acts {e.acting:.0%} of the time while training waits "
+        f"{e.training_waits:.0%}; an answer takes {answer(e)} in batches of {batch(e)}; {bigger}, "
         "add --inference_devices, or with an accelerator --num_inference_threads."
     )
 
@@ -262,7 +253,7 @@ def _small_batches(e: Evidence) -> str | None:
         return None
     return (
         f"Batches of inference are small: {batch(e)} environments, while actors wait for answers "
-        f"{percent(e.actors_wait)} of the time; add environments (--env_batch_size), in --num_env_groups=2."
+        f"{e.actors_wait:.0%} of the time; add environments (--env_batch_size), in --num_env_groups=2."
     )
 
 
@@ -272,7 +263,7 @@ def _idle_training(e: Evidence) -> str | None:
     if e.settings.get("synchronous") or e.is_full:
         return None
     return (
-        f"The replay ratio leaves training idle {percent(e.training_waits)} of the time: more updates for "
+        f"The replay ratio leaves training idle {e.training_waits:.0%} of the time: more updates for "
         f"each frame cost nothing, if you want them; raise --replay_ratio={e.settings['replay_ratio']:g}."
     )
 
@@ -297,8 +288,8 @@ def _machine(e: Evidence) -> str | None:
 
 def _balanced(e: Evidence) -> str:
     return (
-        f"Nothing bounds this run by itself: inference waits for requests {percent(e.waiting)} of the time "
-        f"and is blocked {percent(e.blocked)}, training waits {percent(e.training_waits)}; to go faster, "
+        f"Nothing bounds this run by itself: inference waits for requests {e.waiting:.0%} of the time "
+        f"and is blocked {e.blocked:.0%}, training waits {e.training_waits:.0%}; to go faster, "
         "add actors (--num_actors) and --training_devices together."
     )
 

@@ -63,14 +63,12 @@ class CommandLine:
 
     def environment_config(self) -> EnvironmentConfig:
         """The chosen environment's configuration, validated (UsageError)."""
-        if self.environment_class is None:
-            raise TypeError("No environment was chosen.")
+        assert self.environment_class is not None
         return self.read(self.environment_class)
 
     def agent_config(self) -> Options:
         """The chosen agent's configuration, validated (UsageError)."""
-        if self.agent_class is None:
-            raise TypeError("This main takes no agent.")
+        assert self.agent_class is not None
         return self.read(self.agent_class)
 
     def given_environment(self) -> dict[str, Any]:

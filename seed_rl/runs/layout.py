@@ -35,25 +35,13 @@ class CheckpointDirectory:
 
 
 class RunDirectory:
-    """The directory of one run, the value of --logdir.
+    """The paths in the directory of one run, the value of --logdir, which may not exist.
 
-    Attributes:
-      path: the directory, which may not exist.
-      record: all settings and versions (JSON); a directory with this file is a run directory.
-      lock: locked by the learner that is training; contains the learner's process and host (text).
-      metrics: the metrics of every period, one JSON object per line.
-      events: folder of TensorBoard's event files.
-      evaluation_events: folder of TensorBoard's event files for evaluations.
-      checkpoints: the last checkpoints, and those that are kept permanently.
-      best_checkpoints: the checkpoint with the highest mean return.
-      best_record: what the best checkpoint reached (JSON).
-      saved_model: folder of the policy at the end of training, as a SavedModel.
-      evaluations: folder of the results of evaluations.
-      wandb: folder that the package wandb makes for its own files.
+    A directory with the file `record` is a run directory. `events`, `evaluation_events`, `saved_model`,
+    `evaluations` and `wandb` are folders.
     """
 
     def __init__(self, path: Path):
-        """Names the files of the run in `path`."""
         self.path = path
         self.record = path / "run.json"
         self.lock = path / "learner.lock"
