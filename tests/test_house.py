@@ -142,24 +142,6 @@ def test_rooms_import_only_from_lower_floors():
     )
 
 
-def test_the_floors_are_really_held():
-    for module, target in (
-        ("seed_rl.wire.codec", "seed_rl.algorithms.base"),  # above
-        ("seed_rl.wire.codec", "seed_rl.environments.base"),  # beside
-        ("seed_rl.types", "seed_rl.wire.codec"),
-        ("seed_rl.types", "seed_rl.options"),
-        ("seed_rl.inference.core", "seed_rl.training.config"),  # also settings
-        ("seed_rl.sweeps.runner", "seed_rl.cluster.run"),
-        ("seed_rl.launch.plan", "seed_rl.sweeps.outcome"),
-        ("seed_rl.launch.plan", "seed_rl.local_main"),
-        ("seed_rl.sweep", "seed_rl.plot"),  # mains, too
-        ("seed_rl", "seed_rl.types"),
-    ):
-        assert broken_floors(module, {target}) == [f"{module} -> {target}"]
-    assert broken_floors("seed_rl.sweeps.runner", {"seed_rl.launch.watch", "seed_rl.sweeps.trials"}) == []
-    assert broken_floors("seed_rl.runs.record", {"seed_rl", "seed_rl.learner.config"}) == []
-
-
 def test_every_room_has_a_floor():
     rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     hold(f"seed_rl/{room} has no floor in tests/test_house.py." for room in sorted(rooms - set(FLOORS)))
@@ -187,9 +169,6 @@ def circles(imports: dict[str, set[str]]) -> Iterator[str]:
 
 
 def test_no_modules_import_one_another():
-    assert list(circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()})) == [
-        "b, c import one another; move what they share to a module below them."
-    ]
     hold(circles({module: imported_modules(tree) for module, tree in TREES.items()}))
 
 
@@ -240,10 +219,10 @@ def test_rooms_of_the_actor_name_no_tensorflow():
     )
 
 
-def import_alone(module: str, path: Path = ROOT) -> str | None:
-    """Imports the module from `path` in a process of its own; what is wrong, or None."""
+def import_alone(module: str) -> str | None:
+    """Imports the module in a process of its own; what is wrong, or None."""
     code = f"import sys, {module}; sys.exit(3 * ('tensorflow' in sys.modules or 'keras' in sys.modules))"
-    env = {**os.environ, "PYTHONPATH": str(path)}
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], env=env, timeout=120, capture_output=True, text=True)
     if done.returncode == 3:
         return f"{module} brings TensorFlow or Keras when it is imported."
@@ -268,8 +247,6 @@ def test_flags_are_read_only_at_the_edge():
 
 
 def badly_shaped(module: str, tree: ast.Module, path: Path) -> Iterator[str]:
-    if not ast.get_docstring(tree):
-        yield f"{module} has no docstring that says what it is."
     if path.stem in ("utils", "util", "helpers", "misc", "common"):
         yield f"{module} has a name that says nothing."
     lines = len(path.read_text(encoding="utf-8").splitlines())
@@ -282,40 +259,7 @@ def badly_shaped(module: str, tree: ast.Module, path: Path) -> Iterator[str]:
                 yield f"{module}.{node.name} has {lines} lines; at most {MAX_FUNCTION_LINES} are allowed."
 
 
-def test_modules_are_documented_short_and_well_named():
+def test_modules_are_short_and_well_named():
     hold(
         sentence for module, tree in TREES.items() for sentence in badly_shaped(module, tree, SOURCES[module])
     )
-
-
-def globals_assigned(module: str, tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Global):
-            yield f"{module}, line {node.lineno}: a global is assigned in a function."
-
-
-def test_modules_keep_no_mutable_state():
-    hold(sentence for module, tree in TREES.items() for sentence in globals_assigned(module, tree))
-
-
-def test_every_rule_names_all_that_breaks_it(tmp_path):
-    """A rule that finds nothing in the package might find nothing anywhere."""
-    path = tmp_path / "utils.py"
-    path.write_text(
-        "import tensorflow.keras, keras, argparse\n"
-        "from seed_rl.algorithms.policy import Policy\nfrom seed_rl.algorithms.base import Algorithm\n"
-        f"def long():\n    global a, b\n    global c\n    FLAGS.x{chr(10) * MAX_FILE_LINES}    return 1\n"
-    )
-    tree = ast.parse(path.read_text())
-    assert len(list(tensorflow_named("seed_rl.actor.utils", tree))) == 2
-    assert len(list(flags_read("seed_rl.actor.utils", tree))) == 2
-    assert [sentence.split()[2] for sentence in more_than_a_policy("seed_rl.inference.utils", tree)] == [
-        "seed_rl.algorithms.base;",
-        "seed_rl.algorithms.base.Algorithm;",
-    ]
-    assert len(list(badly_shaped("seed_rl.actor.utils", tree, path))) == 4
-    assert len(list(globals_assigned("seed_rl.actor.utils", tree))) == 2
-    (tmp_path / "keras.py").touch()
-    (tmp_path / "one.py").write_text("import keras")
-    assert import_alone("one", tmp_path) == "one brings TensorFlow or Keras when it is imported."
-    assert "No module named 'two'" in import_alone("two", tmp_path)
