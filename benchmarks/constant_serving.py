@@ -7,6 +7,7 @@ from benchmarks.echo import null_spec
 from benchmarks.null_suite import NullConfig
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Answer, Request
@@ -59,15 +60,10 @@ class Serving:
             (SERVICE,),
             also=behind,
         )
-        self._server = InferenceServer(
-            address,
-            environment,
-            num_envs,
-            [self._batcher],
-            envs_per_message,
-            on_actor=self._count_streams,
-            listener=self._listener,
+        connections = Connections(
+            environment, num_envs, [self._batcher], envs_per_message, on_actor=self._count_streams
         )
+        self._server = InferenceServer(address, connections, listener=self._listener)
         self._gateways = Gateways(gateway_commands(gateway_addresses(address, num_gateways), behind, {}))
         self._thread = threading.Thread(
             target=serve, args=(self._batcher, self._server.deliver), name="inference", daemon=True

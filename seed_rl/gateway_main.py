@@ -3,32 +3,27 @@ r"""A gateway: serves actors on other machines for a learner on this one, whose 
 It speaks gRPC with the actors in a process of its own, and passes their steps to the learner through shared
 memory. Needs no TensorFlow.
 
-Examples:
-  python -m seed_rl.gateway_main --server_address=127.0.0.1:8687 --learner_address=unix:/tmp/seed_rl.sock
+Example:
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
-Exit codes: 2 when a flag is wrong, 130 after Ctrl-C, 143 after SIGTERM, 129
-after SIGHUP, 1 otherwise.
+Exit codes: 2 when a flag is wrong, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise.
 """
 
 import dataclasses
 import os
 import time
 
-import grpc
-
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.flags.errors import run_main, usage_errors
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.messages import complain, log_lines
 from seed_rl.options import option
 from seed_rl.serving.gateway import Gateway
-from seed_rl.serving.listener import AddressError, Listener, NotServingError
-from seed_rl.wire.protocol import SERVICE, channel_options
-from seed_rl.wire.security import Security, SecurityConfig, check_listening, load_security
+from seed_rl.serving.listener import Listener, NotServingError
+from seed_rl.wire.protocol import SERVICE
+from seed_rl.wire.security import SecurityConfig, check_listening, load_security
 
-_GRACE_SECS = 3.0
 _TURN_SECS = 1.0
 
 
@@ -52,12 +47,8 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         security = load_security(config, os.environ)
         check_listening(config.server_address, config, security)
-    try:
         listener = Listener(config.server_address, -1, (SERVICE,), security)
-    except AddressError as error:
-        raise UsageError(str(error)) from None
-    gateway = listener.run(_make(config.learner_address, security))
-    listener.add(SERVICE, gateway.connect)
+    listener.add(SERVICE, Gateway(config.learner_address, security.metadata()).connect)
     try:
         while True:  # In turns: Python handles a signal that comes just before a wait only after it.
             time.sleep(_TURN_SECS)
@@ -66,14 +57,7 @@ def main(argv: list[str]) -> int:
         complain(str(error))
         return 1
     finally:
-        listener.run(gateway.close(_GRACE_SECS))
-        listener.stop()
-
-
-async def _make(address: str, security: Security) -> Gateway:
-    """Makes the gateway on the listener's event loop."""
-    channel = grpc.aio.insecure_channel(address, channel_options(-1), grpc.Compression.NoCompression)
-    return Gateway(channel, security.metadata())
+        listener.stop()  # Streams have time to end on their own, so that actors get the learner's reason.
 
 
 if __name__ == "__main__":

@@ -16,30 +16,22 @@ _TIMING = Timing(terminate_grace=5.0)
 def gateway_commands(
     addresses: Sequence[str], learner_address: str, security: Mapping[str, Any]
 ) -> list[list[str]]:
-    """The command of each gateway.
-
-    Args:
-      addresses: where they listen.
-      learner_address: where they reach the learner.
-      security: the learner's settings of its connections.
-    """
+    """The command of each gateway at `addresses`, with the learner's settings of its connections."""
     flags = [f"--{name}={value}" for name, value in security.items() if value is not None]
     main = [sys.executable, "-m", "seed_rl.gateway_main", f"--learner_address={learner_address}", *flags]
     return [[*main, f"--server_address={address}"] for address in addresses]
 
 
 class Gateways:
-    """Starts gateways, and starts each again that ends, from a thread of its own.
+    """Starts gateways, and starts each again that ends, until `stop`.
 
-    The system ends a gateway with the thread that started it, so that thread must live as long as they do.
+    The system ends a gateway with the thread that started it, so that is one which lives as long as they do.
     """
 
     def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = _TIMING):
-        """Starts them."""
         self._children = [Child(f"gateway {i}", command, env=ACTOR_ENV) for i, command in enumerate(commands)]
-        self._watch = Watch(timing=timing, say=warn)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._keep, name="gateways", daemon=True)
+        self._thread = threading.Thread(target=self._keep, args=(timing,), name="gateways", daemon=True)
         self._thread.start()
 
     @property
@@ -52,12 +44,13 @@ class Gateways:
         self._stopping.set()
         self._thread.join()
 
-    def _keep(self) -> None:
+    def _keep(self, timing: Timing) -> None:
+        watch = Watch(timing=timing, say=warn)
         for child in self._children:
-            self._watch.start(child)
-        for event in self._watch:
+            watch.start(child)
+        for event in watch:
             if self._stopping.is_set():
                 break
             if isinstance(event, Ended):
-                self._watch.restart(event)
-        self._watch.end(self._children, self._watch.timing.terminate_grace)
+                watch.restart(event)
+        watch.end(self._children, timing.terminate_grace)

@@ -31,11 +31,7 @@ def hold_port(host: str, port: int, reuse: bool) -> socket.socket | None:
 
 
 def hold_addresses(addresses: Iterable[str]) -> contextlib.ExitStack:
-    """Holds the ports of addresses (HOST:PORT) on which children will listen, until closed.
-
-    Raises:
-      ValueError: a port is taken; one sentence.
-    """
+    """Holds the ports of gateways' addresses until it is closed; raises ValueError if one is taken."""
     with contextlib.ExitStack() as held:
         for address in addresses:
             host, _, port = address.rpartition(":")

@@ -14,6 +14,7 @@ from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
@@ -57,21 +58,19 @@ class Serving:
             Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3, make_wake_up_set())
             for _ in cores
         ]
-        self._server = InferenceServer(
-            config.server_address,
+        connections = Connections(
             environment,
             config.num_envs,
             self._batchers,
             config.inference_batch_size,
             figures.on_actor,
             figures.on_episodes,
-            security,
             cores[0].num_eval_envs,
-            hosts=team.hosts,
-            listener=team.listener,
-            gateways=gateway_addresses(config.server_address, config.num_gateways),
-            seed=config.seed,
+            config.seed,
+            team.hosts,
+            gateway_addresses(config.server_address, config.num_gateways),
         )
+        self._server = InferenceServer(config.server_address, connections, security, listener=team.listener)
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads

@@ -9,7 +9,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import grpc
 import numpy as np
@@ -75,7 +75,6 @@ class Connection:
       task: the environments that its process has.
       process_id: of its process.
       num_groups: the number of its groups.
-      is_ready: whether its process has said Ready.
       memory: its shared memory; None until the process has connected to it.
     """
 
@@ -110,6 +109,11 @@ class Connection:
     def is_ready(self) -> bool:
         """Whether its process has said Ready."""
         return bool(self._places)
+
+    @property
+    def awaits_ready(self) -> bool:
+        """Whether its process may still say Ready."""
+        return not self._is_over and not self._places
 
     def groups(self, keys: Iterable[int]) -> list[Group]:
         """Its groups, with these keys."""
@@ -186,25 +190,14 @@ class Connection:
         now: float,
         carrier: Carrier,
     ) -> tuple[_Place, Request]:
-        if not self._places:
-            raise RefusedError(_INVALID, "A step came before the Ready of its connection.")
-        if not 0 <= number < len(self._places):
-            raise RefusedError(
-                _INVALID, f"There is no group {number}: those of this actor are 0 to {len(self._places) - 1}."
-            )
+        check_step(number, records, episodes, len(self._places), self._group_size, self._codec)
         place = self._places[number]
         if place.is_waiting:
             raise RefusedError(
                 _INVALID,
                 f"A step of group {number} came before its last one was answered; wait for the actions.",
             )
-        try:
-            self._codec.check_size(records, self._group_size)
-        except ValueError as error:
-            raise RefusedError(_INVALID, str(error)) from None
-        if episodes and (problem := episode_problem(episodes, self._group_size)):
-            raise RefusedError(_INVALID, problem)
-        if carrier is not self._carrier:  # Last: gateways pass on what does not fit, to be refused above.
+        if carrier is not self._carrier:
             raise RefusedError(_INVALID, "Steps of this actor go through the shared memory.")
         applied, place.applied = place.applied, None
         if applied is not None and place.group.is_restart:
@@ -252,8 +245,34 @@ class Connection:
                 carrier.close()
 
 
-def episode_problem(episodes: Sequence[Any], num_envs: int) -> str | None:
-    """Why episodes that came with a step of so many environments cannot count; None if they can."""
+def check_step(
+    number: int,
+    records: bytes | memoryview,
+    episodes: Sequence[pb.Episode],
+    num_groups: int,
+    num_envs: int,
+    codec: StepCodec,
+) -> None:
+    """Refuses a step that does not fit a connection of so many groups (0: not ready) of `num_envs` each.
+
+    Raises:
+      RefusedError: why.
+    """
+    if not num_groups:
+        raise RefusedError(_INVALID, "A step came before the Ready of its connection.")
+    if not 0 <= number < num_groups:
+        raise RefusedError(
+            _INVALID, f"There is no group {number}: those of this actor are 0 to {num_groups - 1}."
+        )
+    try:
+        codec.check_size(records, num_envs)
+    except ValueError as error:
+        raise RefusedError(_INVALID, str(error)) from None
+    if episodes and (problem := _episode_problem(episodes, num_envs)):
+        raise RefusedError(_INVALID, problem)
+
+
+def _episode_problem(episodes: Sequence[pb.Episode], num_envs: int) -> str | None:
     for episode in episodes:
         env = episode.env
         if not 0 <= env < num_envs:

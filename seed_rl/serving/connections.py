@@ -22,17 +22,22 @@ OnEnd = Callable[[RefusedError | None], None]
 
 
 class Connections:
-    """The connections. Thread-safe, but for `join`, `ready` and `end`, which belong to the event loop."""
+    """The connections. Thread-safe, but for `join`, `ready` and `end`, which belong to the event loop.
+
+    Attributes:
+      spec: of the environments.
+      num_envs: environments of the run.
+      batchers: where steps go.
+    """
 
     def __init__(
         self,
         environment: EnvironmentDescription,
         num_envs: int,
-        max_group_size: int,
         batchers: Sequence[Batcher[Request]],
-        call_soon: Callable[..., object],
-        on_actor: Callable[[Task], None],
-        on_episodes: Callable[[list[Episode]], None],
+        max_group_size: int,
+        on_actor: Callable[[Task], None] = lambda task: None,
+        on_episodes: Callable[[list[Episode]], None] = lambda episodes: None,
         num_eval_envs: int = 0,
         seed: int = 0,
         hosts: LearnerHosts | None = None,
@@ -43,22 +48,21 @@ class Connections:
         Args:
           environment: the environments that actors play.
           num_envs: environments of the run.
-          max_group_size: most environments in a group.
           batchers: where steps go, one for each part of the environments.
-          call_soon: calls a function on the event loop.
+          max_group_size: most environments in a group.
           on_actor: called with the task of each actor that is ready.
           on_episodes: called with finished episodes.
           num_eval_envs: how many environments, the last ones, only evaluate.
           seed: of the run.
           hosts: all learner hosts, if there are several; this one serves its share of the environments.
-          gateways: the addresses of the gateways of this learner.
+          gateways: addresses of the gateways, to which actors are sent.
         """
-        self._spec, self._max_group_size = environment.spec, max_group_size
+        self.spec, self.num_envs, self.batchers = environment.spec, num_envs, batchers
+        self._max_group_size = max_group_size
         self._served = hosts.served(num_envs) if hosts else range(num_envs)
         self._tasks = Tasks(num_envs, num_eval_envs, self._served)
-        self._batchers, self._call_soon = batchers, call_soon
         self._on_actor, self._on_episodes = on_actor, on_episodes
-        self._hosts, self._gateways, self._num_envs = hosts, gateways, num_envs
+        self._hosts, self._gateways = hosts, gateways
         self._welcome = pb.Welcome(seed=seed)
         environment.describe_into(self._welcome)
         self._keys = itertools.count()
@@ -102,7 +106,7 @@ class Connections:
                     return None, pb.Welcome(address=address)
                 codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
                 raise RefusedError(codes[error.out_of_range], str(error)) from None
-            connection = Connection(task, join, self._spec, self._on_episodes, self._forget)
+            connection = Connection(task, join, self.spec, self._on_episodes, self._forget)
             self._connections[connection] = on_end
         welcome = pb.Welcome(task=task.number, must_reset=task.had_others)
         welcome.MergeFrom(self._welcome)
@@ -134,7 +138,7 @@ class Connections:
         """Where a process is sent at first: to the host of its task, or the next one; then to a gateway."""
         if self._hosts and not join.redirects:
             first = join.task * join.num_envs
-            if 0 <= first < self._num_envs:
+            if 0 <= first < self.num_envs:
                 index = first // len(self._served)
             else:
                 index = next(self._next_host) % self._hosts.count
@@ -164,8 +168,8 @@ class Connections:
         """
         connection.check_ready(ready)
         groups = connection.groups(self._keys)
-        part = len(self._served) / len(self._batchers)
-        batchers = [self._batchers[int((g.first_env - self._served.start) // part)] for g in groups]
+        part = len(self._served) / len(self.batchers)
+        batchers = [self.batchers[int((g.first_env - self._served.start) // part)] for g in groups]
         with self._lock:
             if connection not in self._connections:
                 return  # It has ended; its stream does not know yet.
@@ -175,8 +179,8 @@ class Connections:
         memory = connection.memory if ready.shares_memory else None
         connection.begin(groups, batchers, ready, memory or carrier)
 
-    def deliver(self, answers: list[tuple[Request, Answer]]) -> None:
-        """Sends answers to the actors that wait for them."""
+    def deliver(self, answers: list[tuple[Request, Answer]], call_soon: Callable[..., object]) -> None:
+        """Sends answers to the actors that wait for them; `call_soon` calls a function on the event loop."""
         found: dict[Connection, list[tuple[int, bytes]]] = {}
         for request, answer in answers:
             waiting = self._waiting.get(request.group.key)
@@ -193,7 +197,7 @@ class Connections:
             else:
                 on_loop.append((connection.carrier, actions_of))
         if on_loop:
-            self._call_soon(_send_all, on_loop)
+            call_soon(_send_all, on_loop)
 
     def end(self, reason: str) -> None:
         """Ends all connections, and those to come.

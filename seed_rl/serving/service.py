@@ -3,6 +3,7 @@
 Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors can be connected.
 """
 
+import abc
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
@@ -12,60 +13,38 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Connection, RefusedError
-from seed_rl.serving.connections import Connections
+from seed_rl.serving.connection import RefusedError
 from seed_rl.serving.request import Request
-from seed_rl.serving.shared_memory import MemoryServer
-from seed_rl.serving.silence import FirstMessages, Limits, SilenceError
-from seed_rl.types import EnvironmentSpec
+from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import Frames, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
-
-# What ends a stream: an error with a status, or None where the actor or training has ended.
-Refusal = RefusedError | SilenceError | None
+from seed_rl.wire.protocol import sizes_of
 
 
-class InferenceService:
-    """Connect, as protos/inference.proto defines it."""
+class InferenceService(abc.ABC):
+    """Connect, as protos/inference.proto defines it; subclasses are a learner's and a gateway's."""
 
-    def __init__(
-        self,
-        connections: Connections,
-        spec: EnvironmentSpec,
-        num_envs: int,
-        limits: Limits = Limits(),  # noqa: B008 (immutable)
-        memory: MemoryServer | None = None,
-    ):
-        """Prepares the service.
+    def __init__(self, join_secs: float, max_waiting: int):
+        """A stream has `join_secs` for its Join, and at most `max_waiting` streams may be without one."""
+        self._joins = FirstMessages(join_secs, max_waiting)
 
-        Args:
-          connections: decide everything.
-          spec: of the environments.
-          num_envs: environments of the run.
-          limits: of what silent peers may use.
-          memory: gives actors shared memory, if there is any.
-        """
-        self._connections, self._memory = connections, memory
-        self._record_bytes = StepCodec(spec).record_bytes
-        self._action_bytes = ActionCodec(spec.action).action_bytes
-        self._joins = FirstMessages(limits.join_secs, num_envs + limits.spare_streams)
-        self._streams: set[asyncio.Task[Any]] = set()
+    @abc.abstractmethod
+    async def _join(
+        self, join: pb.Join, context: Any, end: Callable[[RefusedError | None], None]
+    ) -> tuple[Any, pb.Welcome]:
+        """Answers a Join; see `Connections.join`. The connection has `is_ready`, `steps` and `end`."""
 
-    async def wait_until_left(self, timeout_secs: float) -> None:
-        """Waits for every stream to end on its own, so that its actor gets the reason."""
-        if self._streams:
-            await asyncio.wait(self._streams, timeout=timeout_secs)
+    @abc.abstractmethod
+    async def _ready(self, connection: Any, ready: pb.Ready, stream: "MessageCarrier") -> None:
+        """Lets a connection send steps from now on, and refuses a Ready that does not fit."""
 
     async def connect(self, request_iterator: Any, context: Any) -> None:
         """Serves one actor process. Messages are bytes here, see `seed_rl.wire.frames`."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._streams.add(task)
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[Refusal] = loop.create_future()
+        ended: asyncio.Future[RefusedError | None] = loop.create_future()
 
-        def end(refusal: Refusal) -> None:
+        def end(refusal: RefusedError | None) -> None:
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
                 loop.call_soon_threadsafe(_set, ended, refusal)
 
@@ -75,51 +54,40 @@ class InferenceService:
             await asyncio.wait((reading, ended), return_when=asyncio.FIRST_COMPLETED)
             refusal = ended.result() if ended.done() else await reading
         finally:
-            self._streams.discard(task)
             reading.cancel()
             if stream.connection is not None:
                 stream.connection.end()
-                if self._memory:
-                    self._memory.withdraw(stream.connection)
-        if refusal is not None:
+        if refusal is not None and refusal.code != grpc.StatusCode.OK:
             await context.abort(refusal.code, str(refusal))
 
-    async def _read(self, stream: "MessageCarrier", end: Callable[[Refusal], None]) -> Refusal:
+    async def _read(
+        self, stream: "MessageCarrier", end: Callable[[RefusedError | None], None]
+    ) -> RefusedError | None:
         """Passes on what an actor says, until it has gone or is refused."""
         try:
             join = parsed(await self._joins.first(stream.context.read()), "join").join
-            connection, welcome = self._connections.join(
-                join, end, is_near=stream.context.peer().startswith("unix")
-            )
+            connection, welcome = await self._join(join, stream.context, end)
             stream.connection = connection
             if connection is None:
                 if welcome.address:
                     await stream.context.write(pb.FromLearner(welcome=welcome).SerializeToString())
                 return None
-            if self._memory and join.can_share_memory:
-                self._memory.offer(connection, join, welcome)
             await stream.context.write(pb.FromLearner(welcome=welcome).SerializeToString())
-            size = join.num_envs // join.num_groups
-            steps = step_frames(join.num_groups, size * self._record_bytes)
-            stream.frames = actions_frames(join.num_groups, size * self._action_bytes)
+            spec, size = sizes_of(welcome), join.num_envs // join.num_groups
+            steps = step_frames(join.num_groups, size * StepCodec(spec).record_bytes)
+            stream.frames = actions_frames(join.num_groups, size * ActionCodec(spec.action).action_bytes)
             while (message := await stream.context.read()) is not grpc.aio.EOF:
                 if found := steps.split(message):
                     connection.steps([(*step, ()) for step in found], stream)
+                    continue
+                said = parsed(message, "steps" if connection.is_ready else "ready", "ready", "steps")
+                if said.HasField("ready"):
+                    await self._ready(connection, said.ready, stream)
                 else:
-                    self._take(message, connection, stream)
-        except (RefusedError, SilenceError) as refusal:
+                    connection.steps([(s.group, s.records, s.episodes) for s in said.steps], stream)
+        except RefusedError as refusal:
             return refusal
         return None
-
-    def _take(self, message: bytes, connection: Connection, stream: "MessageCarrier") -> None:
-        """Takes any other message than a step without episodes."""
-        said = parsed(message, "steps" if connection.is_ready else "ready", "ready", "steps")
-        if said.HasField("ready"):
-            self._connections.ready(connection, said.ready, stream)
-            if self._memory:
-                self._memory.withdraw(connection)
-        else:
-            connection.steps([(step.group, step.records, step.episodes) for step in said.steps], stream)
 
 
 class MessageCarrier:
@@ -134,9 +102,8 @@ class MessageCarrier:
     is_direct = False
 
     def __init__(self, context: Any):
-        """Carries over the stream of gRPC's `context`."""
         self.context = context
-        self.connection: Connection | None = None
+        self.connection: Any = None
         self.frames: Frames | None = None
         self._outgoing: list[bytes] = []
         self._writing: asyncio.Task[None] | None = None
@@ -180,6 +147,6 @@ def parsed(message: Any, expected: str, *others: str) -> pb.FromActor:
     return said
 
 
-def _set(future: "asyncio.Future[Refusal]", result: Refusal) -> None:
+def _set(future: "asyncio.Future[RefusedError | None]", result: RefusedError | None) -> None:
     if not future.done():
         future.set_result(result)

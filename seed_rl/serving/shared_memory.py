@@ -14,14 +14,13 @@ import socket
 import struct
 from collections.abc import Sequence
 from typing import Protocol
-from urllib.parse import unquote
 
 import grpc
 
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import Connection, RefusedError
 from seed_rl.serving.request import Request
-from seed_rl.serving.silence import Limits
+from seed_rl.serving.silence import FirstMessages
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -165,21 +164,21 @@ class MemoryServer:
     The memory has no name, so nothing is left of it when the processes have ended, however they did.
     """
 
-    def __init__(self, server_address: str, spec: EnvironmentSpec, limits: Limits):
+    def __init__(self, server_address: str, spec: EnvironmentSpec, keys: FirstMessages):
         """Starts listening; must run on the event loop.
 
         Args:
           server_address: of the learner. The socket of a unix socket's path is beside it; otherwise it is in
             the abstract namespace, which leaves no file behind.
           spec: of the environments.
-          limits: of what silent peers may use.
+          keys: waits for the keys of peers.
 
         Raises:
           OSError: the socket cannot be opened.
         """
-        self._spec, self._limits = spec, limits
+        self._spec, self._keys = spec, keys
         self._offered: dict[bytes, tuple[Connection, Layout]] = {}
-        self._handshakes: dict[asyncio.Task[None], None] = {}  # The oldest first.
+        self._handshakes: set[asyncio.Task[None]] = set()  # The event loop itself does not keep them alive.
         self._path: SocketPath | None = None
         address = f"@seed_rl/{secrets.token_hex(16)}"
         with contextlib.ExitStack() as at_failure:
@@ -187,7 +186,7 @@ class MemoryServer:
             if is_socket_file(server_address):
                 self._path = SocketPath(f"{server_address}.memory")
                 at_failure.callback(self._path.release)
-                address = os.path.abspath(unquote(f"{server_address}.memory".removeprefix("unix:")))
+                address = os.path.abspath(self._path.path)
                 bound = f"{address}~"
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(bound)
@@ -212,11 +211,9 @@ class MemoryServer:
         memory.address, memory.key = self._address, secrets.token_bytes(KEY_BYTES)
         memory.size, memory.group_size = join.num_groups * layout.group_size, layout.group_size
         memory.episodes, memory.actions = layout.episodes, layout.actions
+        # Not those of processes that said Ready without it, or have gone.
+        self._offered = {key: offer for key, offer in self._offered.items() if offer[0].awaits_ready}
         self._offered[memory.key] = connection, layout
-
-    def withdraw(self, connection: Connection) -> None:
-        """Gives no memory to this connection any more."""
-        self._offered = {key: offer for key, offer in self._offered.items() if offer[0] is not connection}
 
     def close(self) -> None:
         """Stops listening; must run on the event loop."""
@@ -224,8 +221,6 @@ class MemoryServer:
         self._listener.close()
         if self._path:
             self._path.release()
-        for task in self._handshakes:
-            task.cancel()
 
     def _accept(self) -> None:
         loop = asyncio.get_running_loop()
@@ -237,12 +232,8 @@ class MemoryServer:
             return
         link.setblocking(False)
         task = asyncio.ensure_future(self._shake_hands(link))
-        self._handshakes[task] = None
-        task.add_done_callback(lambda task: self._handshakes.pop(task, None))
-        if len(self._handshakes) > self._limits.spare_streams + len(self._offered):
-            oldest = next(iter(self._handshakes))
-            del self._handshakes[oldest]
-            oldest.cancel()
+        self._handshakes.add(task)
+        task.add_done_callback(self._handshakes.discard)
 
     def _resume(self) -> None:
         if self._listener.fileno() != -1:
@@ -252,9 +243,9 @@ class MemoryServer:
         """Gives a process its memory, or says why not; a process without a key is told nothing."""
         with contextlib.ExitStack() as at_failure:
             at_failure.callback(link.close)
-            with contextlib.suppress(TimeoutError, OSError):
-                key = await asyncio.wait_for(_receive(link, KEY_BYTES), self._limits.handshake_secs)
-                if offer := self._offered.pop(key, None):
+            with contextlib.suppress(RefusedError, OSError):
+                offer = self._offered.pop(await self._keys.first(_receive(link, KEY_BYTES)), None)
+                if offer and offer[0].awaits_ready:
                     if problem := _problem(link) or self._give(link, *offer):
                         link.send(problem.encode())
                     else:

@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import grpc
 
+from seed_rl.serving.connection import RefusedError
+
 
 class Limits(NamedTuple):
     """How long peers may be silent, and how many of them there may be.
@@ -26,14 +28,6 @@ class Limits(NamedTuple):
     idle_secs: float = 3.0
 
 
-class SilenceError(Exception):
-    """A stream ended without a Join, with this status and message; its actor may connect again."""
-
-    def __init__(self, code: grpc.StatusCode, sentence: str):
-        super().__init__(sentence)
-        self.code = code
-
-
 class FirstMessages:
     """Waits for the first messages of streams. Belongs to one event loop."""
 
@@ -46,25 +40,28 @@ class FirstMessages:
         """The message from `read`. One stream too many ends the oldest: honest actors say Join at once.
 
         Raises:
-          SilenceError: nothing arrived in time, or before there were too many streams.
+          RefusedError: nothing arrived in time, or before there were too many streams; the actor may come
+            again.
         """
         message = asyncio.ensure_future(read)
         self._waiting[message] = None
         if len(self._waiting) > self._max_streams:
-            next(iter(self._waiting)).cancel()
+            oldest = next(iter(self._waiting))
+            del self._waiting[oldest]  # Now: more of them may come before it is gone.
+            oldest.cancel()
         try:
             await asyncio.wait([message], timeout=self._timeout_secs)
             if message.cancelled():
-                raise SilenceError(
+                raise RefusedError(
                     grpc.StatusCode.UNAVAILABLE,
                     "Too many streams are waiting without a Join; connect again.",
                 )
             if not message.done():
-                raise SilenceError(
+                raise RefusedError(
                     grpc.StatusCode.DEADLINE_EXCEEDED,
                     f"No Join came within {self._timeout_secs:g} s; send it as soon as the stream is open.",
                 )
             return message.result()
         finally:
-            del self._waiting[message]
+            self._waiting.pop(message, None)
             message.cancel()

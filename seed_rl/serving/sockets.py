@@ -21,6 +21,7 @@ class SocketPath:
     between two servers that start at the same time; the system releases it when the process ends.
 
     Attributes:
+      path: the path.
       grpc_address: where the server must listen.
     """
 
@@ -30,27 +31,27 @@ class SocketPath:
         Raises:
           OSError: a server listens there, or the path exists and is not a socket.
         """
-        self._path = unquote(address.removeprefix(_SCHEME))  # gRPC reads addresses as URIs.
+        self.path = unquote(address.removeprefix(_SCHEME))  # gRPC reads addresses as URIs.
         self.grpc_address = f"{address}~"
         self._inode: int | None = None
-        self._lock_path = f"{self._path}.lock"
+        self._lock_path = f"{self.path}.lock"
         self._lock = _lock(self._lock_path)
         try:
-            _require_nobody(self._path)
+            _require_nobody(self.path)
         except OSError:
             self.release()
             raise
 
     def publish(self) -> None:
         """Renames the socket that the server now listens on, replacing any that nobody listens on."""
-        os.rename(f"{self._path}~", self._path)
-        self._inode = os.stat(self._path).st_ino
+        os.rename(f"{self.path}~", self.path)
+        self._inode = os.stat(self.path).st_ino
 
     def release(self) -> None:
         """Removes the server's socket, if it is still there, and frees the path for others."""
         with contextlib.suppress(FileNotFoundError):
-            if self._inode is not None and os.stat(self._path).st_ino == self._inode:
-                os.unlink(self._path)
+            if self._inode is not None and os.stat(self.path).st_ino == self._inode:
+                os.unlink(self.path)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._lock_path)
         os.close(self._lock)

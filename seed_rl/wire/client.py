@@ -80,9 +80,7 @@ class Channel:
         ]
         self.address, self._security = address, security
         self._channel = security.channel(address, options)
-        self._connect = self._channel.stream_stream(
-            f"/{SERVICE}/Connect"
-        )  # Messages are bytes: `wire.frames`.
+        self._connect = self._channel.stream_stream(f"/{SERVICE}/Connect")  # Of bytes: `wire.frames`.
 
     async def join(self, join: pb.Join, timeout_secs: float) -> "tuple[Stream, pb.Welcome]":
         """Waits for the learner, and joins it.
@@ -145,10 +143,7 @@ class Stream:
           RefusedError: the learner ended the stream for good and said why.
           LearnerGoneError: the connection is lost.
         """
-        try:
-            data = await self._call.read()
-        except grpc.RpcError:
-            data = grpc.aio.EOF
+        data = await read(self._call)
         if data is grpc.aio.EOF:
             raise _translate(await self._call.code(), await self._call.details())
         return data
@@ -168,6 +163,14 @@ async def send(call: Any, message: bytes) -> None:
         await call._metadata_sent.wait()
         if not call.done():
             await call._cython_call.send_serialized_message(message)
+
+
+async def read(call: Any) -> Any:
+    """The next message of a call as bytes, or EOF; never fails, because the call's status says why."""
+    try:
+        return await call.read()
+    except grpc.RpcError:
+        return grpc.aio.EOF
 
 
 def parsed(message: bytes) -> pb.FromLearner:

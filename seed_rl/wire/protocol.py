@@ -75,13 +75,14 @@ def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:
 
 
 def sizes_of(welcome: pb.Welcome) -> EnvironmentSpec:
-    """A spec whose records and actions have the sizes of the learner's; without names and bounds."""
+    """A spec whose records and actions have the sizes of the learner's; without names."""
     leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(welcome.observation)}
     return EnvironmentSpec(leaves, _spec(welcome.action))
 
 
 def _spec(message: pb.ArraySpec) -> ArraySpec:
-    return ArraySpec(tuple(message.shape), message.dtype)
+    bounds = (tuple(message.minimum) or None, tuple(message.maximum) or None)
+    return ArraySpec(tuple(message.shape), message.dtype, *bounds, tuple(message.bits) or None)
 
 
 def differences(spec: EnvironmentSpec, welcome: pb.Welcome) -> list[str]:
@@ -101,10 +102,5 @@ def differences(spec: EnvironmentSpec, welcome: pb.Welcome) -> list[str]:
 
 
 def _texts(welcome: pb.Welcome) -> dict[str, str]:
-    observation = {f"observation {leaf.name}".strip(): _text(leaf) for leaf in welcome.observation}
-    return observation | {"action": _text(welcome.action)}
-
-
-def _text(message: pb.ArraySpec) -> str:
-    bounds = (tuple(message.minimum) or None, tuple(message.maximum) or None)
-    return str(ArraySpec(tuple(message.shape), message.dtype, *bounds, tuple(message.bits) or None))
+    observation = {f"observation {leaf.name}".strip(): str(_spec(leaf)) for leaf in welcome.observation}
+    return observation | {"action": str(_spec(welcome.action))}

@@ -13,6 +13,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.specs import suite_spec
 from seed_rl.options import option
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.wire.codec import StepCodec
@@ -70,8 +71,7 @@ class Learner:
         self.seen, self.episodes, self.tasks = collections.defaultdict(list), [], []
         self.memory = None  # Of the last request.
         self._batcher = Batcher(num_envs, 0.01, make_wake_up_set() if shares_memory else None)
-        self.server = InferenceServer(
-            address,
+        connections = Connections(
             description,
             num_envs,
             [self._batcher],
@@ -80,6 +80,7 @@ class Learner:
             lambda episodes: self.episodes.extend((e.env, e.episode_return) for e in episodes),
             **options,
         )
+        self.server = InferenceServer(address, connections)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
 

@@ -7,6 +7,7 @@ import pytest
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.credentials import SERVER_NAME, make_credentials
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import RefusedError
@@ -32,7 +33,9 @@ def test_actors_of_the_run_are_let_in_and_no_others():
     assert not any("PRIVATE KEY" in value for value in credentials.actor.values())
     security = load_security(SecurityConfig(), credentials.learner)
     check_listening("0.0.0.0:80", SecurityConfig(), security)
-    server = InferenceServer("127.0.0.1:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
+    server = InferenceServer(
+        "127.0.0.1:0", Connections(DESCRIPTION, 1, [Batcher(1, 1.0)], 1), security=security
+    )
     try:
         assert check(server.port, credentials.actor).suite == "catch"
         with pytest.raises(RefusedError, match="CERTIFICATE_VERIFY_FAILED"):

@@ -19,6 +19,7 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.server import InferenceServer
@@ -122,9 +123,8 @@ def serving(house, kind, policy):
     store = UnrollStore(NUM_ENVS, UnrollConfig(LENGTH), found.extend)
     core = InferenceCore(policy, SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
     identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
-    server = InferenceServer(
-        house.address, identity, NUM_ENVS, [batcher], NUM_ENVS, listener=listener, gateways=addresses
-    )
+    connections = Connections(identity, NUM_ENVS, [batcher], NUM_ENVS, gateways=addresses)
+    server = InferenceServer(house.address, connections, listener=listener)
 
     def serve():
         try:

@@ -52,13 +52,16 @@ def make_connections(batchers, episodes=None, tasks=None, **options):
     return Connections(
         CATCH,
         NUM_ENVS,
-        MAX_GROUP,
         batchers,
-        lambda function, *arguments: function(*arguments),
+        MAX_GROUP,
         (ignored if tasks is None else tasks).append,
         (ignored if episodes is None else episodes).extend,
         **options,
     )
+
+
+def deliver(connections, answers):
+    connections.deliver(answers, lambda function, *arguments: function(*arguments))
 
 
 class Process:

@@ -10,6 +10,7 @@ import grpc
 import numpy as np
 
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.gateway import Gateway
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import BadStep
@@ -18,7 +19,7 @@ from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.serving.silence import Limits
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription, channel_options
+from seed_rl.wire.protocol import PROTOCOL_VERSION, SERVICE, EnvironmentDescription
 from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 
 DEADLINE_SECS = 20.0
@@ -42,24 +43,23 @@ class Harness:
         self.answering = threading.Event()
         self.answering.set()
         self.batcher = Batcher(NUM_ENVS, 0.01, make_wake_up_set())
-        self.server = InferenceServer(
-            address,
+        connections = Connections(
             CATCH,
             NUM_ENVS,
             [self.batcher],
             MAX_GROUP,
             self.tasks.append,
             self.episodes.extend,
-            limits=Limits(**limits),
             seed=7,
         )
+        self.server = InferenceServer(address, connections, limits=Limits(**limits))
         stack.callback(self.close)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
         if address.endswith(":0"):
             self.address = f"127.0.0.1:{self.server.port}"
         if way == "gateway":
-            self.address, self.gateway, self.listener = open_gateway(self.address, stack, **limits)
+            self.address, self.listener = open_gateway(self.address, stack, **limits)
 
     def player(self, **said):
         """A process that has said Join, with what `said` changes."""
@@ -94,19 +94,12 @@ class Harness:
 
 
 def open_gateway(learner_address, stack, **limits):
-    """A gateway in this process; returns its address, itself, and what it listens with."""
+    """A gateway in this process; returns its address, and what it listens with."""
     address = f"{learner_address}.gateway"
     listener = Listener(address, -1, (SERVICE,))
-
-    async def make():
-        channel = grpc.aio.insecure_channel(learner_address, channel_options(-1))
-        return Gateway(channel, [], Limits(**limits))
-
-    gateway = listener.run(make())
-    listener.add(SERVICE, gateway.connect)
+    listener.add(SERVICE, Gateway(learner_address, [], Limits(**limits)).connect)
     stack.callback(listener.stop)
-    stack.callback(lambda: listener.is_open and listener.run(gateway.close(0.1)))
-    return address, gateway, listener
+    return address, listener
 
 
 class Player:

@@ -9,7 +9,15 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from seed_rl.serving.connection import RefusedError
 from seed_rl.serving.request import BadStep
 from seed_rl.wire.generated import inference_pb2 as pb
-from tests.serving.conversation import Batcher, Carrier, Process, make_connections, numbers_of, records_of
+from tests.serving.conversation import (
+    Batcher,
+    Carrier,
+    Process,
+    deliver,
+    make_connections,
+    numbers_of,
+    records_of,
+)
 from tests.serving.harness import MAX_GROUP, NUM_ENVS
 
 JOINS = {
@@ -127,7 +135,7 @@ def test_answers_go_to_their_groups_in_one_piece_for_each_connection(is_direct):
     assert [request.applied for request in (*first, *second)] == [5, 7, 0]
     assert [request.group.env_ids.tolist() for request in second] == [[4, 5], [6, 7]]
     assert episodes == []
-    connections.deliver([(request, b"%d" % numbers_of(request)[0]) for request in (*second, *first)])
+    deliver(connections, [(request, b"%d" % numbers_of(request)[0]) for request in (*second, *first)])
     assert one.carrier.sent == [(2, b"3"), (3, b"4"), (0, b"1")]
     assert episodes == [(5, 2.5, 2), (7, 2.5, 3), (1, 2.5, 0)]
     assert [list(task.envs) for task in tasks] == [list(range(NUM_ENVS))]
@@ -248,7 +256,7 @@ class Conversations(RuleBasedStateMachine):
         process, group = self.asked[number]
         first = process.connection.task.envs.start + group * request.group.num_envs
         assert (request.group.process_id, request.group.first_env) == (process.connection.process_id, first)
-        self.connections.deliver([(request, BadStep("No.") if is_bad else b"%d" % number)])
+        deliver(self.connections, [(request, BadStep("No.") if is_bad else b"%d" % number)])
         if process not in self.live.values():
             return
         if is_bad:

@@ -52,7 +52,7 @@ def test_without_memory_actors_are_told_to_come_back(harness, monkeypatch):
 
 
 def test_without_a_learner_actors_are_told_to_come_back(harness, tmp_path):
-    harness.address, _, _ = open_gateway(f"unix:{tmp_path}/nobody", harness._stack)
+    harness.address, _ = open_gateway(f"unix:{tmp_path}/nobody", harness._stack)
     assert harness.player().status()[0] == "UNAVAILABLE"
 
 
@@ -60,7 +60,6 @@ def test_a_gateway_that_stops_frees_the_environments_for_others(harness, tmp_pat
     monkeypatch.setattr("seed_rl.serving.listener._GRACE_SECS", 0.1)
     player = harness.join()
     assert player.ask(1, 2) == [1, 2]
-    harness.listener.run(harness.gateway.close(0.0))
     harness.listener.stop()
     assert player.answer() is None
     harness.address = f"unix:{tmp_path}/s"

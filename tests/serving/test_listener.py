@@ -11,6 +11,7 @@ import pytest
 from benchmarks.garbage_inputs import call_of
 from seed_rl.serving import listener
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.listener import NotServingError
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
@@ -30,7 +31,7 @@ def test_calls_of_services_that_are_not_expected_are_refused(tmp_path):
             next(channel.stream_stream(f"/{LEARNERS}/Meet")(iter([]), timeout=DEADLINE_SECS))
         assert (caught.value.code().name, caught.value.details()) == ("UNIMPLEMENTED", "Method not found!")
         assert not early.done()  # It waits for its service.
-        server = InferenceServer("", CATCH, 8, [Batcher(4, 0.01)], 4, listener=other)
+        server = InferenceServer("", Connections(CATCH, 8, [Batcher(4, 0.01)], 4), listener=other)
         assert (early.code().name, early.details()) == (
             "UNAVAILABLE",
             "The learner is starting; connect again.",
@@ -56,7 +57,7 @@ def test_an_actor_that_comes_while_the_server_starts_is_not_refused(tmp_path, mo
 
     monkeypatch.setattr(listener.Listener, "_answer", note)
     monkeypatch.setattr(InferenceServer, "_share_memory", share_memory)
-    server = InferenceServer(address, CATCH, 2, [Batcher(2, 1.0, make_wake_up_set())], 2)
+    server = InferenceServer(address, Connections(CATCH, 2, [Batcher(2, 1.0, make_wake_up_set())], 2))
     assert early[0].status() == ("UNAVAILABLE", "The learner is starting; connect again.")
     late = Player(address)
     assert late.welcome().task == 0

@@ -18,7 +18,7 @@ from seed_rl.serving import shared_memory
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.shared_memory import END, MOST_GROUPS, MemoryLink, NoMemoryError, socket_address
 from tests.descriptors import descriptors_after
-from tests.serving.harness import DEADLINE_SECS, RECORD, SPEC, mappings
+from tests.serving.harness import DEADLINE_SECS, NUM_ENVS, RECORD, SPEC, mappings
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(
@@ -212,8 +212,8 @@ def test_peers_that_say_nothing_are_sent_away(open_harness, connect):
 
 
 def test_of_too_many_silent_peers_the_oldest_goes(open_harness, connect):
-    harness = open_harness(handshake_secs=3600.0, spare_streams=2)
-    memory = harness.player().welcome().memory  # Is offered to one.
+    harness = open_harness(handshake_secs=3600.0, spare_streams=3 - NUM_ENVS)
+    memory = harness.player().welcome().memory
     peers = [connect(memory) for _ in range(8)]
     assert all(is_closed(peer) for peer in peers[:5])
     assert harness.join(process_id=2).ask(1, 2) == [1, 2]

@@ -7,12 +7,14 @@ import threading
 import pytest
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.server import AddressError, InferenceServer
+from seed_rl.serving.connections import Connections
+from seed_rl.serving.listener import AddressError
+from seed_rl.serving.server import InferenceServer
 from tests.serving.harness import CATCH, DEADLINE_SECS, Player
 
 
 def serve(address):
-    return InferenceServer(address, CATCH, 2, [Batcher(2, 1.0)], 2)
+    return InferenceServer(address, Connections(CATCH, 2, [Batcher(2, 1.0)], 2))
 
 
 def answers(address):

@@ -9,6 +9,7 @@ import trustme
 from cryptography.hazmat.primitives import serialization
 
 from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.connections import Connections
 from seed_rl.serving.server import InferenceServer
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError
@@ -65,7 +66,9 @@ def serve():
     def start(config, environment=()):
         security = load_security(config, dict(environment))
         servers.append(
-            InferenceServer("localhost:0", DESCRIPTION, 1, [Batcher(1, 1.0)], 1, security=security)
+            InferenceServer(
+                "localhost:0", Connections(DESCRIPTION, 1, [Batcher(1, 1.0)], 1), security=security
+            )
         )
         return f"localhost:{servers[-1].port}"
 
