@@ -1,7 +1,6 @@
 r"""A gateway: serves actors on other machines for a learner on this one, whose --num_gateways starts it.
 
-It speaks gRPC with the actors in a process of its own, and passes their steps to the learner through shared
-memory. Needs no TensorFlow.
+It passes their steps on through shared memory. Needs no TensorFlow.
 
 Example:
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
@@ -31,12 +30,8 @@ _TURN_SECS = 1.0
 class GatewayConfig(SecurityConfig):
     """Settings of a gateway; TLS and token are those of its learner."""
 
-    server_address: str = option(
-        "unix:/tmp/seed_rl_gateway.sock", "Where actors connect: HOST:PORT, or unix:PATH."
-    )
-    learner_address: str = option(
-        "unix:/tmp/seed_rl.sock", "Where the learner listens, on this machine and without TLS."
-    )
+    server_address: str = option("unix:/tmp/seed_rl_gateway.sock", "For actors: HOST:PORT, or unix:PATH.")
+    learner_address: str = option("unix:/tmp/seed_rl.sock", "The learner's, on this machine, without TLS.")
 
 
 def main(argv: list[str]) -> int:

@@ -34,9 +34,9 @@ def hold_addresses(addresses: Iterable[str]) -> contextlib.ExitStack:
     """Holds the ports of gateways' addresses until it is closed; raises ValueError if one is taken."""
     with contextlib.ExitStack() as held:
         for address in addresses:
-            host, _, port = address.rpartition(":")
             if address.startswith("unix"):
                 continue
+            host, _, port = address.rpartition(":")
             found = hold_port(host.strip("[]"), int(port), reuse=True)
             if found is None:
                 raise ValueError(

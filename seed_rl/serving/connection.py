@@ -35,6 +35,11 @@ class RefusedError(Exception):
         self.code = code
 
 
+# Called once, by any thread, with the reason for the end of a connection (None: training is complete, or the
+# process has gone).
+OnEnd = Callable[[RefusedError | None], None]
+
+
 class Carrier(Protocol):
     """What takes answers to an actor: a stream of messages, or shared memory.
 

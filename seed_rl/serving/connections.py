@@ -11,14 +11,12 @@ from typing import Any
 import grpc
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Carrier, Connection, RefusedError
+from seed_rl.serving.connection import Carrier, Connection, OnEnd, RefusedError
 from seed_rl.serving.request import Answer, Episode, Request
 from seed_rl.serving.tasks import NoTaskError, Task, Tasks
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription
-
-OnEnd = Callable[[RefusedError | None], None]
 
 
 class Connections:

@@ -7,16 +7,15 @@ import asyncio
 import contextlib
 import functools
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import grpc
 
-from seed_rl.serving.connection import Carrier, RefusedError, Step, check_step
+from seed_rl.serving.connection import Carrier, OnEnd, RefusedError, Step
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import read, send
-from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, channel_options, sizes_of
 from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
@@ -30,7 +29,7 @@ def gateway_addresses(server_address: str, num_gateways: int) -> tuple[str, ...]
     Raises:
       ValueError: the port is not a number from 1, or there are not so many ports after it.
     """
-    if server_address.startswith("unix:"):
+    if not num_gateways or server_address.startswith("unix:"):
         return tuple(f"{server_address}.gateway{i}" for i in range(num_gateways))
     host, _, port = server_address.rpartition(":")
     if not port.isdigit() or not 0 < int(port) <= 65535 - num_gateways:
@@ -63,9 +62,7 @@ class Gateway(InferenceService):
         )
         return channel.stream_stream(f"/{SERVICE}/Connect")
 
-    async def _join(
-        self, join: pb.Join, context: Any, end: Callable[[RefusedError | None], None]
-    ) -> tuple["_Connection | None", pb.Welcome]:
+    async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple["_Connection | None", pb.Welcome]:
         if join.num_groups > MOST_GROUPS:
             raise RefusedError(
                 grpc.StatusCode.FAILED_PRECONDITION,
@@ -78,7 +75,8 @@ class Gateway(InferenceService):
             await send(call, pb.FromActor(join=join).SerializeToString())
             message = await read(call)
             if message is grpc.aio.EOF:
-                raise await _status(call)
+                await _report_end(call, end)
+                return None, pb.Welcome()
             welcome = pb.FromLearner.FromString(message).welcome
             if welcome.address:
                 return None, welcome
@@ -96,34 +94,29 @@ class Gateway(InferenceService):
 
 
 class _Connection:
-    """A connection: steps go into the learner's memory, and everything else to its end of `call`."""
+    """A connection: steps and actions go through the learner's memory, all else over `call`."""
 
-    def __init__(
-        self, call: Any, join: pb.Join, welcome: pb.Welcome, end: Callable[[RefusedError | None], None]
-    ):
-        spec, self._size = sizes_of(welcome), join.num_envs // join.num_groups
-        self._call, self._codec = call, StepCodec(spec)
-        self._link = MemoryLink(welcome.memory, spec, self._size, join.num_groups)
-        self._stream: MessageCarrier | None = None
-        self._loop = asyncio.get_running_loop()
+    _stream: MessageCarrier
+
+    def __init__(self, call: Any, join: pb.Join, welcome: pb.Welcome, end: OnEnd):
+        size = join.num_envs // join.num_groups
+        self._link = MemoryLink(welcome.memory, sizes_of(welcome), size, join.num_groups)
+        self._call, self.is_ready = call, False
         self._ending = asyncio.ensure_future(_report_end(call, end))
-
-    @property
-    def is_ready(self) -> bool:
-        return self._stream is not None
+        self._loop = asyncio.get_running_loop()
 
     async def begin(self, ready: pb.Ready, stream: MessageCarrier) -> None:
-        ready.shares_memory, self._stream = True, stream
+        ready.shares_memory, self.is_ready, self._stream = True, True, stream
         self._loop.add_reader(self._link.fileno(), self._on_wake_up)
         await send(self._call, pb.FromActor(ready=ready).SerializeToString())
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
-        parts, numbers = self._link.parts if self.is_ready else [], []
+        numbers = []
         for number, records, episodes in steps:
-            check_step(number, records, episodes, len(parts), self._size, self._codec)
-            parts[number].records[:] = records
+            part = self._link.parts[number]
+            part.records[:] = records
             if episodes:
-                parts[number].write_episodes(episodes)
+                part.write_episodes(episodes)
             numbers.append(number | EPISODES if episodes else number)
         self._link.send(numbers)
 
@@ -131,7 +124,7 @@ class _Connection:
         numbers, parts = self._link.receive(), self._link.parts
         if numbers is None or END in numbers:  # The call reports why.
             self._loop.remove_reader(self._link.fileno())
-        elif self._stream:
+        else:
             self._stream.send([(n, bytes(parts[n].actions)) for n in numbers if n < len(parts)])
 
     def end(self) -> None:
@@ -140,9 +133,5 @@ class _Connection:
         self._link.close()
 
 
-async def _report_end(call: Any, end: Callable[[RefusedError | None], None]) -> None:
-    end(await _status(call))
-
-
-async def _status(call: Any) -> RefusedError:
-    return RefusedError(await call.code(), await call.details() or "")
+async def _report_end(call: Any, end: OnEnd) -> None:
+    end(RefusedError(await call.code(), await call.details() or ""))

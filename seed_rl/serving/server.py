@@ -1,10 +1,9 @@
 """The inference server: connections over gRPC and shared memory. No TensorFlow."""
 
-from collections.abc import Callable
 from typing import Any
 
 from seed_rl.messages import warn
-from seed_rl.serving.connection import Connection, RefusedError
+from seed_rl.serving.connection import Connection, OnEnd
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.listener import Listener
 from seed_rl.serving.request import Answer, Request
@@ -66,9 +65,7 @@ class InferenceServer(InferenceService):
             warn(f"Actors on this machine cannot share memory with the learner ({error}).")
             return None
 
-    async def _join(
-        self, join: pb.Join, context: Any, end: Callable[[RefusedError | None], None]
-    ) -> tuple[Connection | None, pb.Welcome]:
+    async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Connection | None, pb.Welcome]:
         is_near = context.peer().startswith("unix")
         connection, welcome = self._connections.join(join, end, is_near)
         if connection and self._memory and join.can_share_memory:

@@ -6,14 +6,14 @@ Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors 
 import abc
 import asyncio
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import RefusedError
+from seed_rl.serving.connection import OnEnd, RefusedError, check_step
 from seed_rl.serving.request import Request
 from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec, StepCodec
@@ -30,10 +30,8 @@ class InferenceService(abc.ABC):
         self._joins = FirstMessages(join_secs, max_waiting)
 
     @abc.abstractmethod
-    async def _join(
-        self, join: pb.Join, context: Any, end: Callable[[RefusedError | None], None]
-    ) -> tuple[Any, pb.Welcome]:
-        """Answers a Join; see `Connections.join`. The connection has `is_ready`, `steps` and `end`."""
+    async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Any, pb.Welcome]:
+        """Answers a Join; see `Connections.join`. Steps of the connection have passed `check_step`."""
 
     @abc.abstractmethod
     async def _ready(self, connection: Any, ready: pb.Ready, stream: "MessageCarrier") -> None:
@@ -60,9 +58,7 @@ class InferenceService(abc.ABC):
         if refusal is not None and refusal.code != grpc.StatusCode.OK:
             await context.abort(refusal.code, str(refusal))
 
-    async def _read(
-        self, stream: "MessageCarrier", end: Callable[[RefusedError | None], None]
-    ) -> RefusedError | None:
+    async def _read(self, stream: "MessageCarrier", end: OnEnd) -> RefusedError | None:
         """Passes on what an actor says, until it has gone or is refused."""
         try:
             join = parsed(await self._joins.first(stream.context.read()), "join").join
@@ -74,17 +70,21 @@ class InferenceService(abc.ABC):
                 return None
             await stream.context.write(pb.FromLearner(welcome=welcome).SerializeToString())
             spec, size = sizes_of(welcome), join.num_envs // join.num_groups
-            steps = step_frames(join.num_groups, size * StepCodec(spec).record_bytes)
+            codec = StepCodec(spec)
+            frames = step_frames(join.num_groups, size * codec.record_bytes)
             stream.frames = actions_frames(join.num_groups, size * ActionCodec(spec.action).action_bytes)
             while (message := await stream.context.read()) is not grpc.aio.EOF:
-                if found := steps.split(message):
-                    connection.steps([(*step, ()) for step in found], stream)
+                if connection.is_ready and (found := frames.split(message)):
+                    connection.steps([(*group, ()) for group in found], stream)
                     continue
                 said = parsed(message, "steps" if connection.is_ready else "ready", "ready", "steps")
                 if said.HasField("ready"):
                     await self._ready(connection, said.ready, stream)
-                else:
-                    connection.steps([(s.group, s.records, s.episodes) for s in said.steps], stream)
+                    continue
+                steps = [(step.group, step.records, step.episodes) for step in said.steps]
+                for step in steps:
+                    check_step(*step, join.num_groups if connection.is_ready else 0, size, codec)
+                connection.steps(steps, stream)
         except RefusedError as refusal:
             return refusal
         return None
