@@ -2,7 +2,8 @@ r"""A gateway: serves actors on other machines for a learner on this one, whose 
 
 It passes their steps on through shared memory. Needs no TensorFlow.
 
-Example:
+Examples:
+  python -m seed_rl.gateway_main --server_address=127.0.0.1:8687 --learner_address=unix:/tmp/seed_rl.sock
   python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
