@@ -179,7 +179,7 @@ class LocalRun:
         assert self._child.pid is not None
         found = {}
         with contextlib.suppress(psutil.NoSuchProcess):
-            for process in psutil.Child(self._child.pid).children(recursive=True):
+            for process in psutil.Process(self._child.pid).children(recursive=True):
                 with contextlib.suppress(psutil.Error):
                     name = _role(process.cmdline())
                     if name:
