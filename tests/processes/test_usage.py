@@ -38,7 +38,7 @@ SLOW_CASES = [
     ((*R2D2, "--num_envs=4", "--num_eval_envs=4"), ["--num_eval_envs=4", "4 environments"]),
     ((*R2D2, "--replay_max_bytes=1e15"), ["--replay_max_bytes=1000000000000000", "this machine's memory"]),
     ((*R2D2, "--environment=gym", "--game=Pendulum-v1"), ["one discrete action", "--agent"]),
-    ((*DQN, "--replay_buffer_size=1e13"), [f"--replay_buffer_size={10**13}", "GiB for its tables alone"]),
+    ((*DQN, "--replay_buffer_size=1e13"), [f"--replay_buffer_size={10**13}", "The tables alone"]),
     ((*LEARNER, "--require_accelerator"), ["--require_accelerator: TensorFlow sees no GPU ("]),
     (
         (*LEARNER, "--num_logical_devices=4", "--batch_size=4"),
