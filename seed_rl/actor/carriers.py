@@ -11,7 +11,7 @@ from seed_rl.actor.group import Group
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, Stream, parsed
 from seed_rl.wire.codec import ActionCodec
-from seed_rl.wire.frames import StepMessage, actions_frames
+from seed_rl.wire.frames import Outgoing, StepMessage, actions_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 
@@ -50,23 +50,15 @@ class Messages:
         for group, message in zip(groups, self._messages, strict=True):
             group.write_to(message.records)
         self._frames = actions_frames(len(groups), size * ActionCodec(spec.action).action_bytes)
-        self._outgoing: list[bytes] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._outgoing = Outgoing(stream.send)
 
     async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
         """Sends a group's newest step with the episodes that ended with it; never fails.
 
         Steps that are written while others are being sent become one message.
         """
-        self._outgoing.append(self._messages[group].to_bytes(episodes))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.ensure_future(self._write())
+        self._outgoing.extend((self._messages[group].to_bytes(episodes),))
         await asyncio.sleep(0)
-
-    async def _write(self) -> None:
-        while outgoing := self._outgoing:
-            self._outgoing = []
-            await self._stream.send(b"".join(outgoing))
 
     async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
         """Waits for actions: the number of a group, and the bytes.

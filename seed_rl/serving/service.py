@@ -17,7 +17,7 @@ from seed_rl.serving.connection import OnEnd, RefusedError, check_step
 from seed_rl.serving.request import Request
 from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from seed_rl.wire.frames import Frames, actions_frames, step_frames
+from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import sizes_of
 
@@ -105,8 +105,7 @@ class MessageCarrier:
         self.context = context
         self.connection: Any = None
         self.frames: Frames | None = None
-        self._outgoing: list[bytes] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._outgoing = Outgoing(self._write)
 
     def begin(self, batcher: Batcher[Request]) -> None:
         """Nothing to do: the stream is read anyway."""
@@ -115,15 +114,11 @@ class MessageCarrier:
         """Sends the actions soon; those that come while others are being sent become one message."""
         assert self.frames is not None
         self._outgoing.extend(self.frames.prefixes[number] + actions for number, actions in answers)
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.ensure_future(self._write())
 
-    async def _write(self) -> None:
+    async def _write(self, message: bytes) -> None:
         # If the stream has ended, its reader finds that out.
         with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError):
-            while outgoing := self._outgoing:
-                self._outgoing = []
-                await self.context.write(b"".join(outgoing))
+            await self.context.write(message)
 
     def close(self) -> None:
         """Sends nothing more."""

@@ -4,7 +4,8 @@ The bytes before the arrays of such a message depend only on its group and the a
 once per connection. An actor in another language can simply use protobuf: the bytes are the same.
 """
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import numpy as np
 from google.protobuf.message import Message
@@ -82,3 +83,31 @@ class StepMessage:
         step.group, step.records = self._group, self.records.tobytes()
         step.episodes.extend(episodes)
         return message.SerializeToString()
+
+
+class Outgoing:
+    """Messages that wait to be sent over a stream. Belongs to the event loop.
+
+    Those that come while others are being sent become one message.
+    """
+
+    def __init__(self, write: Callable[[bytes], Awaitable[None]]):
+        """Starts empty; `write` sends a message, and never fails."""
+        self._write = write
+        self._waiting: list[bytes] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    def extend(self, messages: Iterable[bytes]) -> None:
+        """Sends messages soon."""
+        self._waiting.extend(messages)
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._send())
+
+    def clear(self) -> None:
+        """Drops what is not being sent yet."""
+        self._waiting.clear()
+
+    async def _send(self) -> None:
+        while waiting := self._waiting:
+            self._waiting = []
+            await self._write(b"".join(waiting))
