@@ -7,4 +7,4 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
 setup_venv learner,atari,minatar
-exec "$VENV_PYTHON" -m seed_rl.local_main "$@"
+exec "$VENV_PYTHON" -m seed_rl train "$@"

@@ -87,7 +87,7 @@ def compare(directory: Path, run_flags: Sequence[str], pairs: int, seconds: floa
 
     Args:
       directory: the other checkout.
-      run_flags: flags of local_main that both know.
+      run_flags: flags of `seed_rl train` that both know.
       pairs: how many pairs of measurements there are; which checkout comes first changes from pair to pair.
       seconds: of each measurement of a part.
 

@@ -13,7 +13,7 @@ benchmarks.update_parts says what the parts are.
 --baseline=DIRECTORY also compares the speed of one device, inference and training, with another checkout's
 (benchmarks.baseline). Goal: at least 0.98 of it.
 
-Flags of local_main may be added (as --name=value) and override the presets.
+Flags of `seed_rl train` may be added (as --name=value) and override the presets.
 """
 
 import dataclasses
@@ -91,7 +91,7 @@ class CoresConfig(Options):
         return counts
 
     def run_flags(self, num_devices: int, rest: Sequence[str] = ()) -> list[str]:
-        """The flags of local_main that describe the learner."""
+        """The flags of `seed_rl train` that describe the learner."""
         batch_size = self.batch_size * (num_devices if self.scaling == "weak" else 1)
         preset = configs_directory() / _PRESETS[self.algorithm]
         return [f"--flagfile={preset}", *rest, f"--batch_size={batch_size}"]
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     num_gpus = _num_gpus()
     with usage_errors():
         counts = config.counts(num_gpus)
-    line = parse_local(["local_main", *config.run_flags(1, rest)], "")  # Bad flags end the benchmark here.
+    line = parse_local(["train", *config.run_flags(1, rest)], "")  # Bad flags end the benchmark here.
     repeats = line.environment_config().num_action_repeats
     rounds = [{n: _measured(config, n, repeats, rest) for n in counts} for _ in range(config.rounds)]
     figures = {n: medians([found[n] for found in rounds]) for n in counts}

@@ -1,6 +1,6 @@
 """Training on Pong, compared with the ceiling set by its parts, each measured alone.
 
-The run is `seed_rl.local_main` with real processes: Nature-CNN 32/64/64 + 512, frames stacked over 4 agent
+The run is `seed_rl train` with real processes: Nature-CNN 32/64/64 + 512, frames stacked over 4 agent
 steps; V-trace with T = 20, feed-forward and with an LSTM of 256 units, and R2D2 with an LSTM of 512 units,
 dueling heads of 512, burn-in 40, T = 80 and a replay ratio of 0.75. The other algorithms are feed-forward:
 APPO with T = 20; PPO and PQN with T = 20, four minibatches and three or two epochs; A2C with T = 5; DQN,
@@ -9,7 +9,7 @@ environment step, inference for one observation, and its share of an update. Wit
 benchmarks.parts, measured before and after the run, the ceiling is
 1 / (1/environment + 1/inference + 1/training) agent steps/s. Goal: at least 0.85 of it.
 
-Flags of local_main may be added (as --name=value) and override the defaults.
+Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses
@@ -105,7 +105,7 @@ def main(argv: list[str]) -> int:
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
         run_flags = [*RUN_FLAGS, *VARIANTS[variant], *rest]
-        line = parse_local(["local_main", *run_flags], "")  # Bad flags end the benchmark here.
+        line = parse_local(["train", *run_flags], "")  # Bad flags end the benchmark here.
         line.read(LocalConfig)
         repeats = line.environment_config().num_action_repeats
         rounds = [_round(config, run_flags, repeats) for _ in range(config.rounds)]

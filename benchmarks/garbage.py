@@ -75,8 +75,8 @@ def _run(config: GarbageConfig, path: Path) -> dict[str, Any]:
     (path / "token").chmod(0o600)
     both = [f"--server_address={address[0]}:{address[1]}", f"--token_file={path}/token"]
     logdir, log = path / "run", path / "learner.log"
-    learner = module_child("seed_rl.learner_main", *LEARNER, f"--logdir={logdir}", *both, log=log)
-    actor = module_child("seed_rl.actor_main", f"--env_batch_size={ENVS}", *both, log=path / "actor.log")
+    learner = module_child("seed_rl", "learner", *LEARNER, f"--logdir={logdir}", *both, log=log)
+    actor = module_child("seed_rl", "actor", f"--env_batch_size={ENVS}", *both, log=path / "actor.log")
     with running([learner, actor]):
         wait_until(lambda: _frames(logdir) > 0, [learner, actor], _START_SECS, "first update")
         welcome = first_answer(address, token, _START_SECS).welcome

@@ -136,7 +136,7 @@ def result_of(
 
 
 class LocalRun:
-    """A training run under `seed_rl.local_main`, stopped with SIGTERM when the context ends.
+    """A training run under `seed_rl train`, stopped with SIGTERM when the context ends.
 
     Attributes:
       logdir: its run directory, removed with everything else at the end.
@@ -146,7 +146,7 @@ class LocalRun:
         """Prepares a run.
 
         Args:
-          run_flags: flags of local_main; `--logdir` is set here.
+          run_flags: flags of `seed_rl train`; `--logdir` is set here.
         """
         self._flags = [flag for flag in run_flags if not flag.startswith("--logdir=")]
 
@@ -155,7 +155,7 @@ class LocalRun:
         directory = Path(self._directory.name)
         self.logdir = directory / "run"
         self._child = module_child(
-            "seed_rl.local_main", *self._flags, f"--logdir={self.logdir}", log=directory / "log"
+            "seed_rl", "train", *self._flags, f"--logdir={self.logdir}", log=directory / "log"
         )
         self._child.start()
         return self
@@ -221,7 +221,7 @@ def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) ->
 
 
 def _role(command: Sequence[str]) -> str | None:
-    if "seed_rl.learner_main" in command:
+    if "learner" in command:
         return "learner"
     task = next((arg.removeprefix("--task=") for arg in command if arg.startswith("--task=")), None)
     return None if task is None else f"actor {task}"

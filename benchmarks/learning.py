@@ -1,13 +1,13 @@
 """Trains shipped presets with several seeds, and writes a table of what they learn.
 
-Arguments: ENVIRONMENT/AGENT or ENVIRONMENT/AGENT/GAME as local_main takes them, such as catch/ppo,
+Arguments: ENVIRONMENT/AGENT or ENVIRONMENT/AGENT/GAME as `seed_rl train` takes them, such as catch/ppo,
 gym/sac/Pendulum-v1 or minatar/rainbow; by default all presets that have a goal. Each run is
-`seed_rl.local_main` in a process of its own, one after the other. A run that is complete is not repeated when
+`seed_rl train` in a process of its own, one after the other. A run that is complete is not repeated when
 the same command is given again, and one that is not resumes.
 
 A return is the run's own mean over its latest episodes: in evaluation if it evaluates, else in training. The
 final one is the last that it reported. Means before its hundredth episode do not count as best, nor for the
-goal. Minutes are those of training, without the start of the processes. Flags of local_main may be added (as
+goal. Minutes are those of training, without the start of the processes. Flags of `seed_rl train` may be added (as
 --name=value) and override the presets.
 """
 

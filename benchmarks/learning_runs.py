@@ -1,6 +1,6 @@
 """Training runs of shipped presets, shared by the benchmarks of learning. No TensorFlow.
 
-Each run is `python -m seed_rl.local_main` in a process of its own with a run directory that stays. It is
+Each run is `seed_rl train` in a process of its own with a run directory that stays. It is
 ended by SIGINT, as by Ctrl-C, and judged by its metrics.jsonl.
 """
 
@@ -45,7 +45,7 @@ class Case:
       environment: name of the suite.
       agent: name of the agent, or of a variant such as `rainbow`.
       game: the environment's `--game`, as given or from the preset; None if the suite has none.
-      arguments: what local_main takes for this, without the seed and the run directory.
+      arguments: what `seed_rl train` takes for this, without the seed and the run directory.
       total_frames: environment frames after which a run is complete.
       batch_size: unrolls in a training batch.
       learning_rate: the initial one, for this batch size.
@@ -97,8 +97,8 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
     """Checks the preset and all flags before anything starts.
 
     Args:
-      name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as local_main takes them.
-      flags: further flags of local_main, as `--name=value`; they override the preset.
+      name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as `seed_rl train` takes them.
+      flags: further flags of `seed_rl train`, as `--name=value`; they override the preset.
 
     Raises:
       UsageError: there is no such preset, or a flag is wrong.
@@ -110,7 +110,7 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
     complete, preset = complete_arguments([*own, *flags])
     if preset is None:
         raise UsageError(f"There is no preset for {name}; choose an environment and an agent that have one.")
-    line = parse_local(["local_main", *complete], "")
+    line = parse_local(["train", *complete], "")
     make_plan(line, "unix:unused")
     local = line.read(LocalConfig)
     config = line.read(LearnerConfig, num_envs=local.num_actors * local.env_batch_size, logdir="")
@@ -183,7 +183,7 @@ def train(
     logdir.parent.mkdir(parents=True, exist_ok=True)
     log = logdir.with_name(f"{logdir.name}.log")
     flags = (f"--seed={seed}", f"--logdir={logdir}")
-    child = module_child("seed_rl.local_main", *case.arguments, *flags, log=log)
+    child = module_child("seed_rl", "train", *case.arguments, *flags, log=log)
     patience = 60 * minutes - before.seconds + _START_SECS if minutes else None
     _supervise(child, _on_change(RunDirectory(logdir).metrics, lambda: ended(found())), patience)
     return found()

@@ -2,7 +2,7 @@
 
 Runs the preset for small machines (Pong, V-trace) and samples the memory of the learner and every actor, or
 reads the memory that the learner of another run logged (--run=LOGDIR). Growth compares the mean of the last
-quarter with that of the second quarter. Flags of local_main may be added (as --name=value) and override the
+quarter with that of the second quarter. Flags of `seed_rl train` may be added (as --name=value) and override the
 preset.
 """
 
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 def _sample(config: MemoryConfig, rest: Sequence[str]) -> Samples:
     preset = configs_directory() / "atari_vtrace_small.flags"
     run_flags = [f"--flagfile={preset}", "--total_environment_frames=1000000000", *rest]
-    parse_local(["local_main", *run_flags], "")  # Bad flags end the benchmark here.
+    parse_local(["train", *run_flags], "")  # Bad flags end the benchmark here.
     samples: Samples = []
     with LocalRun(run_flags) as run:
         run.wait_until(lambda: bool(run.metrics()), 120, "first update")

@@ -7,7 +7,7 @@
 
 The runs of a pair alternate, round by round, because the machine's speed drifts. Goal: at least 0.97.
 
-Flags of local_main may be added (as --name=value) and override the defaults.
+Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses

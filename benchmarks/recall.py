@@ -1,10 +1,10 @@
 """Recall with a long delay: the value of a memory, for both algorithms, with an LSTM and feed-forward.
 
-Each run is `seed_rl.local_main` with its algorithm's preset for Recall and a delay longer than R2D2's
+Each run is `seed_rl train` with its algorithm's preset for Recall and a delay longer than R2D2's
 burn-in. It ends when its mean return (R2D2: in evaluation) reaches the goal or its frames run out. Chance is
 0.5. Goal: at least 0.95 with the LSTM, and chance without it.
 
-Flags of local_main may be added (as --name=value) and override the defaults.
+Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
 """
 
 import dataclasses

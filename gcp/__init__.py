@@ -1,1 +1,1 @@
-"""Training jobs on Google Cloud's Vertex AI: `python -m gcp.submit`. See docs/gcp.md."""
+"""Training jobs on Google Cloud's Vertex AI: `seed_rl submit`. See docs/gcp.md."""

@@ -89,7 +89,7 @@ class Actors:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """A hyperparameter tuning job: a space file of `seed_rl.sweep`, searched at random by Vertex AI."""
+    """A hyperparameter tuning job: a space file of `seed_rl sweep`, searched at random by Vertex AI."""
 
     space: str
     trials: int

@@ -30,7 +30,7 @@ from seed_rl.launch.plan import check_split
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, Space, Value, as_flags, as_text, read_space
 
-_COMMAND = ["python", "-m", vertex_job.PROGRAM]
+_COMMAND = ["python", "-m", *vertex_job.PROGRAM]
 
 # Accelerators that Google no longer offers, although its client still lists them.
 _ENDED = {"NVIDIA_TESLA_K80": "May 2024", "NVIDIA_TESLA_P100": "September 2026"}

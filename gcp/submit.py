@@ -1,8 +1,8 @@
 r"""Submits a training job to Vertex AI: one learner or several and many actors, or a hyperparameter search.
 
 Examples:
-  python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
-  python -m gcp.submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
+  seed_rl submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
+  seed_rl submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
 
 --dry_run prints the requests as JSON and sends nothing. In any case, the cost of the machines is estimated
 first, and their number is compared with the quota. More than one run is submitted only with --yes or a typed
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 
@@ -136,7 +136,3 @@ def _confirm(runs: int) -> None:
         raise UsageError(f"These are {runs} runs; add --yes to submit them without being asked.")
     if input(f"Type {runs} to submit {runs} runs: ").strip() != str(runs):
         raise UsageError("Nothing was submitted, because the number was not typed.")
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -66,10 +66,10 @@ TENSORFLOW_FREE = (
     "sweeps",
 )
 TENSORFLOW_FREE_MODULES = (
-    "seed_rl.actor_main",
-    "seed_rl.local_main",
-    "seed_rl.cluster_main",
-    "seed_rl.vertex_main",
+    "seed_rl.commands.actor",
+    "seed_rl.commands.train",
+    "seed_rl.commands.cluster",
+    "seed_rl.commands.vertex",
     "seed_rl.plot",
     "seed_rl.doctor",
     "seed_rl.sweep",

@@ -52,7 +52,7 @@ def test_the_first_run_installs_and_starts_with_the_arguments(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
     assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,minatar]")
-    assert calls[-1] == "-m seed_rl.local_main catch vtrace --logdir=a b"
+    assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
 
 
 def test_the_next_run_installs_nothing_until_setup_py_changes(clone):
@@ -66,7 +66,7 @@ def test_the_next_run_installs_nothing_until_setup_py_changes(clone):
 def test_a_failed_installation_is_said_and_tried_again(clone):
     code, error, calls = run(clone, "run_local.sh", pip=1)
     assert code == 2 and error.splitlines()[-1].startswith("seed_rl: error: The installation failed;")
-    assert not any("local_main" in call for call in calls)
+    assert not any("train" in call for call in calls)
     shutil.rmtree(clone / ".venv")  # It holds the Python whose pip fails.
     assert len(installs(run(clone, "run_local.sh")[2])) == 1
 

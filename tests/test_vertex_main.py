@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from seed_rl import vertex_main
+from seed_rl.commands import vertex
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Timing
@@ -33,7 +33,7 @@ def pause():
 
 
 def run(children, most_restarts=None, **options):
-    return vertex_main.run_children(children, most_restarts, timing=TIMING, **options)
+    return vertex.run_children(children, most_restarts, timing=TIMING, **options)
 
 
 def learner(tmp_path, code, name="the learner"):
@@ -118,7 +118,7 @@ def container(tmp_path, monkeypatch):
         monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "2")
         monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "output.metrics"))
         flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}", *more)
-        return vertex_main.main(["vertex_main", *flags])
+        return vertex.main(["vertex", *flags])
 
     (tmp_path / "trial_2").mkdir()
     (tmp_path / "trial_2" / "metrics.jsonl").write_text(
@@ -150,7 +150,7 @@ def test_the_jobs_specification_is_kept_from_the_children(container, tmp_path, p
 def test_a_trial_without_an_episode_reports_nothing_and_says_so(tmp_path, capsys):
     (tmp_path / "metrics.jsonl").write_text('{"env_frames": 10, "seconds": 1.0}\n')
     path = tmp_path / "output.metrics"
-    vertex_main.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})
+    vertex.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})
     assert "trial 2 has finished no episode" in capsys.readouterr().err and not path.exists()
 
 
@@ -158,4 +158,4 @@ def test_a_report_that_cannot_be_written_is_one_sentence(tmp_path):
     (tmp_path / "metrics.jsonl").write_text('{"env_frames": 10, "seconds": 1.0, "mean_return": 0.5}\n')
     path = tmp_path / "metrics.jsonl" / "output.metrics"
     with pytest.raises(UsageError, match=r"trial 2 reached 0\.5"):
-        vertex_main.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})
+        vertex.report_trial(tmp_path, "2", {"CLOUD_ML_HP_METRIC_FILE": str(path)})

@@ -139,7 +139,7 @@ inspect() {
         ! podman run --rm --network=none --entrypoint python "seed_rl-$target" -c 'import tensorflow' 2>/dev/null ||
             fail "the image of the $target contains TensorFlow."
     done
-    ! podman run --rm --network=none --entrypoint python seed_rl-learner -m seed_rl.learner_main --require_accelerator \
+    ! podman run --rm --network=none --entrypoint python seed_rl-learner -m seed_rl learner --require_accelerator \
         --environment=catch --agent=vtrace --logdir=/tmp/run >"$work/refusal" 2>&1 &&
         grep -q 'error: --require_accelerator: TensorFlow sees no GPU' "$work/refusal" ||
         fail "--require_accelerator does not refuse to train on a CPU: $(cat "$work/refusal")"

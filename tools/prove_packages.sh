@@ -60,11 +60,11 @@ run() { (cd "$work/empty" && "$work/venv/bin/python" -E "$@"); }
 try() {
     local package="$1" versions
     install "$package"
-    run -m seed_rl.actor_main --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
+    run -m seed_rl actor --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
     install "$package[learner]"
     rm -rf "$work/run"
     "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with incompatible packages."
-    run -m seed_rl.local_main catch vtrace --logdir="$work/run" --total_environment_frames="$FRAMES" \
+    run -m seed_rl train catch vtrace --logdir="$work/run" --total_environment_frames="$FRAMES" \
         >"$work/train.log" 2>&1 || {
         tail -n 20 "$work/train.log" >&2
         fail "Catch could not be trained with $(basename "$package") on $("$work/venv/bin/python" --version)."

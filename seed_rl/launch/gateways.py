@@ -18,7 +18,7 @@ def gateway_commands(
 ) -> list[list[str]]:
     """The command of each gateway at `addresses`, with the learner's settings of its connections."""
     flags = [f"--{name}={value}" for name, value in security.items() if value is not None]
-    main = [sys.executable, "-m", "seed_rl.gateway_main", f"--learner_address={learner_address}", *flags]
+    main = [sys.executable, "-m", "seed_rl", "gateway", f"--learner_address={learner_address}", *flags]
     return [[*main, f"--server_address={address}"] for address in addresses]
 
 

@@ -144,11 +144,11 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     chosen = {"environment": line.environment, "agent": line.agent, **learner}
     return Plan(
         learners=[
-            _command("learner_main", chosen, [*place_flags(addresses, i), *learner_flags])
+            _command("learner", chosen, [*place_flags(addresses, i), *learner_flags])
             for i in range(local.num_learners)
         ],
         actors=[
-            _command("actor_main", {**({"task": i} if addresses else {}), **actor}, actor_flags)
+            _command("actor", {**({"task": i} if addresses else {}), **actor}, actor_flags)
             for i in range(local.num_actors)
         ],
         logdir=logdir,
@@ -222,5 +222,5 @@ def private_server_address(num_learners: int = 1) -> Iterator[str]:
         yield f"unix:{path}"
 
 
-def _command(module: str, values: dict[str, Any], flags: Sequence[str]) -> list[str]:
-    return [sys.executable, "-m", f"seed_rl.{module}", *(f"--{k}={v}" for k, v in values.items()), *flags]
+def _command(name: str, values: dict[str, Any], flags: Sequence[str]) -> list[str]:
+    return [sys.executable, "-m", "seed_rl", name, *(f"--{k}={v}" for k, v in values.items()), *flags]

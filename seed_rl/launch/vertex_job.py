@@ -18,7 +18,7 @@ from seed_rl.options import Options, option
 from seed_rl.wire.security import is_local
 
 # The main of every container.
-PROGRAM = "seed_rl.vertex_main"
+PROGRAM = ("seed_rl", "vertex")
 
 # The metric that a trial of a hyperparameter tuning job reports.
 METRIC = "final_return"
@@ -117,10 +117,10 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> Place:
     text = environ.get("CLUSTER_SPEC")
     if not text:
         raise UsageError(
-            "CLUSTER_SPEC is not set, so this is not a container on Vertex AI; use seed_rl.learner_main and "
-            "seed_rl.actor_main, or seed_rl.local_main."
+            "CLUSTER_SPEC is not set, so this is not a container on Vertex AI; use `seed_rl learner` and "
+            "`seed_rl actor`, or `seed_rl train`."
         )
-    hint = "submit the job with python -m gcp.submit."
+    hint = "submit the job with seed_rl submit."
     pools = ["workerpool0"] if learner_replicas == 1 else ["workerpool0", "workerpool1"]
     actors_pool = f"workerpool{len(pools)}"
     try:
@@ -163,7 +163,7 @@ def learner_command(line: CommandLine, place: Place, logdir: Path) -> list[str]:
         ]
     flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
     return [
-        *(sys.executable, "-m", "seed_rl.learner_main", f"--environment={line.environment}"),
+        *(sys.executable, "-m", "seed_rl", "learner", f"--environment={line.environment}"),
         f"--agent={line.agent}",
         f"--server_address={host if is_local(f'{host}:{port}') else '0.0.0.0'}:{port}",
         f"--logdir={logdir}",
@@ -185,7 +185,7 @@ def actor_commands(line: CommandLine, place: Place) -> dict[int, list[str]]:
     shared = [f"--server_address={place.learners[0]}", f"--tls_server_name={SERVER_NAME}", *flags]
     first = place.replica * config.actors_per_replica
     return {
-        number: [sys.executable, "-m", "seed_rl.actor_main", *shared]
+        number: [sys.executable, "-m", "seed_rl", "actor", *shared]
         for number in range(first, first + config.actors_per_replica)
     }
 

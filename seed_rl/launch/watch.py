@@ -1,7 +1,7 @@
 """The one supervisor: starts child processes, reports what happens, starts them again, and ends them.
 
 A `Watch` yields events. What reacts to them is a policy: a local run (`launch.run`), gateways
-(`launch.gateways`), a container on Vertex AI (`vertex_main`), sweeps (`sweeps.runner`) and the benchmarks.
+(`launch.gateways`), a container on Vertex AI (`seed_rl vertex`), sweeps (`sweeps.runner`) and the benchmarks.
 """
 
 import contextlib

@@ -7,8 +7,7 @@ from pathlib import Path
 import psutil
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-_LAUNCHER, _LEARNER, _ACTOR = "seed_rl.local_main", "seed_rl.learner_main", "seed_rl.actor_main"
-_GATEWAY = "seed_rl.gateway_main"
+_LAUNCHER, _LEARNER, _ACTOR, _GATEWAY = "train", "learner", "actor", "gateway"
 _TETHER = "seed_rl/launch/tether.py"
 
 
@@ -23,7 +22,7 @@ class RunCpu:
         """
         self._learner = psutil.Process(learner)
         self._num_learners = 1
-        self._names: dict[psutil.Process, str] = {}  # "seed_rl.actor_main PID" for all of an actor's.
+        self._names: dict[psutil.Process, str] = {}  # "actor PID" for all of an actor's.
         self._find()
         psutil.cpu_percent()  # It measures from one call to the next.
 

@@ -20,7 +20,7 @@ from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import RESERVED, Space, Value, as_flags
 
-_PROGRAM = "seed_rl.local_main"
+_PROGRAM = ("seed_rl", "train")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,7 +76,7 @@ def make_sweep(
 ) -> Sweep:
     """Makes the runs of a sweep, `seeds` of them for each trial.
 
-    `arguments` are flags of local_main for every run, as `--name=value`; they override those of the space.
+    `arguments` are flags of `seed_rl train` for every run, as `--name=value`; they override those of the space.
 
     Raises:
       UsageError: a flag does not exist or a value is not valid, in any of the trials.
@@ -110,7 +110,7 @@ def make_sweep(
         total_frames = line.read(LearnerConfig).total_environment_frames
         for seed in range(1, seeds + 1):
             logdir = trial_directory(directory, trial) / f"seed_{seed}"
-            command = [sys.executable, "-m", _PROGRAM, *flags, f"--seed={seed}", f"--logdir={logdir}"]
+            command = [sys.executable, "-m", *_PROGRAM, *flags, f"--seed={seed}", f"--logdir={logdir}"]
             runs.append(Run(trial, seed, command, logdir, total_frames))
     named = (flag.partition("=") for flag in fixed)
     flagfiles = list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
@@ -125,7 +125,7 @@ def trial_directory(directory: Path, trial: int) -> Path:
 def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:
     """A run's flags as the launcher reads them; raises UsageError if the launcher would refuse them."""
     args, _ = complete_arguments([*flags, f"--logdir={directory}"])
-    line = parse_local([_PROGRAM, *args], "")
+    line = parse_local(["seed_rl train", *args], "")
     make_plan(line, "unix:/checked")
     return line
 

@@ -112,7 +112,7 @@ def test_the_run_and_its_parts_have_the_same_settings(variant):
     flags = [*end_to_end.RUN_FLAGS, *end_to_end.VARIANTS[variant]]
     arguments, preset = complete_arguments(flags)
     assert preset is None
-    given, completed = (parse_local(["local_main", *args], "") for args in (flags, arguments))
+    given, completed = (parse_local(["train", *args], "") for args in (flags, arguments))
     assert given.agent_config() == completed.agent_config()
 
 
@@ -126,7 +126,7 @@ def test_the_run_and_its_parts_have_the_same_settings(variant):
 )
 def test_the_new_agent_steps_that_an_update_stands_for(flags, agent_steps):
     """Of a whole rollout, if there are epochs; a transition stands for the step that it starts with."""
-    line = ["local_main", "--environment=catch", "--num_actors=2", "--env_batch_size=4", *flags]
+    line = ["train", "--environment=catch", "--num_actors=2", "--env_batch_size=4", *flags]
     found = parts.LearnerParts(parse_local(line, ""))
     assert found.new_agent_steps == agent_steps
     assert found.training().agent_steps == agent_steps

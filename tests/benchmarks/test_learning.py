@@ -73,7 +73,7 @@ def test_bad_input_is_one_sentence(args, sentence):
 def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_path):
     logdir = tmp_path / "catch_ppo_seed_1"
     logdir.mkdir()
-    (logdir / "run.json").write_text("{}")  # Another run's directory, which local_main refuses.
+    (logdir / "run.json").write_text("{}")  # Another run's directory, which `seed_rl train` refuses.
     assert learning.main(["learning", "catch/ppo", "--seeds=1", f"--logdir={tmp_path}"]) == 1
     out, err = capsys.readouterr()
     assert json.loads(out.splitlines()[-1])["figures"] == {"catch/ppo": {"1": None}}

@@ -24,7 +24,7 @@ def test_the_default_ports_are_neither_rays_nor_the_systems():
 
 
 def test_gpus_that_are_asked_for_are_demanded_unless_the_runs_own_flags_say_otherwise():
-    start, own = ["python", "-m", "seed_rl.learner_main"], "--norequire_accelerator"
+    start, own = ["python", "-m", "seed_rl", "learner"], "--norequire_accelerator"
     assert ClusterConfig(learner_gpus=0).learner_command(start) == start
     demanding = ClusterConfig(learner_gpus=1).learner_command([*start, own])
     assert demanding == [*start, "--require_accelerator", own]

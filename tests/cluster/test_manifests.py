@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seed_rl import cluster_main
 from seed_rl.cluster.config import ClusterConfig
+from seed_rl.commands import cluster
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "docs" / "ray"
@@ -43,8 +43,8 @@ def test_every_pod_may_write_to_the_claim(job):
 
 def test_the_jobs_entrypoint_is_a_command_that_its_cluster_has_room_for(job):
     python, dash_m, module, *args = shlex.split(job["spec"]["entrypoint"])
-    assert (python, dash_m, module) == ("python", "-m", "seed_rl.cluster_main")
-    line = parse_local(["cluster_main", *complete_arguments(args)[0]], "", cluster_main._LEFT_OUT)
+    assert (python, dash_m, module) == ("python", "-m", "seed_rl", "cluster")
+    line = parse_local(["cluster", *complete_arguments(args)[0]], "", cluster._LEFT_OUT)
     config, plan = line.read(ClusterConfig), make_plan(line, None)
     cpus = {
         name: group.get("replicas", 1) * int(pod(group)["containers"][0]["resources"]["limits"]["cpu"])
@@ -63,10 +63,10 @@ def test_the_learners_hook_ends_learners_only_and_waits_for_them(job, tmp_path):
     shell, dash_c, script = container["lifecycle"]["preStop"]["exec"]["command"]
     assert script.endswith("\nray stop\n")
     code = "import time; print(flush=True); time.sleep(600)"
-    other_commands = ["python -m seed_rl.actor_main", "bash -c learners=$(grep 'seed_rl[.]learner_main')"]
+    other_commands = ["python -m seed_rl actor", "bash -c learners=$(grep 'seed_rl learner')"]
     processes = []
     try:
-        for command in ("python -m seed_rl.learner_main --logdir=/shared/runs/breakout", *other_commands):
+        for command in ("python -m seed_rl learner --logdir=/shared/runs/breakout", *other_commands):
             processes.append(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE))
             processes[-1].stdout.read(1)
             directory = tmp_path / str(processes[-1].pid)

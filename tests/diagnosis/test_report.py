@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from seed_rl import doctor
+from seed_rl.commands import doctor
 from seed_rl.diagnosis.evidence import NEEDED, TooFewError, gather
 from seed_rl.diagnosis.report import report, watch
 from seed_rl.flags.errors import UsageError

@@ -50,7 +50,7 @@ def run(package, *args):
 
 
 def test_the_examples_learn_with_the_command_of_the_page(package):
-    (command,) = [block for block in blocks("bash") if "local_main" in block]
+    (command,) = [block for block in blocks("bash") if "train" in block]
     args = command.replace("\\\n", " ").split()[2:]
     done = run(package, *args, f"--logdir={package}/run", "--log_period_secs=0.5")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -61,10 +61,10 @@ def test_the_examples_learn_with_the_command_of_the_page(package):
 
 
 def test_their_flags_are_in_the_help_and_their_limits_hold(package):
-    shown = run(package, "seed_rl.learner_main", "--environment=corridor", "--agent=naive", "--help").stdout
+    shown = run(package, "learner", "--environment=corridor", "--agent=naive", "--help").stdout
     for flag in ("--length", "--unroll_length", "--lstm_size", "--queue_capacity", "--entropy_cost"):
         assert flag in shown
-    refused = run(package, "seed_rl.local_main", "corridor", "naive", "--length=1")
+    refused = run(package, "train", "corridor", "naive", "--length=1")
     assert refused.returncode == 2
     assert "--length=1 is too low; it must be at least 2" in refused.stderr
 
@@ -85,7 +85,7 @@ def test_an_algorithm_that_is_wrong_gets_one_sentence(package, old, new, words):
     assert old in text
     path.write_text(text.replace(old, new))
     args = ("--num_actors=1", "--env_batch_size=8", "--lstm_size=0", "--batch_size=8", "--logdir=run")
-    done = run(package, "seed_rl.local_main", "corridor", "naive", *args)
+    done = run(package, "train", "corridor", "naive", *args)
     assert done.returncode == 2, done.stdout + done.stderr
     assert words in done.stderr.strip().splitlines()[-1]
     assert "Traceback" not in done.stderr

@@ -141,7 +141,7 @@ def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
     assert text.endswith("--agent=NAME, --help also prints their flags.\n")
 
 
-@pytest.mark.parametrize("module", ["seed_rl.plot", "seed_rl.actor_main"])
+@pytest.mark.parametrize("module", ["seed_rl.plot", "actor"])
 def test_help_into_a_closed_pipe_ends_quietly(module):
     """As `--help | head` does."""
     reader, writer = os.pipe()

@@ -92,7 +92,7 @@ def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
     assert actors.machine_spec == types.MachineSpec(machine_type="n1-standard-16")
     assert learner.container_spec.image_uri == f"{cloud.registry}/p/learner:1"
     assert actors.container_spec.image_uri == f"{cloud.registry}/p/actor@sha256:12ab"
-    assert list(learner.container_spec.command) == ["python", "-m", "seed_rl.vertex_main"]
+    assert list(learner.container_spec.command) == ["python", "-m", "seed_rl", "vertex"]
     assert learner.container_spec.args == actors.container_spec.args
     assert set(actors.container_spec.args) == {
         *("--environment=catch", "--agent=vtrace", "--total_environment_frames=1000000"),
@@ -183,7 +183,7 @@ def test_a_hyperparameter_tuning_job_searches_the_space(send, cloud, tmp_path):
     args = job.trial_job_spec.worker_pool_specs[1].container_spec.args
     assert {"--environment=catch", "--unroll_length=10", "--num_envs=16"} <= set(args)
     drawn = ["--learning_rate=0.001", "--batch_size=4", "--use_last_action_and_reward=false"]
-    vertex_job.parse_job(["vertex_main", *args, *drawn])
+    vertex_job.parse_job(["vertex", *args, *drawn])
 
 
 def test_each_value_gets_a_job_of_its_own(send, cloud, capsys):

@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).resolve().parents[2]
 DEADLINE = 30.0
 
-# A process that supervises the given children, as seed_rl.local_main does.
+# A process that supervises the given children, as `seed_rl train` does.
 _SUPERVISE = """
 import json, signal, sys
 from pathlib import Path

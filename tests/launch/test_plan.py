@@ -23,7 +23,7 @@ def configs(tmp_path):
 
 def planned(configs, *args):
     arguments, _ = plan.complete_arguments(args, configs)
-    return plan.make_plan(plan.parse_local(["local_main", *arguments], ""), ADDRESS)
+    return plan.make_plan(plan.parse_local(["train", *arguments], ""), ADDRESS)
 
 
 def flags_of(command):
@@ -34,7 +34,7 @@ def test_no_argument_is_the_default_preset(configs):
     _, preset = plan.complete_arguments([], configs)
     assert preset == configs / "atari_vtrace_small.flags"
     made = planned(configs)
-    assert made.learners[0][:3] == [sys.executable, "-m", "seed_rl.learner_main"]
+    assert made.learners[0][:3] == [sys.executable, "-m", "seed_rl", "learner"]
     assert flags_of(made.learners[0]) == {
         "environment": "atari",
         "agent": "vtrace",
@@ -47,7 +47,7 @@ def test_no_argument_is_the_default_preset(configs):
     assert [flags_of(actor) for actor in made.actors] == [
         {"task": str(task), "server_address": ADDRESS, "env_batch_size": "5"} for task in range(3)
     ]
-    assert made.actors[0][:3] == [sys.executable, "-m", "seed_rl.actor_main"]
+    assert made.actors[0][:3] == [sys.executable, "-m", "seed_rl", "actor"]
     assert flags_of(planned(configs, "--num_actors=1").learners[0])["num_envs"] == "5"
 
 
@@ -151,7 +151,7 @@ def test_a_plan_for_a_cluster_lacks_addresses_and_tasks(configs, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     args = ["catch", "vtrace", "2", "3", f"--num_learners={learners}", "--num_gateways=2"]
     arguments, _ = plan.complete_arguments(args, configs)
-    made = plan.make_plan(plan.parse_local(["cluster_main", *arguments], ""), None)
+    made = plan.make_plan(plan.parse_local(["cluster", *arguments], ""), None)
     learner, *actors = map(flags_of, (made.learners[0], *made.actors))
     assert made.logdir == tmp_path / "runs" / "catch_vtrace"
     assert (learner["logdir"], learner["num_envs"]) == (str(made.logdir), "6")

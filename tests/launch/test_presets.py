@@ -57,7 +57,7 @@ def test_every_preset_is_valid(name):
 def resolved(name):
     """The command line of a flagfile alone, and the plan of the local launcher for it."""
     args, _ = plan.complete_arguments([f"--flagfile={presets.configs_directory() / name}.flags"])
-    line = plan.parse_local(["local_main", *args], "")
+    line = plan.parse_local(["train", *args], "")
     return line, plan.make_plan(line, "unix:/tmp/x")
 
 
@@ -75,9 +75,9 @@ def launched_environments(made):
 def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(name, num_envs):
     line, made = resolved(name)
     assert launched_environments(made) == (num_envs, num_envs)
-    # What learner_main reads of the same file.
+    # What `seed_rl learner` reads of the same file.
     parsed = command_line.parse(
-        ["learner_main", f"--flagfile={presets.configs_directory() / name}.flags"],
+        ["learner", f"--flagfile={presets.configs_directory() / name}.flags"],
         "",
         (LearnerConfig,),
         elsewhere=(ActorConfig, LocalConfig),

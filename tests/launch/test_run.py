@@ -5,7 +5,7 @@ import pytest
 
 FOR_EVER = "for_ever()"
 
-# A learner that writes its checkpoint when it is asked to end, and exits as seed_rl.learner_main does.
+# A learner that writes its checkpoint when it is asked to end, and exits as `seed_rl learner` does.
 SAVES = """
 def save(*_):
     (here / "checkpoint").write_text("saved")

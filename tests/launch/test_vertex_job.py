@@ -29,7 +29,7 @@ def spec(pool="workerpool1", index=1, cluster=CLUSTER):
 
 
 def line(*flags):
-    return vertex_job.parse_job(["vertex_main", *FLAGS, LOGDIR, *flags])
+    return vertex_job.parse_job(["vertex", *FLAGS, LOGDIR, *flags])
 
 
 def test_the_place_is_read_from_the_cluster():
@@ -92,7 +92,7 @@ def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bu
     parsed = line("--learning_rate=0.01")
     place = vertex_job.Place(tuple(CLUSTER["workerpool0"]), learner=0)
     command = vertex_job.learner_command(parsed, place, vertex_job.run_directory(parsed, None))
-    assert command[:3] == [sys.executable, "-m", "seed_rl.learner_main"]
+    assert command[:3] == [sys.executable, "-m", "seed_rl", "learner"]
     kept = [flag for flag in FLAGS if flag != "--env_batch_size=4"]
     own = ["--server_address=0.0.0.0:2222", "--logdir=/gcs/my-runs/a/catch", "--learning_rate=0.01"]
     assert sorted(command[3:]) == sorted([*kept, *own])
@@ -109,7 +109,7 @@ def test_the_actors_of_a_replica_ask_the_learner_for_their_tasks():
     commands = vertex_job.actor_commands(line("--actors_per_replica=3"), place)
     assert list(commands) == [6, 7, 8]
     assert commands[7] == [
-        *(sys.executable, "-m", "seed_rl.actor_main", "--server_address=learner:2222"),
+        *(sys.executable, "-m", "seed_rl", "actor", "--server_address=learner:2222"),
         *("--tls_server_name=learner.seed-rl", "--env_batch_size=4"),
     ]
 
@@ -121,7 +121,7 @@ def test_every_value_in_a_bucket_is_mounted():
     )
     assert {"--init_checkpoint=/mnt/b/run", "--logdir=/mnt/my-runs/a/catch/trial_7"} <= set(command)
     level_cache = vertex_job.parse_job(
-        ["vertex_main", "--environment=dmlab", "--agent=vtrace", "--level_cache=gs://b/levels"]
+        ["vertex", "--environment=dmlab", "--agent=vtrace", "--level_cache=gs://b/levels"]
     )
     command = vertex_job.learner_command(level_cache, vertex_job.Place(("h:1",), learner=0), Path("x"))
     assert "--level_cache=/gcs/b/levels" in command
@@ -129,10 +129,10 @@ def test_every_value_in_a_bucket_is_mounted():
 
 def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
     (tmp_path / "f.flags").write_text("--environment=catch\n--agent=vtrace\n--num_actors=3\n--lstm_size=0\n")
-    parsed = vertex_job.parse_job(["vertex_main", f"--flagfile={tmp_path / 'f.flags'}", "--num_envs=8"])
+    parsed = vertex_job.parse_job(["vertex", f"--flagfile={tmp_path / 'f.flags'}", "--num_envs=8"])
     arguments = vertex_job.job_arguments(parsed)
     assert set(arguments) == {"--environment=catch", "--agent=vtrace", "--lstm_size=0", "--num_envs=8"}
-    assert vertex_job.job_arguments(vertex_job.parse_job(["vertex_main", *arguments])) == arguments
+    assert vertex_job.job_arguments(vertex_job.parse_job(["vertex", *arguments])) == arguments
 
 
 @pytest.mark.parametrize(

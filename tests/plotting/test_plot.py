@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl import plot
+from seed_rl.commands import plot
 from seed_rl.flags.errors import UsageError
 from tests.plotting.synthetic import write_run
 
@@ -96,7 +96,7 @@ def test_a_missing_package_is_named_with_its_extra(runs, tmp_path, monkeypatch):
 
 def test_drawing_leaves_tensorflow_out(runs, tmp_path):
     code = (
-        "import sys; from seed_rl.plot import main; main(sys.argv)\n"
+        "import sys; from seed_rl.commands.plot import main; main(sys.argv)\n"
         "sys.exit('tensorflow' in sys.modules or 'keras' in sys.modules)"
     )
     done = process("-c", code, str(runs / "seed_1"), f"--output={tmp_path / 'new.png'}")

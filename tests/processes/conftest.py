@@ -34,12 +34,12 @@ ALL_PLAY = ("--agent=ppo", "--epochs=1")
 
 
 class Process:
-    """`python -m seed_rl.MODULE`, or `python -c CODE`, with its output in a file."""
+    """`seed_rl COMMAND`, or `python -c CODE`, with its output in a file."""
 
     def __init__(self, output: Path, module: str, args, code: str | None = None):
         self._output = output
         self.name = module
-        start = ["-c", code] if code else ["-m", f"seed_rl.{module}"]
+        start = ["-c", code] if code else ["-m", "seed_rl", module]
         with open(output, "wb") as file:
             self._popen = subprocess.Popen(
                 [sys.executable, *start, *map(str, args)],
@@ -132,7 +132,7 @@ class House:
 
     def learner(self, *args, code: str | None = None) -> Process:
         """Starts a learner with the small settings; later arguments win."""
-        return self.start("learner_main", *self.learner_args(), *args, code=code)
+        return self.start("learner", *self.learner_args(), *args, code=code)
 
     def learner_args(self) -> list[str]:
         address, logdir = f"--server_address={self.address}", f"--logdir={self.logdir}"
@@ -140,7 +140,7 @@ class House:
 
     def actor(self, *args) -> Process:
         """Starts an actor with four environments; later arguments win."""
-        return self.start("actor_main", *self.actor_args(), *args)
+        return self.start("actor", *self.actor_args(), *args)
 
     def only_actor(self) -> Process:
         """Starts one actor with all environments, so that even a short run cannot end before it is there."""
@@ -248,7 +248,7 @@ def finished_run(open_house, tmp_path_factory, worker_id):
 def _train(house: House, shared: Path) -> None:
     """Trains, and puts the run directory, the output and, last of all, the exit code into `shared`."""
     run = house.start(
-        "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=120000"
+        "train", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=120000"
     )
     exit_code = run.end(seconds=280)
     assert house.logdir.is_dir(), run.output

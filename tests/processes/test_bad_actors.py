@@ -51,7 +51,7 @@ def goes_on(playing):
     ],
 )
 def test_an_actor_that_does_not_fit_ends_with_a_sentence(playing, goes_on, args, words):
-    actor = playing.start("actor_main", *playing.actor_args(), *args)
+    actor = playing.start("actor", *playing.actor_args(), *args)
     assert actor.end() == 2
     assert actor.last_line.startswith("seed_rl: error: ") and words in actor.last_line
     assert "Traceback" not in actor.output

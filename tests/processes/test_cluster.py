@@ -97,7 +97,7 @@ def nodes():
 
 def start(house, nodes, *flags, code=None):
     return house.start(
-        "cluster_main",
+        "cluster",
         *house.small,
         f"--ray_address={nodes.address}",
         f"--logdir={house.logdir}",
@@ -109,7 +109,7 @@ def start(house, nodes, *flags, code=None):
 
 
 def processes_of(module, *arguments):
-    wanted = {f"seed_rl.{module}", *arguments}
+    wanted = {"seed_rl", module, *arguments}
     return [p for p in psutil.process_iter(["cmdline"]) if wanted <= set(p.info["cmdline"] or ())]
 
 
@@ -123,13 +123,13 @@ def tasks(house):
 def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
     run = start(house, nodes, FOR_EVER)
     house.wait_until(lambda: all(tasks(house)), "a task for every actor")
-    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
     token = learner.environ()["SEED_RL_TOKEN"]
     lines = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
     assert not any(token in argument for line in lines for argument in line)
     address = next(flag for flag in learner.cmdline() if flag.startswith("--server_address="))
     assert nodes.of(learner).is_head()
-    homes = [nodes.of(actor) for actor in processes_of("actor_main", address)]
+    homes = [nodes.of(actor) for actor in processes_of("actor", address)]
     assert not homes[0].is_head()
     num_lost = homes.count(homes[0])
     assert 0 < num_lost < NUM_ACTORS
@@ -165,12 +165,12 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
 
     run = start(house, nodes, *flags)
     house.wait_for_metrics(lambda line: line["env_frames"] > frames, run, after=stopped)
-    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
     assert learner.environ()["CUDA_VISIBLE_DEVICES"] == "0"
     nodes.remove(nodes.of(learner))
     run.wait_for("the learner's node was lost; the learner restarts from the last checkpoint.")
     house.wait_until(
-        lambda: processes_of("learner_main", f"--logdir={house.logdir}"),
+        lambda: processes_of("learner", f"--logdir={house.logdir}"),
         lambda: f"another learner; the output is: {run.output}",
     )
     lost = len(house.metrics())
@@ -187,7 +187,7 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
         nodes.add(2)
     run = start(house, nodes, "--learner_cpus=2", "--save_checkpoint_secs=100000", FOR_EVER)
     house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
-    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
     node = nodes.of(learner)
     learner.terminate()
     run.wait_for("a learner was stopped on its node; the learner restarts from the last checkpoint.")
@@ -196,7 +196,7 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
     nodes.remove(node)
     resumed = house.wait_for_metrics(lambda line: True, run, after=stopped)
     assert resumed["env_frames"] >= frames
-    (learner,) = processes_of("learner_main", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
     assert nodes.of(learner) is not node
     run.signal(signal.SIGTERM)
     assert run.end() == 143, run.output
@@ -212,7 +212,7 @@ def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(hous
     run = start(house, nodes, *game, *flags)
     house.wait_for_checkpoint(run)
     logdir = f"--logdir={house.logdir}"
-    first, second = (processes_of("learner_main", logdir, f"--learner_index={i}")[0] for i in range(2))
+    first, second = (processes_of("learner", logdir, f"--learner_index={i}")[0] for i in range(2))
     lost = nodes.of(second)
     assert lost is not nodes.of(first)
     nodes.add(2)
@@ -234,19 +234,19 @@ if not os.path.exists(logdir + "/taken"):
     open(logdir + "/taken", "w").close()
     host, _, port = address.rpartition(":")
     listener = socket.create_server((host, int(port)))
-runpy.run_module("seed_rl.learner_main", run_name="__main__")
+runpy.run_module("seed_rl.commands.learner", run_name="__main__")
 """
 WITH_THAT_LEARNER = f"""
 import dataclasses, sys
-from seed_rl import cluster_main
+from seed_rl.commands import cluster
 from seed_rl.flags.errors import run_main
-make_plan = cluster_main.make_plan
+make_plan = cluster.make_plan
 def changed_plan(line, address):
     plan = make_plan(line, address)
     (learner,) = plan.learners
     return dataclasses.replace(plan, learners=[[learner[0], "-c", {TAKEN_ONCE!r}, *learner[3:]]])
-cluster_main.make_plan = changed_plan
-run_main(cluster_main.main, ["cluster_main", *sys.argv[1:]])
+cluster.make_plan = changed_plan
+run_main(cluster.main, ["cluster", *sys.argv[1:]])
 """
 
 

@@ -43,7 +43,7 @@ def assert_run_counts(house, limit, steps, agent, *flags):
     """A whole run has counted the actions that its environments executed."""
     (house.path / "limited.py").write_text(ENVIRONMENT)
     game = (f"--game=limited:Limited{limit}-v0", "--batch_size=4", f"--total_environment_frames={steps}")
-    run = house.start("local_main", "gym", agent, "2", "2", *game, *flags, f"--logdir={house.logdir}")
+    run = house.start("train", "gym", agent, "2", "2", *game, *flags, f"--logdir={house.logdir}")
     assert run.end() == 0, run.output
     end = house.metrics()[-1]
     assert end["env_frames"] == end["agent_steps"] >= steps

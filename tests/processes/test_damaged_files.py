@@ -16,7 +16,7 @@ ARGS = {
 
 def start(house, agent, frames):
     return house.start(
-        "local_main",
+        "train",
         *("catch", agent, "1", "4", *ARGS[agent], "--num_eval_envs=1", "--checkpoint_replay"),
         *(f"--logdir={house.logdir}", f"--total_environment_frames={frames}", "--save_checkpoint_secs=1"),
     )

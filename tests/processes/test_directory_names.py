@@ -13,7 +13,7 @@ def succeeds(process):
 
 def train(house, logdir, frames, *args):
     return house.start(
-        *("local_main", "catch", "vtrace", "1", "4", f"--logdir={logdir}", "--intra_op_threads=1"),
+        *("train", "catch", "vtrace", "1", "4", f"--logdir={logdir}", "--intra_op_threads=1"),
         *(f"--total_environment_frames={frames}", "--log_period_secs=0.25", *args),
     )
 

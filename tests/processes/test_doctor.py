@@ -14,7 +14,7 @@ def lines(process):
 
 
 def test_a_run_of_one_machine_is_watched_and_then_judged(house):
-    run = house.start("local_main", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}")
+    run = house.start("train", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}")
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     live = house.start("doctor", house.logdir, "--live")
     live.wait_for("Now the learner uses")
@@ -41,9 +41,7 @@ def test_a_run_of_one_machine_is_watched_and_then_judged(house):
 def test_training_with_a_large_network_is_what_bounds_a_run(house):
     """An agent step of Catch takes microseconds, and an update of this LSTM a good part of a second."""
     large = ("--lstm_size=1024", "--batch_size=16", "--log_period_secs=1")
-    run = house.start(
-        "local_main", "catch", "vtrace", "1", "16", *house.small, *large, f"--logdir={house.logdir}"
-    )
+    run = house.start("train", "catch", "vtrace", "1", "16", *house.small, *large, f"--logdir={house.logdir}")
     house.wait_for_metrics(lambda line: line.get("inference_blocked_share", 0) >= 0.1, run)
     first = len(house.metrics())
     house.wait_until(lambda: len(house.metrics()) >= first + 10, "ten more periods")

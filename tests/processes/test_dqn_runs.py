@@ -30,7 +30,7 @@ SETTINGS = (
 def test_trains_stops_goes_on_and_is_evaluated(house):
     def run(frames):
         args = ("catch", "dqn", "2", "4", *SETTINGS, f"--logdir={house.logdir}")
-        return house.start("local_main", *args, f"--total_environment_frames={frames}")
+        return house.start("train", *args, f"--total_environment_frames={frames}")
 
     first = run(100_000)
     house.wait_for_metrics(

@@ -114,7 +114,7 @@ gymnasium.register("Mine-v0", "gymnasium.envs.classic_control:CartPoleEnv", max_
 def test_code_that_a_run_names_is_imported_only_if_it_is_trusted(house):
     (house.path / "mine.py").write_text(MODULE)
     run = house.start(
-        *("local_main", "gym", "vtrace", "1", "4", "--game=mine:Mine-v0", f"--logdir={house.logdir}"),
+        *("train", "gym", "vtrace", "1", "4", "--game=mine:Mine-v0", f"--logdir={house.logdir}"),
         "--total_environment_frames=500",
     )
     assert run.end() == 0, run.output

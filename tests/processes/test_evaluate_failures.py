@@ -36,7 +36,7 @@ def trained(open_house):
     """A house with a short run in it."""
     house = open_house()
     game = (f"--game={fragile.GAME}", "--total_environment_frames=500", f"--logdir={house.logdir}")
-    run = house.start("local_main", "gym", "vtrace", "1", "2", *game)
+    run = house.start("train", "gym", "vtrace", "1", "2", *game)
     assert run.end() == 0, run.output
     return house
 
@@ -105,7 +105,7 @@ def test_an_environment_that_cannot_be_made_ends_a_run_with_one_sentence(house, 
     monkeypatch.setenv(fragile.FAULT, "make raise")
     game = f"--game={fragile.GAME}"
     learner = house.learner("--environment=gym", game)
-    run = house.start("local_main", "gym", "vtrace", "1", "2", game, f"--logdir={house.path}/other")
+    run = house.start("train", "gym", "vtrace", "1", "2", game, f"--logdir={house.path}/other")
     for process in (learner, run):
         assert process.end() == 2, process.output
         assert "Traceback" not in process.output

@@ -45,9 +45,9 @@ listener.Listener._start_again = fail_again
 """
 
 MAIN = """
-from seed_rl import learner_main
+from seed_rl.commands import learner
 from seed_rl.flags.errors import run_main
-run_main(learner_main.main)
+run_main(learner.main)
 """
 
 

@@ -137,11 +137,11 @@ def test_a_host_that_fails_at_the_start_ends_the_other(hosts):
     """It fails after the hosts have met, while the other one waits for it in TensorFlow."""
     learner = hosts.learner(0, "--host_timeout_secs=15")
     code = (
-        "from seed_rl import learner_main\n"
+        "from seed_rl.commands import learner\n"
         "from seed_rl.flags.errors import run_main\n"
         "def fail(*_): raise RuntimeError('no memory')\n"
-        "learner_main._import_tensorflow = fail\n"
-        "run_main(learner_main.main)\n"
+        "learner._import_tensorflow = fail\n"
+        "run_main(learner.main)\n"
     )
     failing = hosts.learner(1, "--host_timeout_secs=15", code=code)
     assert failing.end() == 1, failing.output

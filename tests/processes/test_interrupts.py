@@ -38,8 +38,8 @@ def start_ignoring(house, module, *args):
 
 
 def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
-    learner = start_ignoring(house, "learner_main", *house.learner_args())
-    actor = start_ignoring(house, "actor_main", *house.actor_args())
+    learner = start_ignoring(house, "learner", *house.learner_args())
+    actor = start_ignoring(house, "actor", *house.actor_args())
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     actor.signal(signal.SIGINT)
     assert actor.end() == 128 + signal.SIGINT
@@ -51,7 +51,7 @@ def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
 
 def test_a_local_run_that_ignored_sigint_ends_at_it(house):
     run = start_ignoring(
-        house, "local_main", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}"
+        house, "train", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}"
     )
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     run.signal(signal.SIGINT)
@@ -63,13 +63,11 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
     def start(module, *args):
         return house.start(module, f"seed_rl.{module}", *args, code=IN_A_TERMINAL)
 
-    learner = start("learner_main", *house.learner_args())
-    actor = start("actor_main", *house.actor_args())
+    learner = start("learner", *house.learner_args())
+    actor = start("actor", *house.actor_args())
     for _ in range(1, 4):
         house.actor()
-    gateway = start(
-        "gateway_main", f"--server_address=unix:{house.path}/g", f"--learner_address={house.address}"
-    )
+    gateway = start("gateway", f"--server_address=unix:{house.path}/g", f"--learner_address={house.address}")
     house.wait_for_metrics(lambda line: line["updates"] > 0, learner)
     house.wait_until((house.path / "g").exists, lambda: f"the gateway: {gateway.output}")
     for process in (gateway, actor, learner):
@@ -79,12 +77,12 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
     assert "Stopped with a checkpoint" in learner.last_line
 
 
-@pytest.mark.parametrize("module", ["learner_main", "local_main"])
+@pytest.mark.parametrize("module", ["learner", "train"])
 def test_under_nohup_a_run_outlives_its_terminal(house, module):
     """SIGHUP is ignored at the start, and changes nothing: the run ends at SIGTERM, with its exit code."""
-    args = house.learner_args() if module == "learner_main" else ["catch", "vtrace", "4", "4", *house.small]
+    args = house.learner_args() if module == "learner" else ["catch", "vtrace", "4", "4", *house.small]
     run = house.start(module, f"seed_rl.{module}", *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
-    if module == "learner_main":
+    if module == "learner":
         for _ in range(4):
             house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
@@ -98,7 +96,7 @@ def test_under_nohup_a_run_outlives_its_terminal(house, module):
 def test_a_second_signal_ends_a_learner_at_once(house):
     (house.path / "hanging.py").write_text(HANGING)
     learner = house.start(
-        "learner_main",
+        "learner",
         "--environment=gym",
         "--game=hanging:Hanging-v0",
         "--agent=vtrace",

@@ -15,7 +15,7 @@ LAST_LINE = r"Training is complete: [\d,]+ frames in [\d.]+ minutes, [\d,]+ fram
 
 
 def local_run(house, *args, environment="catch", actors=("2", "4")):
-    start = ("local_main", environment, "vtrace", *actors)
+    start = ("train", environment, "vtrace", *actors)
     return house.start(*start, *house.small[2:], f"--logdir={house.logdir}", *args)
 
 
@@ -36,7 +36,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
     # One actor: it has played when there are updates. Of several, that says nothing about each.
     one = ("1", "8")
     run = local_run(house, "--total_environment_frames=1000000000000", actors=one)
-    learner = run.child("seed_rl.learner_main")
+    learner = run.child("learner")
     restarts = house.wait_for_metrics(lambda line: line["updates"] > 5, run)["actor_restarts"]
 
     actor = run.child("--task=0")
@@ -67,7 +67,7 @@ def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
 
 def test_a_learner_that_dies_ends_the_run(house):
     run = local_run(house)
-    learner = run.child("seed_rl.learner_main")
+    learner = run.child("learner")
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     processes = run.children()
     learner.kill()

@@ -97,7 +97,7 @@ def start(house, monkeypatch):
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("launcher", ["local_main", "sweep"])
+@pytest.mark.parametrize("launcher", ["train", "sweep"])
 def test_a_launcher_that_is_killed_leaves_no_process_and_no_socket(start, launcher):
     run = start(launcher)
     left = run.simulators() | {process.pid for process in run.process.children()}
@@ -109,8 +109,8 @@ def test_a_launcher_that_is_killed_leaves_no_process_and_no_socket(start, launch
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
 def test_an_actor_that_ends_takes_its_environments_along_before_it_restarts(start, number):
-    run = start("local_main")
-    actor = run.process.child("seed_rl.actor_main")
+    run = start("train")
+    actor = run.process.child("actor")
     before = run.simulators() & {process.pid for process in actor.parent().children(recursive=True)}
     assert len(before) == 6
     actor.send_signal(number)
@@ -125,8 +125,8 @@ def test_an_actor_that_ends_takes_its_environments_along_before_it_restarts(star
 
 
 def test_a_learner_that_is_killed_takes_its_environment_along(start):
-    run = start("local_main")
-    run.process.child("seed_rl.learner_main").kill()
+    run = start("train")
+    run.process.child("learner").kill()
     assert run.process.end() == 137
     run.wait_until_gone(run.simulators())
     assert list(run.temporary.iterdir()) == []

@@ -54,13 +54,13 @@ def test_a_full_disk_costs_checkpoints_only_while_it_is_full(house):
 PIPED = """
 import subprocess, sys
 script = '"$@" 2>&1 | head -n 1; exit ${PIPESTATUS[0]}'
-command = [sys.executable, "-m", "seed_rl.learner_main", *sys.argv[1:]]
+command = [sys.executable, "-m", "seed_rl", "learner", *sys.argv[1:]]
 sys.exit(subprocess.run(["bash", "-c", script, "piped", *command]).returncode)
 """
 
 
 def test_neither_a_closed_pipe_nor_a_full_disk_under_the_metrics_ends_training(house):
-    """As `learner_main … 2>&1 | head -n 1`."""
+    """As `seed_rl learner … 2>&1 | head -n 1`."""
     learner = house.learner("--total_environment_frames=40000", code=PIPED)
     for _ in range(4):
         house.actor()

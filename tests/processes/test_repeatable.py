@@ -28,7 +28,7 @@ def trained(house, name, *args):
     """The last figures and every value of the last checkpoint."""
     logdir = house.path / name
     process = house.start(
-        "local_main",
+        "train",
         "catch",
         *args,
         "--synchronous",

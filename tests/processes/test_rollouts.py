@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 
 def local_run(house, *args, environment="catch", num_actors=3):
-    start = ("local_main", environment, "ppo", str(num_actors), "4")
+    start = ("train", environment, "ppo", str(num_actors), "4")
     own = ("--epochs=2", "--num_inference_threads=2", f"--logdir={house.logdir}")
     return house.start(*start, *house.small[2:], *own, *args)
 

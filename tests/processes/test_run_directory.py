@@ -83,7 +83,7 @@ def test_a_run_directory_has_one_learner_at_a_time(house):
     assert second.end() == 2
     assert second.last_line == in_use(house.logdir, first)
     launcher = house.start(
-        "local_main", "catch", "vtrace", "1", "16", *house.small[2:], f"--logdir={house.logdir}"
+        "train", "catch", "vtrace", "1", "16", *house.small[2:], f"--logdir={house.logdir}"
     )
     assert launcher.end() == 2
     assert launcher.last_line == in_use(house.logdir, first)

@@ -85,9 +85,9 @@ def test_two_inference_devices_and_two_threads_each(house):
 
 def test_the_launchers_actors_use_it(house):
     run = house.start(
-        "local_main", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
+        "train", "catch", "vtrace", f"--logdir={house.logdir}", "--total_environment_frames=40000"
     )
-    actor = run.child("seed_rl.actor_main")
+    actor = run.child("actor")
     house.wait_until(lambda: house.shares_memory(actor), lambda: f"an actor that shares memory: {run.output}")
     assert run.end() == 0, run.output
     assert "Steps are sent as messages" not in run.output

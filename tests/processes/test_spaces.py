@@ -40,7 +40,7 @@ register("Empty", observations=Dict(a=Box(0, 1, (0,)), b=VECTOR, c=MultiDiscrete
 def play(house, game, agent="vtrace", *args):
     (house.path / "odd.py").write_text(ENVIRONMENT)
     run = house.start(
-        *("local_main", "gym", agent, "1", "4", f"--game=odd:{game}-v0", f"--logdir={house.logdir}"),
+        *("train", "gym", agent, "1", "4", f"--game=odd:{game}-v0", f"--logdir={house.logdir}"),
         *("--total_environment_frames=2000", "--log_period_secs=0.25", "--intra_op_threads=1", *args),
     )
     return run, run.end()

@@ -4,16 +4,16 @@ import pytest
 
 from tests.selection import mostly_slow
 
-LEARNER = ("learner_main", "--environment=catch", "--agent=vtrace")
-DQN = ("learner_main", "--environment=catch", "--agent=dqn")
+LEARNER = ("learner", "--environment=catch", "--agent=vtrace")
+DQN = ("learner", "--environment=catch", "--agent=dqn")
 HOSTS = (*LEARNER, "--server_address=unix:s", "--learner_index=0")
-R2D2 = ("learner_main", "--environment=catch", "--agent=r2d2")
-ACTOR = ("actor_main", "--environment=catch")
-LOCAL = ("local_main", "catch", "vtrace")
+R2D2 = ("learner", "--environment=catch", "--agent=r2d2")
+ACTOR = ("actor", "--environment=catch")
+LOCAL = ("train", "catch", "vtrace")
 
 CASES = [
-    (("learner_main", "--environment=catsh", "--agent=vtrace"), ["--environment=catsh", "atari, catch, "]),
-    (("learner_main", "--environment=catch", "--agent=vtrase"), ["--agent=vtrase", "vtrace"]),
+    (("learner", "--environment=catsh", "--agent=vtrace"), ["--environment=catsh", "atari, catch, "]),
+    (("learner", "--environment=catch", "--agent=vtrase"), ["--agent=vtrase", "vtrace"]),
     ((*LEARNER, "--torso=deep"), ["--torso=deep", "auto, mlp, minatar, shallow, nature, resnet"]),
     ((*LEARNER, "--batch_sise=4"), ["--batch_sise", "--batch_size"]),
     ((*ACTOR, "--tusk=4"), ["--tusk", "--task"]),

@@ -20,8 +20,8 @@ LAUNCHER = f"""
 import subprocess, sys
 learners, actors = map(int, sys.argv[2:])
 start = lambda name, code: subprocess.Popen([sys.executable, "-c", code, name], stdin=subprocess.PIPE)
-children = [start("seed_rl.learner_main", {IDLE!r}) for _ in range(learners)]
-children += [start("seed_rl.actor_main", {BUSY!r}) for _ in range(actors)]
+children = [start("learner", {IDLE!r}) for _ in range(learners)]
+children += [start("actor", {BUSY!r}) for _ in range(actors)]
 print(*(child.pid for child in children), flush=True)
 input()
 """
@@ -48,7 +48,7 @@ def start():
 
 @pytest.mark.parametrize("learners", [1, 2])
 def test_actors_are_the_learners_siblings_under_a_launcher(start, learners):
-    launcher = start(LAUNCHER, "seed_rl.local_main", str(learners), "2")
+    launcher = start(LAUNCHER, "train", str(learners), "2")
     pids = list(map(int, launcher.stdout.readline().split()))
     use = RunCpu(pids[0])
 
@@ -65,9 +65,7 @@ def test_actors_are_the_learners_siblings_under_a_launcher(start, learners):
 
 
 def test_gateways_are_the_learners_children(start):
-    learner = start(
-        LAUNCHER.replace("seed_rl.actor_main", "seed_rl.gateway_main"), "seed_rl.learner_main", "0", "2"
-    )
+    learner = start(LAUNCHER.replace("actor", "gateway"), "learner", "0", "2")
     learner.stdout.readline()
     use = RunCpu(learner.pid)
     figures = {}

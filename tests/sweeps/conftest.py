@@ -1,4 +1,4 @@
-"""The command line of sweeps, with a few lines of Python in place of seed_rl.local_main for the runs."""
+"""The command line of sweeps, with a few lines of Python in place of `seed_rl train` for the runs."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl import sweep
+from seed_rl.commands import sweep
 from seed_rl.plotting import picture
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import trials
@@ -76,7 +76,7 @@ class Sweeping:
         self.plotted: list[tuple[list[Path], PlotConfig]] = []
         (path / "fake_main.py").write_text(FAKE)
         monkeypatch.setenv("PYTHONPATH", str(path))
-        monkeypatch.setattr(trials, "_PROGRAM", "fake_main")
+        monkeypatch.setattr(trials, "_PROGRAM", ("fake_main",))
         monkeypatch.setattr(picture, "draw_runs", lambda *drawn: self.plotted.append(drawn))
 
     def behave(self, **what):

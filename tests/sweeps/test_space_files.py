@@ -20,7 +20,7 @@ def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path
     for run in sweep.runs:
         # As the launcher reads the command.
         args, preset = complete_arguments(run.command[3:])
-        line = parse_local(["seed_rl.local_main", *args], "")
+        line = parse_local(["train", *args], "")
         assert (line.environment, line.agent, preset) == (space.environment, space.agent, None)
         agent, environment = line.agent_config(), line.environment_config()
         learner = line.read(LearnerConfig, num_envs=1, logdir="", server_address="")

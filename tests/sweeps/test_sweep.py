@@ -9,7 +9,7 @@ from signal import getsignal
 
 import pytest
 
-from seed_rl import sweep
+from seed_rl.commands import sweep
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.presets import configs_directory
 from seed_rl.launch.watch import Timing

@@ -49,7 +49,7 @@ def test_a_run_is_a_command_of_the_launcher(tmp_path):
     assert run.command == [
         sys.executable,
         "-m",
-        "seed_rl.local_main",
+        "train",
         f"--flagfile={tmp_path / 'preset.flags'}",
         "--environment=catch",
         "--agent=vtrace",
@@ -79,7 +79,7 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
         # What the launcher makes of the command is what was checked.
         args, added = complete_arguments(run.command[3:])
         assert added is None
-        line = parse_local(["seed_rl.local_main", *args], "")
+        line = parse_local(["train", *args], "")
         assert line.read(LearnerConfig).total_environment_frames == run.total_frames
 
 

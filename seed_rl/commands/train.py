@@ -6,7 +6,6 @@ Imports no TensorFlow; the learner process does.
 import contextlib
 from pathlib import Path
 
-from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
@@ -18,8 +17,8 @@ DESCRIPTION = """
 Trains on this machine: one learner, or several, and the actor processes.
 
 Examples:
-  python -m seed_rl.local_main catch vtrace
-  python -m seed_rl.local_main atari vtrace 2 24 --game=Breakout --total_environment_frames=20000000
+  seed_rl train catch vtrace
+  seed_rl train atari vtrace 2 24 --game=Breakout --total_environment_frames=20000000
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
 Without arguments it trains Pong with V-trace, using the preset for a small machine. Ctrl-C stops
@@ -53,7 +52,3 @@ def main(argv: list[str]) -> int:
             for task, command in enumerate(plan.actors)
         ]
         return supervise(learners, actors)
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,12 +1,12 @@
 r"""The learner process: hosts inference, trains, and keeps the run directory.
 
 Examples:
-  python -m seed_rl.learner_main --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \
+  seed_rl learner --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \
     --num_envs=16 --logdir=runs/catch
-  python -m seed_rl.learner_main --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \
+  seed_rl learner --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token --num_envs=256 --logdir=runs/pong
 
-Actors are started with seed_rl.actor_main; seed_rl.local_main starts both on one machine.
+Actors are started with `seed_rl actor`; `seed_rl train` starts both on one machine.
 
 SIGTERM, SIGHUP and Ctrl-C stop it with a checkpoint; the same command resumes the run.
 
@@ -30,7 +30,7 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import CommandLine, parse
-from seed_rl.flags.errors import UsageError, out_of_memory, require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
@@ -235,7 +235,3 @@ def _meet(
         # At an exception, the other hosts hear the reason.
         until_the_end.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
         return peers, peers.meet(stop.is_set)
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -6,7 +6,7 @@ Imports no TensorFlow, and imports Ray only when it runs.
 import os
 
 from seed_rl.cluster.config import LOOPBACK_ONLY, ClusterConfig
-from seed_rl.flags.errors import require_package, run_main
+from seed_rl.flags.errors import require_package
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
@@ -18,11 +18,11 @@ DESCRIPTION = """
 Trains on a Ray cluster: one learner, or several, and the actor processes, spread over the nodes.
 
 Examples:
-  python -m seed_rl.cluster_main catch vtrace --num_actors=8 --logdir=/shared/runs/catch
-  python -m seed_rl.cluster_main atari vtrace 64 16 --game=Breakout --learner_gpus=1 --logdir=/shared/breakout
+  seed_rl cluster catch vtrace --num_actors=8 --logdir=/shared/runs/catch
+  seed_rl cluster atari vtrace 64 16 --game=Breakout --learner_gpus=1 --logdir=/shared/breakout
 
 The form is [environment] [agent] [actors] [environments per actor] [--flags].
-It works like local_main, but on several machines: it has the same presets, Ctrl-C stops the run with a
+It works like `seed_rl train`, but on several machines: it has the same presets, Ctrl-C stops the run with a
 checkpoint, and the same command resumes it. --logdir must be a directory that every node has at the same
 path. With --num_learners=2, gradients are added up over two learners, on a node each if possible.
 Connections are secured by TLS and a token, both created for the run. docs/ray.md has the details.
@@ -55,7 +55,3 @@ def main(argv: list[str]) -> int:
         check_room(config, len(plan.actors), len(plan.learners))
         make_directory(plan)
         return run(plan, config, credentials)
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -3,8 +3,8 @@ r"""An actor process: steps environments and asks the learner for actions. Needs
 Which environments it plays, and with which settings, the learner tells it.
 
 Examples:
-  python -m seed_rl.actor_main --server_address=unix:/tmp/seed_rl.sock --env_batch_size=8
-  python -m seed_rl.actor_main --server_address=learner.example:8686 --tls_authority=ca.pem \
+  seed_rl actor --server_address=unix:/tmp/seed_rl.sock --env_batch_size=8
+  seed_rl actor --server_address=learner.example:8686 --tls_authority=ca.pem \
     --token_file=token --env_batch_size=16 --num_env_groups=2
 
 Exit codes: 0 when training has ended, 2 when the learner refuses this actor or a flag is wrong, 130 after
@@ -19,7 +19,7 @@ from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
-from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.messages import complain, log_lines
 from seed_rl.signals import last_resort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
@@ -59,7 +59,3 @@ def _play(argv: list[str]) -> int:
     finally:
         actor.close()
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

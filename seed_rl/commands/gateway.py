@@ -3,8 +3,8 @@ r"""A gateway: serves actors on other machines for a learner on this one, whose 
 It passes their steps on through shared memory. Needs no TensorFlow.
 
 Examples:
-  python -m seed_rl.gateway_main --server_address=127.0.0.1:8687 --learner_address=unix:/tmp/seed_rl.sock
-  python -m seed_rl.gateway_main --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
+  seed_rl gateway --server_address=127.0.0.1:8687 --learner_address=unix:/tmp/seed_rl.sock
+  seed_rl gateway --server_address=0.0.0.0:8687 --learner_address=unix:/tmp/seed_rl.sock \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token
 
 Exit codes: 2 when a flag is wrong, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise.
@@ -15,7 +15,7 @@ import os
 import time
 
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import run_main, usage_errors
+from seed_rl.flags.errors import usage_errors
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.messages import complain, log_lines
 from seed_rl.options import option
@@ -54,7 +54,3 @@ def main(argv: list[str]) -> int:
         return 1
     finally:
         listener.stop()  # Streams have time to end on their own, so that actors get the learner's reason.
-
-
-if __name__ == "__main__":
-    run_main(main)

@@ -1,8 +1,8 @@
 """Plots the results of runs: curves over frames and time, one panel per game, medians, or sorted returns.
 
 Examples:
-  python -m seed_rl.plot runs/atari_vtrace_Pong --output=pong.png
-  python -m seed_rl.plot runs/sweep --style=sorted --output=sweep.svg
+  seed_rl plot runs/atari_vtrace_Pong --output=pong.png
+  seed_rl plot runs/sweep --style=sorted --output=sweep.svg
 
 Pass run directories, or directories that contain runs. Runs that differ only in their seed are averaged, with
 a 95% confidence band.
@@ -11,7 +11,7 @@ a 95% confidence band.
 from pathlib import Path
 
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.plotting.config import PACKAGES, PlotConfig
 
@@ -31,7 +31,3 @@ def main(argv: list[str]) -> int:
     with usage_errors():
         draw_runs(paths, config)
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

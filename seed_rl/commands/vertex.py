@@ -5,9 +5,9 @@ The only container of worker pool 0 becomes the learner; those of worker pool 1 
 those of the learner, the actors, the environment and the agent; gcp.submit writes them into the job.
 
 Examples:
-  python -m seed_rl.vertex_main --environment=catch --agent=vtrace --num_envs=64 --env_batch_size=4 \
+  seed_rl vertex --environment=catch --agent=vtrace --num_envs=64 --env_batch_size=4 \
     --actors_per_replica=4 --logdir=gs://BUCKET/catch
-  python -m seed_rl.vertex_main --help
+  seed_rl vertex --help
 
 To Vertex AI, a job has succeeded when the learner's container exits with 0, and failed when any container
 exits with another code. So the learner's container exits with 0 only when training is complete, and with 143
@@ -21,7 +21,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, run_main
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.vertex_job import (
     CLUSTER_VARIABLES,
@@ -110,7 +110,7 @@ def run_children(
 
 
 def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
-    """Reports a trial's final return to Vertex AI, the figure by which `seed_rl.sweep` judges its runs.
+    """Reports a trial's final return to Vertex AI, the figure by which `seed_rl sweep` judges its runs.
 
     The service reads a file of JSON lines in the format of its package cloudml-hypertune. Raises UsageError
     if the file cannot be written.
@@ -131,7 +131,3 @@ def report_trial(logdir: Path, trial: str, environ: Mapping[str, str]) -> None:
             f"{path} cannot be written ({error.strerror}), so Vertex AI will not learn that trial {trial} "
             f"reached {value:g}; use a learner's image from gcp/build_images.sh, whose user may write it."
         ) from None
-
-
-if __name__ == "__main__":
-    run_main(main)

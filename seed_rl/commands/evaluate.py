@@ -1,8 +1,8 @@
 r"""Evaluates a run's trained agent: prints its scores, writes JSON, and records a video if asked.
 
 Examples:
-  python -m seed_rl.evaluate --logdir=runs/atari_vtrace_Pong --episodes=100
-  python -m seed_rl.evaluate --logdir=runs/atari_vtrace_Pong --checkpoint=best --record=pong.mp4
+  seed_rl evaluate runs/atari_vtrace_Pong --episodes=100
+  seed_rl evaluate runs/atari_vtrace_Pong --checkpoint=best --record=pong.mp4
 
 The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
 protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3.
@@ -26,7 +26,7 @@ from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.specs import suite_spec
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
@@ -266,7 +266,3 @@ def _record(subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path
     if not is_faithful:
         print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
     return 0
-
-
-if __name__ == "__main__":
-    run_main(main)

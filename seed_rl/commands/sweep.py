@@ -1,10 +1,10 @@
 r"""Random search over hyperparameters: draws trials from a space and trains each with a few seeds.
 
 Examples:
-  python -m seed_rl.sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
-  python -m seed_rl.sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
+  seed_rl sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
+  seed_rl sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
 
-Flags that are not listed here go to seed_rl.local_main, which trains every run; if the space names no
+Flags that are not listed here go to `seed_rl train`, which trains every run; if the space names no
 flagfile, runs use its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the
 same command resumes the sweep, and with more --trials or --seeds it adds runs to it. The results are in
 LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run
@@ -20,7 +20,7 @@ from typing import Any
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
-from seed_rl.flags.errors import UsageError, require_package, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
@@ -141,7 +141,3 @@ def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:
         is_other = arg.startswith("--") and names.isdisjoint((name, name.removeprefix("no")))
         (others if is_other else mine).append(arg)
     return mine, others
-
-
-if __name__ == "__main__":
-    run_main(main)

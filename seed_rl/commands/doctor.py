@@ -1,8 +1,8 @@
 """Says what bounds the speed of a run, the figures that show it, and which flag to change.
 
 Examples:
-  python -m seed_rl.doctor runs/atari_vtrace_Pong
-  python -m seed_rl.doctor runs/atari_vtrace_Pong --live
+  seed_rl doctor runs/atari_vtrace_Pong
+  seed_rl doctor runs/atari_vtrace_Pong --live
 
 It reads the metrics of the run's last periods. With --live it reports on each new period while the run
 trains, and looks at the CPU use of its processes if they are on this machine.
@@ -12,7 +12,7 @@ import dataclasses
 
 from seed_rl.diagnosis.report import report, watch
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main, usage_errors
+from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.options import Options, option
 from seed_rl.runs import record
 
@@ -44,7 +44,3 @@ def main(argv: list[str]) -> int:
 
 def _say(lines: list[str]) -> None:
     print(*lines, sep="\n", flush=True)
-
-
-if __name__ == "__main__":
-    run_main(main)
