@@ -92,6 +92,7 @@ setup(
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",  # tools/prove_packages.sh tries 3.11 to 3.13.
+    entry_points={"console_scripts": ["seed_rl = seed_rl.__main__:main"]},
     packages=[*find_packages(include=["seed_rl", "seed_rl.*"]), *DATA_PACKAGES],
     package_dir=DATA_PACKAGES,
     package_data={

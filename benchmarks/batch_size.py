@@ -9,8 +9,8 @@ because a machine with accelerators plays and learns them faster.
 Arguments: presets as benchmarks.learning takes them; by default V-trace on Catch, CartPole and MinAtar's
 Breakout. Goals are those of benchmarks.learning. Each run is `seed_rl train` in a process of its own,
 one after the other, and ends at its goal or at its last frame. When the same command is given again, runs
-that have ended are not repeated, and others resume. Flags of `seed_rl train` may be added (as --name=value) and
-override the presets.
+that have ended are not repeated, and others resume. Flags of `seed_rl train` may be added (as --name=value)
+and override the presets.
 """
 
 import dataclasses

@@ -7,8 +7,8 @@ the same command is given again, and one that is not resumes.
 
 A return is the run's own mean over its latest episodes: in evaluation if it evaluates, else in training. The
 final one is the last that it reported. Means before its hundredth episode do not count as best, nor for the
-goal. Minutes are those of training, without the start of the processes. Flags of `seed_rl train` may be added (as
---name=value) and override the presets.
+goal. Minutes are those of training, without the start of the processes. Flags of `seed_rl train` may be added
+(as --name=value) and override the presets.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
 Runs the preset for small machines (Pong, V-trace) and samples the memory of the learner and every actor, or
 reads the memory that the learner of another run logged (--run=LOGDIR). Growth compares the mean of the last
-quarter with that of the second quarter. Flags of `seed_rl train` may be added (as --name=value) and override the
-preset.
+quarter with that of the second quarter. Flags of `seed_rl train` may be added (as --name=value) and override
+the preset.
 """
 
 import dataclasses

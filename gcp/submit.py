@@ -1,8 +1,8 @@
 r"""Submits a training job to Vertex AI: one learner or several and many actors, or a hyperparameter search.
 
 Examples:
-  seed_rl submit --config=configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
-  seed_rl submit --config=configs/gcp/catch.yaml --project=MY-PROJECT
+  seed_rl submit configs/gcp/catch.yaml --project=MY-PROJECT --dry_run
+  seed_rl submit configs/gcp/catch.yaml --project=MY-PROJECT
 
 --dry_run prints the requests as JSON and sends nothing. In any case, the cost of the machines is estimated
 first, and their number is compared with the quota. More than one run is submitted only with --yes or a typed
@@ -56,9 +56,9 @@ class SubmitConfig(Options):
 
 def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> int:
     """Submits the jobs; returns the exit code. `connect` is `gcp.service.connect` unless it is given."""
-    options, _ = parse_options(argv, __doc__ or "", SubmitConfig)
+    options, _ = parse_options(argv, __doc__ or "", SubmitConfig, positional=("config",))
     if options.config is None:
-        raise UsageError("No job is chosen; add --config=FILE, such as --config=configs/gcp/catch.yaml.")
+        raise UsageError("No job is chosen; add its file: seed_rl submit configs/gcp/catch.yaml.")
     # At every import, Google's packages warn about the versions of Python and grpcio they need next year.
     warnings.filterwarnings("ignore", category=FutureWarning, module=r"google\..*")
     try:

@@ -58,6 +58,6 @@ class ClusterConfig(Options):
         return range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
 
     def learner_command(self, command: list[str]) -> list[str]:
-        """Makes a learner's command (`python -m MODULE FLAGS`) demand the GPUs it gets; its own flags win."""
+        """Makes a learner's command, `python -m seed_rl learner FLAGS`, demand the GPUs that it gets."""
         device = ["--require_accelerator"] if self.learner_gpus else []
-        return [*command[:3], *device, *command[3:]]
+        return [*command[:4], *device, *command[4:]]

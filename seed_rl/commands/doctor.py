@@ -19,8 +19,9 @@ from seed_rl.runs import record
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(Options):
-    """How a run is looked at."""
+    """Which run is looked at, and how."""
 
+    logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
     live: bool = option(
         False,
         "Look again whenever the run has written metrics, every --log_period_secs of the run, and at the CPU "
@@ -30,11 +31,11 @@ class DoctorConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Prints the report, or one after the other; returns the exit code."""
-    config, paths = parse_options(argv, __doc__ or "", DoctorConfig, positional=True)
-    if len(paths) != 1:
-        raise UsageError(f"{len(paths)} run directories are given; name one.")
+    config, _ = parse_options(argv, __doc__ or "", DoctorConfig, positional=("logdir",))
+    if config.logdir is None:
+        raise UsageError("No run is given; add its directory: seed_rl doctor RUN_DIRECTORY.")
     with usage_errors():
-        run = record.read(paths[0])
+        run = record.read(config.logdir)
     if config.live:
         watch(run, _say)
     else:

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 class EvaluateConfig(Options):
     """What to evaluate, for how many episodes, and where the results go."""
 
-    logdir: str | None = option(None, "Directory of the run to evaluate.", is_path=True)
+    logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
     checkpoint: str = option(
         "last",
         "The checkpoint to evaluate: last, best (by the run's own mean return), or a path prefix such as "
@@ -112,7 +112,7 @@ class _Subject(NamedTuple):
 
 def main(argv: list[str]) -> int:
     """Runs an evaluation; returns its exit code."""
-    config, _ = parse_options(argv, __doc__ or "", EvaluateConfig)
+    config, _ = parse_options(argv, __doc__ or "", EvaluateConfig, positional=("logdir",))
     require_package("tensorflow", "learner")
     if config.record:
         require_package("imageio_ffmpeg", "record")
@@ -136,7 +136,7 @@ def main(argv: list[str]) -> int:
 def _load(config: EvaluateConfig) -> _Subject:
     """Rebuilds agent and environment from the run directory; ValueError with one sentence if that fails."""
     if config.logdir is None:
-        raise UsageError("No run is chosen; add --logdir=RUN_DIRECTORY.")
+        raise UsageError("No run is given; add its directory: seed_rl evaluate RUN_DIRECTORY.")
     run = record.read(config.logdir)
     check_imports(run, config.trust_code)
     suite = environments.suite(run.environment)

@@ -18,7 +18,7 @@ from seed_rl.plotting.config import PACKAGES, PlotConfig
 
 def main(argv: list[str]) -> int:
     """Draws the plot; returns the exit code."""
-    config, paths = parse_options(argv, __doc__ or "", PlotConfig, positional=True)
+    config, paths = parse_options(argv, __doc__ or "", PlotConfig, positional=None)
     if not paths:
         raise UsageError("No run is given; add run directories, or a directory that contains some.")
     if config.output is None:

@@ -94,7 +94,7 @@ def parse(
     leave_out: Mapping[type[Options], Collection[str]] | None = None,
     elsewhere: Sequence[type[Options]] = (),
 ) -> CommandLine:
-    """Parses a command line.
+    """Parses a command line, `[environment] [agent] [--flags]`.
 
     Args:
       argv: the arguments, the program's name first.
@@ -109,7 +109,8 @@ def parse(
       UsageError: bad input, in one sentence.
       SystemExit: with code 0, after printing the flags, for `--help` and `--helpfull`.
     """
-    expanded = expand_flagfiles(argv[1:])
+    args = name_positional(argv[1:], ("environment", "agent") if with_agent else ("environment",))
+    expanded = expand_flagfiles(args)
     environment, agent = scan(expanded, ("environment", "agent")).values()
     with usage_errors():
         environment_class = environments.suite(environment).config_class if environment else None
@@ -132,7 +133,7 @@ def parse(
     if with_agent and agent is None:
         raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(algorithms.names())}).")
     chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
-    _parse_all(expand_flagfiles(argv[1:], passed_over=foreign - set(flag_values)), flag_values, chosen)
+    _parse_all(expand_flagfiles(args, passed_over=foreign - set(flag_values)), flag_values, chosen)
     return CommandLine(environment or "", agent, environment_class, agent_class, flag_values)
 
 
@@ -141,7 +142,7 @@ def parse_options(
     description: str,
     config_class: type[OptionsT],
     *,
-    positional: bool = False,
+    positional: Sequence[str] | None = (),
     pass_through: bool = False,
 ) -> tuple[OptionsT, list[str]]:
     """Parses the command line of a main that takes neither an environment nor an agent.
@@ -150,7 +151,7 @@ def parse_options(
       argv: the arguments, the program's name first.
       description: the text that `--help` prints above the flags.
       config_class: the main's options.
-      positional: whether to let through arguments that are not flags.
+      positional: the options that arguments without a name set, in this order; None lets all of them through.
       pass_through: whether to let through other flags (written --name=value).
 
     Returns:
@@ -166,10 +167,31 @@ def parse_options(
     if not _HELP_ARGUMENTS.isdisjoint(argv[1:]):
         _end_with_help(description, flag_values)
     _, *rest = _parse(argv[1:], flag_values, known_only=pass_through)
-    wrong = [arg for arg in rest if not (pass_through if arg.startswith("--") else positional)]
-    if wrong:
-        raise UsageError(f"The argument {wrong[0]!r} is not a flag; flags are written --name=value.")
-    return read_options(config_class, flag_values), rest
+    others = [arg for arg in rest if pass_through and arg.startswith("--")]
+    words = [arg for arg in rest if arg not in others]
+    if positional is None:
+        return read_options(config_class, flag_values), [*words, *others]
+    for flag in name_positional(words, positional):
+        name, _, value = flag.removeprefix("--").partition("=")
+        if flag_values[name].present:
+            raise UsageError(
+                f"The argument {value!r} and --{name} say the same thing; leave one of them out."
+            )
+        flag_values[name].parse(value)
+    return read_options(config_class, flag_values), others
+
+
+def name_positional(args: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Turns the arguments before the first flag into flags with these names, which stand after all others.
+
+    Raises:
+      UsageError: there are more of them than names.
+    """
+    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
+    if count > len(names):
+        form = "".join(f"[{name}] " for name in names)
+        raise UsageError(f"The argument {args[len(names)]!r} is one too many; the form is {form}[--flags].")
+    return [*args[count:], *(f"--{name}={arg}" for name, arg in zip(names, args[:count], strict=False))]
 
 
 def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:

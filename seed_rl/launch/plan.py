@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.flags.command_line import CommandLine, parse, scan
+from seed_rl.flags.command_line import CommandLine, name_positional, parse, scan
 from seed_rl.flags.definitions import option_names, options_of
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
@@ -61,17 +61,11 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
     Raises:
       UsageError: too many arguments before the first flag, or there is no preset of a variant.
     """
-    count = next((i for i, arg in enumerate(args) if arg.startswith("-")), len(args))
-    if count > len(_POSITIONAL):
-        raise UsageError(
-            f"The argument {args[len(_POSITIONAL)]!r} is one too many; the form is [environment] [agent] "
-            "[actors] [environments per actor] [--flags]."
-        )
-    positional = [f"--{name}={value}" for name, value in zip(_POSITIONAL, args[:count], strict=False)]
-    variant = args[1] if count > 1 and args[1] in VARIANTS else None
+    flags = name_positional(args, _POSITIONAL)
+    chosen_agent = scan(flags, ("agent",))["agent"]
+    variant = chosen_agent if chosen_agent in VARIANTS else None
     if variant:
-        positional[1] = f"--agent={VARIANTS[variant]}"
-    flags = [*args[count:], *positional]
+        flags.append(f"--agent={VARIANTS[variant]}")
     defaults = [f"--agent={DEFAULT_AGENT}"]
     expanded = expand_flagfiles(flags)
     if expanded != flags:
@@ -80,12 +74,14 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
     chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
     if variant:
         chosen["agent"] = variant
-        defaults.append(f"--logdir={_logdir(args[0], variant, chosen['game'])}")  # Not that of the agent.
+        defaults.append(
+            f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}"
+        )  # Not that of the agent.
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if variant and not preset:
         raise UsageError(
-            f"There is no preset of {variant} for {args[0]}; give the agent, {VARIANTS[variant]}, and its "
-            "options."
+            f"There is no preset of {variant} for {chosen['environment']}; give the agent, "
+            f"{VARIANTS[variant]}, and its options."
         )
     return [*defaults, *([f"--flagfile={preset}"] if preset else []), *flags], preset
 

@@ -76,7 +76,7 @@ def make_sweep(
 ) -> Sweep:
     """Makes the runs of a sweep, `seeds` of them for each trial.
 
-    `arguments` are flags of `seed_rl train` for every run, as `--name=value`; they override those of the space.
+    `arguments` are flags of `seed_rl train` for every run, as `--name=value`; they override the space's.
 
     Raises:
       UsageError: a flag does not exist or a value is not valid, in any of the trials.

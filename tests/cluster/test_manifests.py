@@ -42,8 +42,8 @@ def test_every_pod_may_write_to_the_claim(job):
 
 
 def test_the_jobs_entrypoint_is_a_command_that_its_cluster_has_room_for(job):
-    python, dash_m, module, *args = shlex.split(job["spec"]["entrypoint"])
-    assert (python, dash_m, module) == ("python", "-m", "seed_rl", "cluster")
+    python, dash_m, program, command, *args = shlex.split(job["spec"]["entrypoint"])
+    assert (python, dash_m, program, command) == ("python", "-m", "seed_rl", "cluster")
     line = parse_local(["cluster", *complete_arguments(args)[0]], "", cluster._LEFT_OUT)
     config, plan = line.read(ClusterConfig), make_plan(line, None)
     cpus = {

@@ -32,7 +32,7 @@ def services(**variables):
 
 
 def learner(service):
-    argv = ["learner", *service.get("entrypoint", [])[3:], *shlex.split(service["command"])]
+    argv = ["learner", *service.get("entrypoint", [])[4:], *shlex.split(service["command"])]
     line = parse(argv, "", (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     return line, line.read(LearnerConfig)
 
@@ -63,7 +63,7 @@ def test_one_learner_runs_by_default_and_the_other_has_the_gpu():
 
 def test_the_gpu_profile_demands_a_gpu():
     found = services()
-    assert found["learner-gpu"]["entrypoint"][:3] == ["python", "-m", "seed_rl", "learner"]
+    assert found["learner-gpu"]["entrypoint"][:4] == ["python", "-m", "seed_rl", "learner"]
     assert learner(found["learner-gpu"])[1].require_accelerator
     assert not learner(found["learner"])[1].require_accelerator
 

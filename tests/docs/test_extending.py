@@ -40,7 +40,7 @@ def package(tmp_path):
 
 def run(package, *args):
     return subprocess.run(
-        [sys.executable, "-m", *args],
+        [sys.executable, "-m", "seed_rl", *args],
         cwd=package,
         env={**os.environ, "PYTHONPATH": f"{package}:{ROOT}", "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -141,12 +141,12 @@ def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
     assert text.endswith("--agent=NAME, --help also prints their flags.\n")
 
 
-@pytest.mark.parametrize("module", ["seed_rl.plot", "actor"])
-def test_help_into_a_closed_pipe_ends_quietly(module):
+@pytest.mark.parametrize("name", ["plot", "actor"])
+def test_help_into_a_closed_pipe_ends_quietly(name):
     """As `--help | head` does."""
     reader, writer = os.pipe()
     os.close(reader)
-    command = [sys.executable, "-m", module, "--help"]
+    command = [sys.executable, "-m", "seed_rl", name, "--help"]
     with open(writer, "w") as closed:
         ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, text=True, timeout=60)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -92,10 +92,10 @@ def test_the_learner_listens_everywhere_at_its_port_and_writes_to_the_mounted_bu
     parsed = line("--learning_rate=0.01")
     place = vertex_job.Place(tuple(CLUSTER["workerpool0"]), learner=0)
     command = vertex_job.learner_command(parsed, place, vertex_job.run_directory(parsed, None))
-    assert command[:3] == [sys.executable, "-m", "seed_rl", "learner"]
+    assert command[:4] == [sys.executable, "-m", "seed_rl", "learner"]
     kept = [flag for flag in FLAGS if flag != "--env_batch_size=4"]
     own = ["--server_address=0.0.0.0:2222", "--logdir=/gcs/my-runs/a/catch", "--learning_rate=0.01"]
-    assert sorted(command[3:]) == sorted([*kept, *own])
+    assert sorted(command[4:]) == sorted([*kept, *own])
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])

@@ -234,7 +234,8 @@ if not os.path.exists(logdir + "/taken"):
     open(logdir + "/taken", "w").close()
     host, _, port = address.rpartition(":")
     listener = socket.create_server((host, int(port)))
-runpy.run_module("seed_rl.commands.learner", run_name="__main__")
+sys.argv.insert(1, "learner")
+runpy.run_module("seed_rl", run_name="__main__")
 """
 WITH_THAT_LEARNER = f"""
 import dataclasses, sys
@@ -244,7 +245,7 @@ make_plan = cluster.make_plan
 def changed_plan(line, address):
     plan = make_plan(line, address)
     (learner,) = plan.learners
-    return dataclasses.replace(plan, learners=[[learner[0], "-c", {TAKEN_ONCE!r}, *learner[3:]]])
+    return dataclasses.replace(plan, learners=[[learner[0], "-c", {TAKEN_ONCE!r}, *learner[4:]]])
 cluster.make_plan = changed_plan
 run_main(cluster.main, ["cluster", *sys.argv[1:]])
 """

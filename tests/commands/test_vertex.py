@@ -111,8 +111,8 @@ def container(tmp_path, monkeypatch):
 
     def start(code, pool="workerpool0", *more):
         command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + code]
-        monkeypatch.setattr(vertex_main, "learner_command", lambda *_: command)
-        monkeypatch.setattr(vertex_main, "actor_commands", lambda *_: {0: command})
+        monkeypatch.setattr(vertex, "learner_command", lambda *_: command)
+        monkeypatch.setattr(vertex, "actor_commands", lambda *_: {0: command})
         monkeypatch.setenv("CLUSTER_SPEC", cluster_spec(pool))
         monkeypatch.setenv("TF_CONFIG", cluster_spec(pool))
         monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "2")

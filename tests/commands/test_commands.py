@@ -1,0 +1,85 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import seed_rl
+from seed_rl import commands
+from seed_rl.commands import COMMANDS
+from seed_rl.commands.completion import candidates
+
+ROOT = Path(commands.__file__).parents[2]
+
+
+def run(*args, **variables):
+    command = [sys.executable, "-m", "seed_rl", *args]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, **variables)
+
+
+def test_every_module_is_a_command_and_has_a_line():
+    modules = {path.stem for path in Path(commands.__file__).parent.glob("*.py")} - {"__init__"}
+    assert {*modules, "submit"} == set(COMMANDS)
+    lines = run().stdout.splitlines()
+    for name in COMMANDS:
+        assert sum(line.startswith(f"  seed_rl {name} ") for line in lines) == 1
+    assert all(len(line) <= 100 for line in lines)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_starts_with_examples(name):
+    done = run(name, "--help")
+    assert done.returncode == 0, done.stderr
+    head = done.stdout.split("\n\n  --")[0].splitlines()[:14]
+    assert any(line.startswith("Examples:") for line in head)
+    assert sum(line.strip().startswith("seed_rl ") or "./run" in line for line in head) >= 2
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["trian"], "did you mean `seed_rl train`"),
+        (["local_main"], "the commands are train,"),
+        (["train", "catch", "vtrace", "1", "4", "5"], "'5' is one too many"),
+        (["learner", "catch", "vtrace", "2"], "'2' is one too many"),
+        (["evaluate"], "No run is given"),
+        (["evaluate", "a", "b"], "'b' is one too many"),
+        (["evaluate", "a", "--logdir=b"], "'a' and --logdir say the same thing"),
+        (["completion", "fish"], "bash or zsh"),
+    ],
+)
+def test_wrong_words_get_one_sentence(args, text):
+    done = run(*args)
+    assert done.returncode == 2
+    assert text in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_version():
+    assert run("--version").stdout == f"seed_rl {seed_rl.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "start", "expected"),
+    [
+        ([], "e", ["evaluate"]),
+        (["train"], "ca", ["catch"]),
+        (["train", "catch"], "rain", ["rainbow"]),
+        (["train", "catch", "vtrace"], "", []),
+        (["train", "catch", "vtrace"], "--unroll", ["--unroll_length"]),
+        (["evaluate"], "--epi", ["--episodes"]),
+        (["evaluate"], "runs/", []),
+        (["train", "nothing"], "--unroll", []),
+        (["completion"], "", ["bash", "zsh"]),
+        (["nothing"], "", []),
+    ],
+)
+def test_completion(words, start, expected):
+    assert candidates(words, start) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("seed_rl tra", "train\n"), ("seed_rl train catch sa", "sac\n")]
+)
+def test_a_shell_asks_for_what_may_stand_at_the_cursor(line, expected):
+    assert run("completion", env={"COMP_LINE": f"{line}xx", "COMP_POINT": str(len(line))}).stdout == expected
