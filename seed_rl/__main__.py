@@ -1,6 +1,8 @@
 """The command `seed_rl`, also as `python -m seed_rl`: runs the command that it names."""
 
 import difflib
+import os
+import sys
 from typing import NoReturn
 
 import seed_rl
@@ -43,7 +45,11 @@ def run(argv: list[str]) -> int | None:
 
 
 def main() -> NoReturn:
-    """Runs the command line of this process, and ends the process with the exit code."""
+    """Runs the command line of this process, and ends the process with the exit code.
+
+    Modules of the current directory can be named in flags, as with `python -m seed_rl`.
+    """
+    sys.path[0:0] = [] if {"", os.getcwd()} & set(sys.path) else [os.getcwd()]
     run_main(run)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# What a shell without a terminal does with `python -m seed_rl.MODULE … &`.
+# What a shell without a terminal does with `python -m seed_rl COMMAND … &`.
 IGNORING_SIGINT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -34,7 +34,7 @@ gymnasium.register("Hanging-v0", Hanging)
 
 
 def start_ignoring(house, module, *args):
-    return house.start(module, f"seed_rl.{module}", *args, code=IGNORING_SIGINT)
+    return house.start(module, "seed_rl", module, *args, code=IGNORING_SIGINT)
 
 
 def test_learner_and_actor_that_ignored_sigint_end_at_it(house):
@@ -61,7 +61,7 @@ def test_a_local_run_that_ignored_sigint_ends_at_it(house):
 
 def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
     def start(module, *args):
-        return house.start(module, f"seed_rl.{module}", *args, code=IN_A_TERMINAL)
+        return house.start(module, "seed_rl", module, *args, code=IN_A_TERMINAL)
 
     learner = start("learner", *house.learner_args())
     actor = start("actor", *house.actor_args())
@@ -81,7 +81,7 @@ def test_learner_actor_and_gateway_end_at_sighup_as_at_sigterm(house):
 def test_under_nohup_a_run_outlives_its_terminal(house, module):
     """SIGHUP is ignored at the start, and changes nothing: the run ends at SIGTERM, with its exit code."""
     args = house.learner_args() if module == "learner" else ["catch", "vtrace", "4", "4", *house.small]
-    run = house.start(module, f"seed_rl.{module}", *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
+    run = house.start(module, "seed_rl", module, *args, f"--logdir={house.logdir}", code=UNDER_NOHUP)
     if module == "learner":
         for _ in range(4):
             house.actor()
