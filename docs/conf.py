@@ -27,9 +27,12 @@ release = seed_rl.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build", "ray"]
 html_theme = "furo"
+html_static_path = ["_static"]
+html_css_files = ["tables.css"]
+smartquotes = False  # `--flag` would get a dash.
 html_title = f"seed_rl {release}"
 myst_heading_anchors = 4
-myst_enable_extensions = ["colon_fence"]
+myst_enable_extensions = ["colon_fence", "dollarmath"]
 autodoc_typehints = "description"
 nitpick_ignore_regex = [("py:.*", ".*")]
 
