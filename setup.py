@@ -37,7 +37,7 @@ MINIGRID = ["minigrid>=3,<4"]
 MUJOCO = ["gymnasium[mujoco]>=1.3,<2", "mujoco>=3.1,<5"]  # Gymnasium itself has no upper bound.
 PLOT = ["matplotlib>=3.8,<4", "scipy>=1.11,<2"]
 RECORD = ["gymnasium[classic-control]>=1.3,<2", "imageio>=2.34,<3", "imageio-ffmpeg>=0.5,<1", "pillow>=10.1"]
-SWEEP = ["PyYAML>=6,<7", *PLOT]
+SWEEP = ["optuna>=5,<6", "PyYAML>=6,<7", *PLOT]
 CREDENTIALS = ["cryptography>=43"]
 # The clients that gcp/ uses. gcp/ itself is not in the wheel: it builds images, which takes a clone.
 GCP = ["google-cloud-aiplatform>=2.7,<3", "PyYAML>=6,<7", *CREDENTIALS]

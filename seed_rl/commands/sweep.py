@@ -1,22 +1,25 @@
-r"""Random search over hyperparameters: draws trials from a space and trains each with a few seeds.
+r"""Searches hyperparameters with Optuna: draws trials from a space and trains each with a few seeds.
 
 Examples:
-  seed_rl sweep --space=configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
-  seed_rl sweep --space=SPACE.yaml --trials=24 --logdir=runs/mine --total_environment_frames=1e6
+  seed_rl sweep configs/sweeps/catch.yaml --trials=8 --seeds=2 --logdir=runs/sweep
+  seed_rl sweep SPACE.yaml --trials=40 --sampler=tpe --pruner=median --logdir=runs/mine
+  seed_rl sweep SPACE.yaml --trials=24 --logdir=runs/short --total_environment_frames=1e6
 
 Flags that are not listed here go to `seed_rl train`, which trains every run; if the space names no
 flagfile, runs use its preset for small machines, if there is one. Ctrl-C stops the runs with checkpoints; the
 same command resumes the sweep, and with more --trials or --seeds it adds runs to it. The results are in
-LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png. Exit codes: 0 when all runs are complete, 1 if a run
-failed or another process stopped it, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
+LOGDIR/table.csv and, as a plot, LOGDIR/sorted.png; `optuna-dashboard LOGDIR/journal.log` shows them in a
+browser. Exit codes: 0 when all runs are complete, 1 if a run failed or another process stopped it, 130 after
+Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 import contextlib
 import dataclasses
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.definitions import option_names
@@ -26,10 +29,13 @@ from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.plotting.config import PACKAGES, PlotConfig
-from seed_rl.sweeps import directory, table
-from seed_rl.sweeps.runner import Runner
 from seed_rl.sweeps.space import read_space
-from seed_rl.sweeps.trials import Sweep, make_sweep
+
+if TYPE_CHECKING:
+    import optuna
+
+    from seed_rl.sweeps.study import Trials
+    from seed_rl.sweeps.trials import Sweep
 
 _SHOWN = 10
 
@@ -43,7 +49,22 @@ class SweepConfig(Options):
     )
     trials: int = option(24, "Number of points of the space to try; the paper uses 24 and 40.", at_least=1)
     seeds: int = option(1, "Number of runs per trial, with seeds 1, 2 and so on.", at_least=1)
-    sweep_seed: int = option(1, "Seed for sampling: trial i is a function of this seed and i.", at_least=0)
+    sweep_seed: int = option(
+        1, "Seed for sampling; at random, trial i is a function of this seed and i.", at_least=0
+    )
+    sampler: str = option(
+        "random",
+        "How trials are drawn: random, as in the paper, or tpe, which looks for the best return from the "
+        "eleventh trial on (tree-structured Parzen estimator; Bergstra et al., 2011).",
+        choices=("random", "tpe"),
+    )
+    pruner: str = option(
+        "none",
+        "median ends a trial whose best mean return so far is below the median of complete trials at the "
+        "same number of environment frames. It looks at seed 1, once five trials are complete and a quarter "
+        "of the run is played.",
+        choices=("none", "median"),
+    )
     parallel: int = option(1, "Number of runs that train at the same time on this machine.", at_least=1)
     logdir: str | None = option(
         None, "Directory of the sweep; run k of trial i goes to trial_00i/seed_k in it.", is_path=True
@@ -55,30 +76,45 @@ class SweepConfig(Options):
 def main(argv: list[str]) -> int:
     """Runs a sweep; returns its exit code."""
     own, others = _split(argv[1:])
-    config, _ = parse_options([argv[0], *own], __doc__ or "", SweepConfig)
-    require_package("yaml", "sweep")
+    config, _ = parse_options([argv[0], *own], __doc__ or "", SweepConfig, positional=("space",))
+    for package in ("yaml", "optuna"):
+        require_package(package, "sweep")
     if config.space is None:
-        raise UsageError("No space is chosen; add --space=FILE, such as --space=configs/sweeps/catch.yaml.")
+        raise UsageError("No space is chosen; add a file such as configs/sweeps/catch.yaml.")
     if config.logdir is None:
         raise UsageError("No directory is chosen; add --logdir=DIRECTORY.")
+    # They need Optuna.
+    from seed_rl.sweeps import journal
+    from seed_rl.sweeps.study import Trials, make_pruner
+    from seed_rl.sweeps.trials import make_sweep
+
     with usage_errors():
         space, logdir = read_space(Path(config.space)), Path(config.logdir)
-        sweep = make_sweep(space, logdir, config.trials, config.seeds, config.sweep_seed, others)
-        directory.check(logdir, sweep.identity)
+        sweep = make_sweep(space, logdir, config.trials, config.sweep_seed, others)
+        study = journal.read(logdir, sweep.identity)
+    if config.dry_run:
+        _print_commands(sweep, Trials(study, config.trials, config.seeds), config)
+        return 0
     with contextlib.ExitStack() as stack:
         with usage_errors():
-            if not config.dry_run:
-                stack.enter_context(directory.held(logdir, sweep.identity))
-            runner = Runner(sweep, config.parallel, config.retry_failed, lambda: _write_table(sweep))
+            study = stack.enter_context(journal.held(logdir, sweep.identity))
+        study.pruner = make_pruner(config.pruner, sweep.total_frames)
         _name_flagfiles(sweep)
-        if not config.dry_run:
-            return _play(sweep, runner)
-        for run in runner.left():
-            print(shlex.join(run.command))
-        return 0
+        return _play(sweep, Trials(study, config.trials, config.seeds), config)
 
 
-def _name_flagfiles(sweep: Sweep) -> None:
+def _print_commands(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> None:
+    if config.sampler != "random":
+        raise UsageError(
+            f"--dry_run cannot print what --sampler={config.sampler} draws from results; leave one of them "
+            "out."
+        )
+    _name_flagfiles(sweep)
+    for trial, seed in trials.left(config.retry_failed):
+        print(shlex.join(sweep.run(trial, seed, trials.peek(trial, sweep.space, sweep.sweep_seed)).command))
+
+
+def _name_flagfiles(sweep: "Sweep") -> None:
     """Reports where the runs' settings come from, besides the space."""
     names = ", ".join(str(shortened(path)) for path in sweep.flagfiles)
     if sweep.preset:
@@ -89,26 +125,40 @@ def _name_flagfiles(sweep: Sweep) -> None:
         say(f"no flagfile: flags that {sweep.space.path} does not set keep their defaults.")
 
 
-def _play(sweep: Sweep, runner: Runner) -> int:
-    say(f"{len(runner.left())} of {len(sweep.runs)} runs left to train; the sweep is in {sweep.directory}.")
+def _play(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> int:
+    from seed_rl.sweeps import table
+    from seed_rl.sweeps.runner import Runner
+
+    trials.reopen(config.retry_failed)
+    left, total = len(trials.left()), config.trials * config.seeds
+    say(f"{left} of {total} runs left to train; the sweep is in {sweep.directory}.")
+    runner = Runner(
+        sweep, trials, config.parallel, config.sampler, lambda: _write_table(sweep.directory, trials.study)
+    )
     stopped = runner.run()
-    failed = sum(found.failed for found in runner.ended.values())
+    failed = trials.failed()
     if failed:
-        say(f"{failed} of {len(sweep.runs)} runs failed; --retry_failed tries them again.")
-    rows = _write_table(sweep)
+        say(f"{failed} of {total} runs failed; --retry_failed tries them again.")
+    rows = _write_table(sweep.directory, trials.study)
     if stopped:
         return stopped
     print(table.as_text(rows[:_SHOWN]))
-    print(f"Table of all trials: {sweep.directory / 'table.csv'}", flush=True)
+    print(f"Table of all trials: {sweep.directory / 'table.csv'}")
+    shares = table.importances(trials.study)
+    if shares:
+        print("Importance: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
+    sys.stdout.flush()
     if rows[0]["final_return"] is not None:
         _plot(sweep.directory)
-    return 1 if failed or runner.left() else 0
+    return 1 if failed or trials.left() else 0
 
 
-def _write_table(sweep: Sweep) -> list[dict[str, Any]]:
-    with usage_errors():
-        rows = table.collect(sweep)
-    table.write(sweep, rows)
+def _write_table(directory: Path, study: "optuna.Study") -> list[dict[str, Any]]:
+    from seed_rl.sweeps import table
+
+    rows = table.collect(study)
+    if rows:
+        table.write(directory, rows)
     return rows
 
 

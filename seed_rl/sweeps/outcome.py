@@ -1,25 +1,13 @@
-"""How a run of a sweep ended: judged by its exit code and metrics, and recorded in a small file."""
+"""How a run of a sweep ended, judged by its exit code and metrics."""
 
 import dataclasses
-import json
 from pathlib import Path
 
-from seed_rl.files import read_json, write_atomically
 from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
-from seed_rl.sweeps.trials import Run
 
 # Exit codes of a launcher that was stopped, whether or not it could handle the signal.
 _STOPPED = (*STOP_CODES, *(-signum for signum in STOP_SIGNALS))
-
-_KINDS = {
-    "exit_code": (int,),
-    "final_return": (int, float, type(None)),
-    "return_name": (str, type(None)),
-    "env_frames": (int, type(None)),
-    "seconds": (int, float, type(None)),
-    "last_line": (str,),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +18,8 @@ class Outcome:
       exit_code: 0 for a complete run; -N if signal N ended it.
       final_return: mean of the return over the last tenth of the run's periods; None if no episode ended.
       return_name: the metric that `final_return` is computed from.
+      env_frames: environment frames that the run has played.
+      seconds: seconds of training.
       last_line: the last line of a failed run's log; '' otherwise.
     """
 
@@ -46,42 +36,23 @@ class Outcome:
         return self.exit_code != 0
 
 
-def judge(run: Run, exit_code: int, last_line: str) -> Outcome | None:
+def judge(logdir: Path, total_frames: int, exit_code: int, last_line: str) -> Outcome | None:
     """The outcome of a run whose process has ended; None if it was stopped and can resume.
 
     A launcher that was stopped with a checkpoint exits with the signal's code. A run is complete only if its
-    launcher exits with 0 and all of its frames have been played.
+    launcher exits with 0 and `total_frames` environment frames have been played.
     """
     if exit_code in _STOPPED:
         return None
     if exit_code:
         return Outcome(exit_code, last_line=last_line.removeprefix("seed_rl: error: "))
     try:
-        periods = read_periods(run.logdir)
+        periods = read_periods(logdir)
     except ValueError:
         return None
-    if periods[-1]["env_frames"] < run.total_frames:
+    if periods[-1]["env_frames"] < total_frames:
         return None
     name = return_name(periods)
     return Outcome(
         0, final_return(periods), name, int(periods[-1]["env_frames"]), float(periods[-1]["seconds"])
     )
-
-
-def write(path: Path, outcome: Outcome) -> None:
-    """Records how a run ended."""
-    write_atomically(path, json.dumps(dataclasses.asdict(outcome), indent=2) + "\n")
-
-
-def read(path: Path) -> Outcome | None:
-    """The recorded outcome; None while there is none. ValueError if it cannot be read."""
-    try:
-        found = Outcome(**read_json(path))
-        for field, kinds in _KINDS.items():
-            if type(getattr(found, field)) not in kinds:
-                raise ValueError(f"its {field} is not what a sweep writes")
-        return found
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError, TypeError) as error:
-        raise ValueError(f"{path} cannot be read ({error}); delete it to repeat the run.") from None

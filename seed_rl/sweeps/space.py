@@ -20,8 +20,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from seed_rl.files import read_mapping
 
 Value = bool | int | float | str
@@ -33,7 +31,6 @@ _KEYS = ("environment", "agent", "flagfile", "flags", "space")
 _RANGES = ("uniform", "log_uniform", "int_uniform")
 _KINDS = ("choice", *_RANGES)
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
-_DIGITS = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,20 +44,6 @@ class Distribution:
 
     kind: str
     values: tuple[Value, ...]
-
-    def draw(self, rng: np.random.Generator) -> Value:
-        """Draws one value; real numbers have six significant digits, to keep commands and tables readable."""
-        if self.kind == "choice":
-            return self.values[int(rng.integers(len(self.values)))]
-        if self.kind == "int_uniform":
-            first, last = map(int, self.values)
-            return int(rng.integers(first, last, endpoint=True))
-        low, high = map(float, self.values)
-        if self.kind == "log_uniform":
-            number = math.exp(rng.uniform(math.log(low), math.log(high)))
-        else:
-            number = float(rng.uniform(low, high))
-        return min(max(float(f"{number:.{_DIGITS}g}"), low), high)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,11 +64,6 @@ class Space:
     flagfile: Path | None
     flags: dict[str, Value]
     parameters: dict[str, Distribution]
-
-    def sample(self, sweep_seed: int, trial: int) -> dict[str, Value]:
-        """The values of a trial, by flag; they depend only on the arguments and the space."""
-        rng = np.random.default_rng([sweep_seed, trial])
-        return {name: distribution.draw(rng) for name, distribution in self.parameters.items()}
 
 
 def as_text(value: Value) -> str:
@@ -164,7 +142,7 @@ def _range(what: str, kind: str, values: list[Any]) -> tuple[Value, Value]:
     low, high = (float(n) for n in numbers)
     if kind == "int_uniform" and not (low.is_integer() and high.is_integer()):
         raise ValueError(f"{what}: int_uniform needs whole numbers.")
-    if not math.isfinite(high - low) or (kind == "int_uniform" and max(-low, high) >= 2**62):
+    if not math.isfinite(high - low) or (kind == "int_uniform" and max(-low, high) >= 2**53):
         raise ValueError(f"{what}: the range from {low:g} to {high:g} is too large to draw from.")
     if low >= high:
         raise ValueError(f"{what}: the lowest value, {low:g}, must be less than the highest, {high:g}.")

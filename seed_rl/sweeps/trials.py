@@ -1,13 +1,8 @@
-"""Turns a space into the commands of its trials, all of them checked before anything starts.
-
-There is no database: a trial is a function of the sweep's seed and the trial's number, and a run directory
-contains everything needed to resume. So there is no other bookkeeping, a sweep is extended by asking for more
-trials or seeds, and the store that samplers such as Optuna come with would be of no use.
-"""
+"""Turns a space into the commands of its runs, all of them checked before anything starts."""
 
 import dataclasses
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +14,17 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import RESERVED, Space, Value, as_flags
+from seed_rl.sweeps.study import draw
 
 _PROGRAM = ("seed_rl", "train")
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One training run of a sweep, complete after `total_frames`. Trials and seeds count from 1."""
+    """One training run of a sweep, complete after `total_frames` environment frames.
+
+    Trials and seeds count from 1.
+    """
 
     trial: int
     seed: int
@@ -38,11 +37,6 @@ class Run:
         """The file for the command's output."""
         return self.logdir.with_name(f"{self.logdir.name}.log")
 
-    @property
-    def outcome(self) -> Path:
-        """The file that records how the run ended; it does not exist before that."""
-        return self.logdir.with_name(f"{self.logdir.name}.json")
-
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
@@ -50,31 +44,35 @@ class Sweep:
 
     Attributes:
       sweep_seed: the seed for sampling.
-      trials: their number.
+      directory: the directory of the sweep.
       identity: the settings that must not change in this directory, as JSON values.
       preset: the preset that the launcher adds to runs of a space without a flagfile; None if it adds none.
       flagfiles: every flagfile that a run reads, including the preset, each once.
-      runs: the runs, in the order in which they start.
+      fixed: the flags that all runs have.
+      total_frames: environment frames per run, unless they are drawn.
     """
 
     space: Space
     sweep_seed: int
     directory: Path
-    trials: int
     identity: dict[str, Any]
     preset: Path | None
     flagfiles: list[Path]
-    runs: list[Run]
+    fixed: list[str]
+    total_frames: int
 
-    def values(self, trial: int) -> dict[str, Value]:
-        """The values drawn for a trial, by flag."""
-        return self.space.sample(self.sweep_seed, trial)
+    def run(self, trial: int, seed: int, values: Mapping[str, Value]) -> Run:
+        """The run of a trial with these values, by flag."""
+        logdir = self.directory / f"trial_{trial:03d}" / f"seed_{seed}"
+        flags = [*self.fixed, *as_flags(values), f"--seed={seed}", f"--logdir={logdir}"]
+        total_frames = int(values.get("total_environment_frames", self.total_frames))
+        return Run(trial, seed, [sys.executable, "-m", *_PROGRAM, *flags], logdir, total_frames)
 
 
 def make_sweep(
-    space: Space, directory: Path, trials: int, seeds: int, sweep_seed: int, arguments: Sequence[str] = ()
+    space: Space, directory: Path, trials: int, sweep_seed: int, arguments: Sequence[str] = ()
 ) -> Sweep:
-    """Makes the runs of a sweep, `seeds` of them for each trial.
+    """Makes a sweep, and checks the flags of this many trials, as random sampling draws them.
 
     `arguments` are flags of `seed_rl train` for every run, as `--name=value`; they override the space's.
 
@@ -93,33 +91,21 @@ def make_sweep(
     _, preset = complete_arguments(fixed)
     if preset:
         fixed = [f"--flagfile={preset}", *fixed]
-    identity = {
-        **_fixed_settings(_resolved(fixed, directory), leave_out={*RESERVED, *space.parameters}),
-        "space": {name: {d.kind: list(d.values)} for name, d in space.parameters.items()},
-        "sweep_seed": sweep_seed,
-        # With another version of NumPy the same seed may draw other numbers.
-        "first_trial": space.sample(sweep_seed, 1),
-    }
-    runs: list[Run] = []
+    line = _resolved(fixed, directory)
     for trial in range(1, trials + 1):
-        flags = [*fixed, *as_flags(space.sample(sweep_seed, trial))]
         try:
-            line = _resolved(flags, directory)
+            _resolved([*fixed, *as_flags(draw(space, sweep_seed, trial))], directory)
         except UsageError as error:
             raise UsageError(f"Trial {trial} of {space.path}: {error}") from None
-        total_frames = line.read(LearnerConfig).total_environment_frames
-        for seed in range(1, seeds + 1):
-            logdir = trial_directory(directory, trial) / f"seed_{seed}"
-            command = [sys.executable, "-m", *_PROGRAM, *flags, f"--seed={seed}", f"--logdir={logdir}"]
-            runs.append(Run(trial, seed, command, logdir, total_frames))
+    identity = {
+        **_fixed_settings(line, leave_out={*RESERVED, *space.parameters}),
+        "space": {name: {d.kind: list(d.values)} for name, d in space.parameters.items()},
+        "sweep_seed": sweep_seed,
+    }
     named = (flag.partition("=") for flag in fixed)
     flagfiles = list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
-    return Sweep(space, sweep_seed, directory, trials, identity, preset, flagfiles, runs)
-
-
-def trial_directory(directory: Path, trial: int) -> Path:
-    """Where the runs of a trial are."""
-    return directory / f"trial_{trial:03d}"
+    total_frames = line.read(LearnerConfig).total_environment_frames
+    return Sweep(space, sweep_seed, directory, identity, preset, flagfiles, fixed, total_frames)
 
 
 def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:

@@ -39,7 +39,7 @@ def test_a_sweep_takes_any_name(house):
     (house.path / "space[1].yaml").write_text(
         "environment: catch\nagent: vtrace\nspace: {learning_rate: {choice: [0.001]}}\n"
     )
-    args = ("sweep", "--space=space[1].yaml", "--trials=1", "--logdir=all [of] them")
+    args = ("sweep", "space[1].yaml", "--trials=1", "--logdir=all [of] them")
     succeeds(house.start(*args, "--total_environment_frames=1500"))
     assert (house.path / "all [of] them" / "sorted.png").is_file()
     succeeds(house.start(*args, "--total_environment_frames=1500"))

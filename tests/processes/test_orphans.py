@@ -61,7 +61,7 @@ class Run:
         self.house, self.temporary = house, house.path / "tmp"
         if launcher == "sweep":
             house.logdir = house.path / "sweep" / "trial_001" / "seed_1"
-            args = ("--space=space.yaml", f"--logdir={house.path / 'sweep'}", "--trials=1", *FLAGS)
+            args = ("space.yaml", f"--logdir={house.path / 'sweep'}", "--trials=1", *FLAGS)
         else:
             own = ("gym", "vtrace", "1", "2", "--game=simulated:Simulated-v0", "--log_period_secs=0.25")
             args = (*own, *FLAGS, f"--logdir={house.logdir}")

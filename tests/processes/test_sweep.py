@@ -1,13 +1,16 @@
 """A sweep of real runs of Catch: interrupted, resumed, and left without processes."""
 
 import csv
-import json
 import signal
 
+import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from seed_rl.launch.presets import configs_directory
 from seed_rl.runs import record
+from seed_rl.sweeps.study import latest, outcomes
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +34,14 @@ space:
 def sweep(house, *args):
     space = house.path / "space.yaml"
     space.write_text(SPACE)
-    return house.start("sweep", f"--space={space}", f"--logdir={house.path / 'sweep'}", "--trials=2", *args)
+    return house.start("sweep", str(space), f"--logdir={house.path / 'sweep'}", "--trials=2", *args)
+
+
+def outcome_of(logdir, trial):
+    """How the first run of a trial ended; None before that."""
+    storage = JournalStorage(JournalFileBackend(str(logdir / "journal.log")))
+    study = optuna.load_study(study_name="sweep", storage=storage)
+    return outcomes(latest(study)[trial]).get(1)
 
 
 def test_a_sweep_is_interrupted_and_gone_on_with(house):
@@ -46,7 +56,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     house.wait_until_gone(processes)
     assert first.last_line == "seed_rl: stopped; the same command resumes it."
     log = house.logdir.with_suffix(".log")
-    complete = house.logdir.with_suffix(".json").exists()
+    complete = outcome_of(house.path / "sweep", 1) is not None
     assert complete or "Stopped with a checkpoint: " in log.read_text()
 
     second = sweep(house)
@@ -61,10 +71,9 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     assert sorted(row["trial"] for row in rows) == ["1", "2"]
     assert float(rows[0]["final_return"]) >= float(rows[1]["final_return"])
     for trial in (1, 2):
-        run = house.path / "sweep" / f"trial_{trial:03d}" / "seed_1"
-        outcome = json.loads(run.with_suffix(".json").read_text())
-        assert (outcome["exit_code"], outcome["return_name"]) == (0, "mean_return")
-        assert outcome["env_frames"] >= 4000
+        outcome = outcome_of(house.path / "sweep", trial)
+        assert (outcome.exit_code, outcome.return_name) == (0, "mean_return")
+        assert outcome.env_frames >= 4000
     picture = house.path / "sweep" / "sorted.png"
     assert picture.exists() or "cannot draw" in second.output
 
@@ -73,16 +82,16 @@ def shipped_sweep(house, name, *args):
     """One short trial of a space in configs/sweeps; what its outcome says, and the run's record."""
     space, logdir = configs_directory() / "sweeps" / f"{name}.yaml", house.path / name
     small = ("--num_actors=1", "--batch_size=2", "--log_period_secs=0.25")
-    process = house.start("sweep", f"--space={space}", f"--logdir={logdir}", "--trials=1", *small, *args)
+    process = house.start("sweep", str(space), f"--logdir={logdir}", "--trials=1", *small, *args)
     assert process.end(seconds=300) == 0, process.output
     assert "(1 of 1 runs done)" in process.output
     run = logdir / "trial_001" / "seed_1"
-    return json.loads(run.with_suffix(".json").read_text()), record.read(str(run))
+    return outcome_of(logdir, 1), record.read(str(run))
 
 
 def test_a_trial_of_the_shipped_catch_space_runs_and_is_done(house):
     outcome, run = shipped_sweep(house, "catch", "--total_environment_frames=2000")
-    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 2000
+    assert outcome.exit_code == 0 and outcome.env_frames >= 2000
     assert (run.environment, run.agent_settings["lstm_size"]) == ("catch", 0)
 
 
@@ -91,7 +100,7 @@ def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house
     # 2 batches of 2 unrolls of 32 agent steps of 4 frames are 512 frames.
     small = ("--total_environment_frames=600", "--width=32", "--height=24")
     outcome, run = shipped_sweep(house, "dmlab_stability", *small)
-    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 600
+    assert outcome.exit_code == 0 and outcome.env_frames >= 600
     assert (run.environment, run.game) == ("dmlab", "explore_goal_locations_small")
     assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("resnet", 32)
 
@@ -100,6 +109,6 @@ def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house
 def test_a_trial_of_the_shipped_football_space_runs_and_is_done(house):
     pytest.importorskip("gfootball")
     outcome, run = shipped_sweep(house, "football", "--total_environment_frames=100")
-    assert outcome["exit_code"] == 0 and outcome["env_frames"] >= 100
+    assert outcome.exit_code == 0 and outcome.env_frames >= 100
     assert (run.environment, run.game) == ("football", "11_vs_11_hard_stochastic")
     assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("football", 32)

@@ -1,16 +1,18 @@
 """The command line of sweeps, with a few lines of Python in place of `seed_rl train` for the runs."""
 
 import json
-import sys
 from pathlib import Path
 
+import optuna
 import pytest
 
 from seed_rl.commands import sweep
 from seed_rl.plotting import picture
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.sweeps import trials
-from seed_rl.sweeps.trials import Run
+from seed_rl.sweeps import journal, trials
+from seed_rl.sweeps.outcome import Outcome
+from seed_rl.sweeps.space import Distribution, Space, read_space
+from seed_rl.sweeps.study import draw, latest, outcomes
 from tests.waiting import wait_until
 
 SPACE = """
@@ -23,7 +25,7 @@ space:
 """
 
 # It adds a line to `started` and does what SWEEP_FAKE says for its directory; otherwise it trains in no time.
-# Its return is the seed plus a thousand times the learning rate.
+# Its return is the seed plus a thousand times the learning rate; that of a run that loses is much lower.
 FAKE = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -36,7 +38,7 @@ with open(logdir / "started", "a") as started:
 what = json.loads(os.environ.get("SWEEP_FAKE", "{}")).get(f"{logdir.parent.name}/{logdir.name}", "")
 
 def figures(frames):
-    value = int(flags["seed"]) + 1000 * float(flags["learning_rate"])
+    value = int(flags["seed"]) + 1000 * float(flags["learning_rate"]) - 1000 * (what == "lose")
     with open(logdir / "metrics.jsonl", "a") as metrics:
         print(json.dumps({"env_frames": frames, "seconds": frames / 100, "mean_return": value}), file=metrics)
 
@@ -53,13 +55,17 @@ if what == "fail":
     sys.exit(3)
 if what == "stop":
     stop()
-if what == "wait":
+if what in ("wait", "lose"):
     signal.signal(signal.SIGTERM, stop)
+    if what == "lose":
+        figures(252)
+        figures(302)
     (logdir / "ready").touch()
     while True:  # In turns: Python handles a signal that comes just before a wait only after it.
         time.sleep(0.05)
 (logdir / "run.json").write_text("{}")
-figures(1004)
+for frames in (252, 502, 752, 1004):
+    figures(frames)
 """
 
 
@@ -85,7 +91,7 @@ class Sweeping:
         self._monkeypatch.setenv("SWEEP_FAKE", json.dumps(names))
 
     def __call__(self, *args) -> int:
-        return sweep.main(["sweep", f"--space={self.space}", f"--logdir={self.logdir}", *args])
+        return sweep.main(["sweep", str(self.space), f"--logdir={self.logdir}", *args])
 
     def run(self, trial, seed) -> Path:
         return self.logdir / f"trial_{trial:03d}" / f"seed_{seed}"
@@ -94,9 +100,21 @@ class Sweeping:
         path = self.run(trial, seed) / "started"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
-    def outcome(self, trial, seed):
-        path = self.run(trial, seed).with_suffix(".json")
-        return json.loads(path.read_text()) if path.exists() else None
+    def drawn(self, trial, sweep_seed=1):
+        """The values of a trial that is sampled at random."""
+        return draw(read_space(self.space), sweep_seed, trial)
+
+    @property
+    def study(self):
+        """The study as another process would read it."""
+        return optuna.load_study(study_name="sweep", storage=journal._storage(self.logdir / "journal.log"))
+
+    def trials(self):
+        """Optuna's trials that count, by number."""
+        return latest(self.study)
+
+    def outcome(self, trial, seed) -> Outcome | None:
+        return outcomes(self.trials()[trial]).get(seed)
 
     def contents(self):
         """Everything in the directory, by name."""
@@ -110,14 +128,13 @@ def sweeping(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def make_run(tmp_path):
-    """Makes a run of a thousand frames whose directory contains the given metrics."""
-
-    def make(periods=(), name="seed_1") -> Run:
-        run = Run(1, 1, [sys.executable, "-c", ""], tmp_path / "trial_001" / name, 1000)
-        run.logdir.mkdir(parents=True)
-        lines = [json.dumps(period) + "\n" for period in periods]
-        (run.logdir / "metrics.jsonl").write_text("".join(lines))
-        return run
-
-    return make
+def space():
+    """A space with a distribution of each kind."""
+    parameters = {
+        "adam_epsilon": Distribution("choice", (1e-7, 0.001, 1)),
+        "clip_norm": Distribution("uniform", (0.5, 2.0)),
+        "learning_rate": Distribution("log_uniform", (1e-5, 1e-2)),
+        "torso": Distribution("choice", ("auto", "mlp")),
+        "unroll_length": Distribution("int_uniform", (3, 10)),
+    }
+    return Space(Path("space.yaml"), "catch", "vtrace", None, {}, parameters)

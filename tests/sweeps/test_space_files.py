@@ -7,6 +7,7 @@ from seed_rl.launch.plan import complete_arguments, parse_local
 from seed_rl.launch.presets import configs_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.study import draw
 from seed_rl.sweeps.trials import make_sweep
 
 DIRECTORY = configs_directory() / "sweeps"
@@ -15,22 +16,24 @@ DIRECTORY = configs_directory() / "sweeps"
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path, tmp_path):
     space = read_space(path)
-    sweep = make_sweep(space, tmp_path / "new", 8, 1, 1)
+    sweep = make_sweep(space, tmp_path / "new", 8, 1)
     assert (sweep.preset, sweep.flagfiles) == (None, [space.flagfile])
-    for run in sweep.runs:
+    for trial in range(1, 9):
+        values = draw(space, 1, trial)
+        run = sweep.run(trial, 1, values)
         # As the launcher reads the command.
-        args, preset = complete_arguments(run.command[3:])
+        args, preset = complete_arguments(run.command[4:])
         line = parse_local(["train", *args], "")
         assert (line.environment, line.agent, preset) == (space.environment, space.agent, None)
         agent, environment = line.agent_config(), line.environment_config()
         learner = line.read(LearnerConfig, num_envs=1, logdir="", server_address="")
         assert learner.total_environment_frames == run.total_frames
         everything = {**agent.to_dict(), **learner.to_dict(), **environment.to_dict()}
-        drawn = sweep.values(run.trial) | space.flags
+        drawn = values | space.flags
         assert {name: everything[name] for name in drawn} == drawn
 
 
 def test_a_suite_that_does_not_exist_is_named(tmp_path):
     space = read_space(DIRECTORY / "football.yaml")
     with pytest.raises(UsageError, match=r"--environment=socker is not valid; choose one of: "):
-        make_sweep(space, tmp_path / "new", 1, 1, 1, ["--environment=socker"])
+        make_sweep(space, tmp_path / "new", 1, 1, ["--environment=socker"])

@@ -14,9 +14,12 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.launch.presets import configs_directory
 from seed_rl.launch.watch import Timing
 from seed_rl.plotting.config import PlotConfig
+from seed_rl.sweeps import journal
 from seed_rl.sweeps import runner as runners
+from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.runner import Runner
 from seed_rl.sweeps.space import read_space
+from seed_rl.sweeps.study import Trials
 from seed_rl.sweeps.trials import make_sweep
 
 
@@ -26,32 +29,30 @@ def table(sweeping):
 
 
 def expected_return(sweeping, trial, seed):
-    return seed + 1000 * read_space(sweeping.space).sample(1, trial)["learning_rate"]
+    return seed + 1000 * sweeping.drawn(trial)["learning_rate"]
 
 
 def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
     assert sweeping("--trials=4", "--seeds=3", "--parallel=3") == 0
     rows = table(sweeping)
-    figures = ["final_return", "standard_error", "seeds_done", "seeds_failed"]
+    figures = ["final_return", "standard_error", "seeds_done", "seeds_failed", "state"]
     assert list(rows[0]) == ["trial", "learning_rate", "unroll_length", *figures]
-    space = read_space(sweeping.space)
-    best = sorted(range(1, 5), key=lambda trial: -space.sample(1, trial)["learning_rate"])
+    best = sorted(range(1, 5), key=lambda trial: -sweeping.drawn(trial)["learning_rate"])
     assert [int(row["trial"]) for row in rows] == best
     for row in rows:
         trial = int(row["trial"])
         returns = [expected_return(sweeping, trial, seed) for seed in (1, 2, 3)]
-        assert float(row["learning_rate"]) == space.sample(1, trial)["learning_rate"]
+        assert float(row["learning_rate"]) == sweeping.drawn(trial)["learning_rate"]
         assert float(row["final_return"]) == pytest.approx(statistics.fmean(returns))
         assert float(row["standard_error"]) == pytest.approx(statistics.stdev(returns) / 3**0.5)
-        assert (row["seeds_done"], row["seeds_failed"]) == ("3", "0")
-    assert sweeping.outcome(2, 3) == {
-        "exit_code": 0,
-        "final_return": pytest.approx(expected_return(sweeping, 2, 3)),
-        "return_name": "mean_return",
-        "env_frames": 1004,
-        "seconds": 10.04,
-        "last_line": "",
-    }
+        assert (row["seeds_done"], row["seeds_failed"], row["state"]) == ("3", "0", "complete")
+        trained = sweeping.trials()[trial]
+        assert trained.value == pytest.approx(statistics.fmean(returns))
+        assert trained.params == sweeping.drawn(trial)
+        assert list(trained.intermediate_values) == list(range(300, 1001, 50))
+        assert trained.intermediate_values[300] == pytest.approx(returns[0])
+    final = pytest.approx(expected_return(sweeping, 2, 3))
+    assert sweeping.outcome(2, 3) == Outcome(0, final, "mean_return", 1004, 10.04)
     picture = PlotConfig(style="sorted", output=str(sweeping.logdir / "sorted.png"))
     assert sweeping.plotted == [([sweeping.logdir], picture)]
     out, err = capfd.readouterr()
@@ -81,8 +82,7 @@ def test_an_extended_sweep_plays_only_what_is_new(sweeping):
 def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd):
     sweeping.behave(t1s1="fail")
     assert sweeping("--trials=2", "--seeds=2") == 1
-    assert sweeping.outcome(1, 1)["exit_code"] == 3
-    assert sweeping.outcome(1, 1)["last_line"] == "out of luck"
+    assert sweeping.outcome(1, 1) == Outcome(3, last_line="out of luck")
     assert [sweeping.starts(t, s) for t in (1, 2) for s in (1, 2)] == [1, 1, 1, 1]
     row = next(row for row in table(sweeping) if row["trial"] == "1")
     assert (row["seeds_done"], row["seeds_failed"], row["standard_error"]) == ("1", "1", "")
@@ -99,7 +99,7 @@ def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd
     assert sweeping.starts(1, 1) == 1
     assert sweeping("--trials=2", "--seeds=2", "--retry_failed") == 0
     assert sweeping.starts(1, 1) == 2 and sweeping.starts(1, 2) == 1
-    assert sweeping.outcome(1, 1)["exit_code"] == 0
+    assert sweeping.outcome(1, 1).exit_code == 0
 
 
 def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(sweeping):
@@ -115,7 +115,7 @@ def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(s
 def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capfd):
     sweeping.behave(t1s1="stop")
     assert sweeping("--trials=2") == 1
-    assert sweeping.outcome(1, 1) is None and sweeping.outcome(2, 1)["exit_code"] == 0
+    assert sweeping.outcome(1, 1) is None and sweeping.outcome(2, 1).exit_code == 0
     stopped = "trial 1 of 2, seed 1 was stopped from outside; the same command resumes it"
     assert stopped in capfd.readouterr().err
     sweeping.behave()
@@ -125,7 +125,7 @@ def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capf
 
 def signalled(sweeping, number, ready):
     """A sweep of three trials, two at a time, that gets a signal when these runs are there; the lines."""
-    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 3, 1, 1)
+    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 3, 1)
     lines = []
 
     def say(line):
@@ -135,8 +135,9 @@ def signalled(sweeping, number, ready):
             sweeping.wait_until(lambda: all(file.exists() for file in files), files)
             os.kill(os.getpid(), number)
 
-    sweeping.runner = Runner(sweep, 2, timing=Timing(poll=0.01), say=say)
-    assert sweeping.runner.run() == 128 + number
+    with journal.held(sweeping.logdir, sweep.identity) as study:
+        runner = Runner(sweep, Trials(study, 3, 1), 2, timing=Timing(poll=0.01), say=say)
+        assert runner.run() == 128 + number
     return lines
 
 
@@ -161,14 +162,11 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
 
 def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
     sweeping.behave(t1s1="wait", t2s1="wait")
-    path = sweeping.run(1, 1)
-    path.mkdir(parents=True)
     # All frames were played before the signal came.
     fake = sweeping.space.with_name("fake_main.py")
     fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
     signalled(sweeping, signal.SIGTERM, ready=(1, 2))
-    assert [sweeping.outcome(trial, 1)["env_frames"] for trial in (1, 2)] == [1000, 1000]
-    assert sorted(sweeping.runner.ended) == [(1, 1), (2, 1)]
+    assert [sweeping.outcome(trial, 1).env_frames for trial in (1, 2)] == [1000, 1000]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -187,12 +185,51 @@ def test_a_stopped_sweep_ends_with_the_signals_code_and_the_same_command_complet
 
     monkeypatch.setattr(runners.Child, "start", start_and_signal)
     assert sweeping("--trials=3") == 128 + number
-    assert [row["seeds_done"] for row in table(sweeping)] == ["1", "0", "0"]
+    assert [(row["seeds_done"], row["state"]) for row in table(sweeping)] == [
+        ("1", "complete"),
+        ("0", "running"),
+    ]
     assert sweeping.plotted == [] and capfd.readouterr().out == ""
     monkeypatch.setattr(runners.Child, "start", start)
     sweeping.behave()
     assert sweeping("--trials=3") == 0
     assert [sweeping.starts(trial, 1) for trial in (1, 2, 3)] == [1, 2, 1]
+
+
+def test_a_trial_that_falls_behind_is_pruned_with_all_of_its_runs(sweeping, monkeypatch, capfd):
+    monkeypatch.setattr(runners, "_LOOK_SECS", 0.05)
+    asked = ("--seeds=2", "--parallel=2", "--pruner=median")
+    assert sweeping("--trials=5", *asked) == 0
+    sweeping.behave(t6s1="lose", t6s2="wait")
+    assert sweeping("--trials=7", *asked) == 0
+    states = {row["trial"]: (row["state"], row["seeds_done"]) for row in table(sweeping)}
+    assert states["6"] == ("pruned", "0") and states["7"] == ("complete", "2")
+    pruned = sweeping.trials()[6]
+    assert pruned.state.name == "PRUNED" and list(pruned.intermediate_values) == [300]
+    assert [(sweeping.run(6, seed) / "signals").exists() for seed in (1, 2)] == [True, True]
+    assert "trial 6 of 7, seed 1: pruned (" in capfd.readouterr().err
+    # It stays pruned.
+    assert sweeping("--trials=7", "--seeds=3", "--parallel=2", "--retry_failed") == 0
+    assert [sweeping.starts(6, seed) for seed in (1, 2, 3)] == [1, 1, 0]
+    assert sweeping.starts(7, 3) == 1
+
+
+def test_without_a_pruner_a_trial_that_falls_behind_goes_on(sweeping, monkeypatch):
+    monkeypatch.setattr(runners, "_LOOK_SECS", 0.0)
+    assert sweeping("--trials=5") == 0
+    fake = sweeping.space.with_name("fake_main.py")
+    fake.write_text(fake.read_text().replace("- 1000 * (what", "- 1000 * (True or what"))
+    assert sweeping("--trials=6") == 0
+    assert [row["state"] for row in table(sweeping)] == ["complete"] * 6
+
+
+def test_a_sweep_with_tpe_is_resumed_with_what_it_has_learned(sweeping, capfd):
+    assert sweeping("--trials=10", "--parallel=2") == 0
+    assert sweeping("--trials=14", "--sampler=tpe") == 0
+    trials = sweeping.trials()
+    assert [trials[i].params for i in range(1, 11)] == [sweeping.drawn(i) for i in range(1, 11)]
+    assert [trials[i].params for i in range(11, 15)] != [sweeping.drawn(i) for i in range(11, 15)]
+    assert "Importance: learning_rate " in capfd.readouterr().out
 
 
 def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
@@ -233,8 +270,10 @@ def test_a_flagfile_of_the_command_line_gives_way_to_the_space(sweeping, tmp_pat
     ("args", "words"),
     [
         (["--trials=0"], "--trials=0 is too low; it must be at least 1."),
-        (["--space=none.yaml"], "--space=none.yaml cannot be read"),
-        (["catch"], "The argument 'catch' is not a flag"),
+        (["--space=none.yaml"], "and --space say the same thing"),
+        (["catch"], "The argument 'catch' is one too many"),
+        (["--sampler=tpe", "--dry_run"], "--dry_run cannot print what --sampler=tpe draws"),
+        (["--sampler=grid"], "--sampler=grid is not valid; choose one of: random, tpe."),
         (["--trails=3"], "Unknown flag --trails for environment catch"),
     ],
 )
