@@ -1,1 +1,1 @@
-"""Random search over hyperparameters: spaces, trials, their runs, and the table. Imports no TensorFlow."""
+"""Hyperparameter search with Optuna: spaces, the study and its journal, runs, and the table. Imports no TensorFlow."""
