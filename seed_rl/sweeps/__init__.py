@@ -1,1 +1,1 @@
-"""Hyperparameter search with Optuna: spaces, the study and its journal, runs, and the table. Imports no TensorFlow."""
+"""Hyperparameter search with Optuna: space, study, journal, runs and table. Imports no TensorFlow."""
