@@ -206,11 +206,13 @@ def test_a_trial_that_falls_behind_is_pruned_with_all_of_its_runs(sweeping, monk
     assert states["6"] == ("pruned", "0") and states["7"] == ("complete", "2")
     pruned = sweeping.trials()[6]
     assert pruned.state.name == "PRUNED" and list(pruned.intermediate_values) == [300]
-    assert [(sweeping.run(6, seed) / "signals").exists() for seed in (1, 2)] == [True, True]
+    assert (sweeping.run(6, 1) / "signals").read_text() == "SIGTERM\n"
+    assert sweeping.outcome(6, 2) is None  # Its process would wait for ever.
+    starts = [sweeping.starts(6, seed) for seed in (1, 2, 3)]
     assert "trial 6 of 7, seed 1: pruned (" in capfd.readouterr().err
     # It stays pruned.
     assert sweeping("--trials=7", "--seeds=3", "--parallel=2", "--retry_failed") == 0
-    assert [sweeping.starts(6, seed) for seed in (1, 2, 3)] == [1, 1, 0]
+    assert [sweeping.starts(6, seed) for seed in (1, 2, 3)] == starts
     assert sweeping.starts(7, 3) == 1
 
 
