@@ -62,13 +62,14 @@ def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tupl
       UsageError: too many arguments before the first flag, or there is no preset of a variant.
     """
     flags = name_positional(args, _POSITIONAL)
-    chosen_agent = scan(flags, ("agent",))["agent"]
+    expanded = expand_flagfiles(flags)
+    has_flagfile = expanded != flags
+    chosen_agent = scan(expanded, ("agent",))["agent"]
     variant = chosen_agent if chosen_agent in VARIANTS else None
     if variant:
         flags.append(f"--agent={VARIANTS[variant]}")
     defaults = [f"--agent={DEFAULT_AGENT}"]
-    expanded = expand_flagfiles(flags)
-    if expanded != flags:
+    if has_flagfile:
         return [*defaults, *flags], None
     defaults.append(f"--environment={DEFAULT_ENVIRONMENT}")
     chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
