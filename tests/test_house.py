@@ -73,6 +73,7 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.commands.cluster",
     "seed_rl.commands.vertex",
     "seed_rl.commands.plot",
+    "seed_rl.commands.report",
     "seed_rl.commands.doctor",
     "seed_rl.commands.sweep",
     "seed_rl.algorithms.registry",

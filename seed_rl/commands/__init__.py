@@ -10,7 +10,8 @@ from seed_rl.flags.errors import UsageError
 COMMANDS = {
     "train": "train on this machine: a learner and its actors with one command",
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
-    "plot": "plot runs: learning curves over seeds, sorted sweeps, many games",
+    "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
+    "report": "print a table of runs, as Markdown or CSV",
     "doctor": "say which stage is the bottleneck of a run, and which flag to change",
     "sweep": "search over hyperparameters on this machine",
     "cluster": "train on a Ray cluster: as train does, spread over its nodes",

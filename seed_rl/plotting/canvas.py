@@ -1,7 +1,8 @@
 """The look that all plots share: sizes, colours, axes, and a legend below that never covers a curve."""
 
+import itertools
 import textwrap
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import EngFormatter
 
+from seed_rl.files import replacing
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.groups import Task
 from seed_rl.plotting.labels import Unit, task_labels
@@ -33,11 +35,11 @@ STYLE: Any = {
     "text.parse_math": False,  # Dollar signs in names are dollar signs.
 }
 WIDTH = 9.0  # Inches: 900 pixels in the README, at twice the resolution.
-BAND_NOTE = "Bands: 95% confidence intervals of the mean over runs (bootstrap)"
 
 # Okabe and Ito's palette, which colour-blind readers can tell apart, without its yellow (too light on white).
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _STROKES = cycler(linestyle=("-", "--", ":", "-.")) * cycler(color=COLORS)
+_CROWDED = 0.15  # Of the vertical axis: two names that are closer would cover each other.
 _LEGEND_CHARACTERS = 120  # Characters that fit in a row, in the legend's font.
 
 # How a line is drawn: arguments of matplotlib's `plot`.
@@ -72,13 +74,55 @@ def draw_line(panel: Axes, line: Line, unit: Unit, stroke: Stroke) -> None:
         panel.fill_between(x, line.low, line.high, color=stroke["color"], alpha=0.2, linewidth=0)
 
 
+def draw_seeds(panel: Axes, seeds: Sequence[Line], mean: Line | None, unit: Unit, stroke: Stroke) -> None:
+    """Draws the mean over seeds with its band, and each seed thinly.
+
+    Without a mean, the seeds are drawn as the group's lines.
+    """
+    if mean is None:
+        draw_line(panel, seeds[0], unit, stroke)
+        seeds, thin = seeds[1:], {**stroke, "label": None}
+    else:
+        draw_line(panel, mean, unit, stroke)
+        thin = {**stroke, "label": None, "linewidth": 0.6, "alpha": 0.5}
+    if mean is None or len(seeds) > 1:
+        for line in seeds:
+            draw_line(panel, line, unit, thin)
+
+
+def draw_references(panel: Axes, references: Mapping[str, float], with_names: bool = True) -> None:
+    """Draws a level line for each known score, and its name right of the panel; to be called last.
+
+    If two scores are so close that one name would cover the other, the lower one is below its line.
+    """
+    for name, value in references.items():
+        panel.axhline(value, color="#666666", linewidth=0.8, linestyle=(0, (1, 2)), label=f"_{name}")
+    low, high = panel.get_ylim()
+    pairs = itertools.combinations(references.values(), 2)
+    is_crowded = any(abs(a - b) < _CROWDED * (high - low) for a, b in pairs)
+    for name, value in references.items() if with_names else ():
+        apart = "top" if value == min(references.values()) else "bottom"
+        panel.annotate(
+            f"{name}\n{value:,.0f}" if abs(value) >= 1000 else f"{name}\n{value:.4g}",
+            (1.0, value),
+            xycoords=panel.get_yaxis_transform(),
+            xytext=(2, 0),
+            textcoords="offset points",
+            fontsize=7,
+            color="#444444",
+            va=apart if is_crowded else "center",
+            linespacing=0.9,
+            annotation_clip=True,
+        )
+
+
 def finish(
     figure: Figure,
     panels: Iterable[Axes],
     labels: Collection[str],
     config: PlotConfig,
     title: str = "",
-    band_note: str = BAND_NOTE,
+    note: str = "",
 ) -> Figure:
     """Sets grid, limits, legend and title after all lines are drawn; returns the figure.
 
@@ -88,16 +132,14 @@ def finish(
       labels: the labels of the one legend below all panels, in order; no legend is drawn if there are none.
       config: limits of the vertical axis, and the title.
       title: the title unless `config` has one.
-      band_note: a line above the labels that says what bands are, if any are drawn.
+      note: text above the labels that says what thin lines and bands are, if any are drawn.
     """
     handles: dict[str, Any] = {}
-    has_bands = False
     for panel in panels:
         panel.grid(alpha=0.25, linewidth=0.6)
         panel.set_ylim(config.lowest, config.highest)
         if np.max(np.abs(panel.get_ylim())) >= 1e4:
             panel.yaxis.set_major_formatter(EngFormatter(sep=""))
-        has_bands |= bool(panel.collections)
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
     if labels:
@@ -107,7 +149,7 @@ def finish(
             [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
             loc="outside lower center",
             ncols=max(1, min(len(labels), _LEGEND_CHARACTERS // longest)),
-            title=band_note if has_bands else None,
+            title=note or None,
         )
         figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
     if title := title if config.title is None else config.title:
@@ -127,7 +169,8 @@ def save(figure: Figure, path: Path) -> None:
     with matplotlib.rc_context({"svg.hashsalt": "seed_rl", "pdf.fonttype": 42}):
         figure.savefig(content, format=kind, metadata=metadata)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.getvalue())
+    with replacing(path) as file:
+        file.write(content.getvalue())
 
 
 _MOST_COLUMNS = 6

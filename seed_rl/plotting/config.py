@@ -1,4 +1,4 @@
-"""Settings of a plot of runs. Imports no TensorFlow and no matplotlib."""
+"""Settings of a plot and of a table of runs. Imports no TensorFlow and no matplotlib."""
 
 import dataclasses
 
@@ -9,33 +9,37 @@ PACKAGES = ("matplotlib", "scipy")
 
 ENDINGS = (".png", ".svg", ".pdf")
 
+_LABEL = "Names, separated by commas, in place of our own labels, in the order in which the runs are given."
+_OVERWRITE = "Overwrite a file that --output names."
+
 
 @dataclasses.dataclass(frozen=True)
 class PlotConfig(Options):
     """What to plot, how, and where the plot goes."""
 
     output: str | None = option(
-        None, "File for the plot; its ending sets the format: .png, .svg or .pdf.", is_path=True
+        None,
+        "File for the plot; its ending sets the format: .png, .svg or .pdf. By default plot.png in the run "
+        "directory, or in the directory that the runs have in common, where an earlier one is replaced.",
+        is_path=True,
     )
     style: str = option(
         "curves",
-        "curves: against environment frames and against time. grid: a small panel for each game. "
-        "median_human_normalized: the median over games of the human-normalized return, in percent. sorted: "
-        "the final return of each run, from best to worst (for sweeps).",
-        choices=("curves", "grid", "median_human_normalized", "sorted"),
+        "curves: learning curves, over frames and over time, or a panel for each game. aggregate: "
+        "interquartile mean and median over games of the human-normalized return. sorted: the final return "
+        "of each combination of settings, from best to worst (for sweeps).",
+        choices=("curves", "aggregate", "sorted"),
     )
+    label: str | None = option(None, _LABEL)
     metric: str | None = option(
         None,
         "The metric in metrics.jsonl to plot; by default the mean return, from evaluation environments "
-        "where a run has them.",
+        "where all runs compared have them.",
     )
     title: str | None = option(None, "Title; by default the game if there is only one. Use '' for no title.")
-    lowest: float | None = option(
-        None,
-        "Lowest value on the vertical axis; with the game's full range, noise does not look like learning.",
-    )
+    lowest: float | None = option(None, "Lowest value on the vertical axis.")
     highest: float | None = option(None, "Highest value on the vertical axis.")
-    overwrite: bool = option(False, "Overwrite a plot that already exists.")
+    overwrite: bool = option(False, _OVERWRITE)
 
     def validate(self) -> None:
         """Checks the file's format, that only returns are normalized, and that the axis has a valid range."""
@@ -45,10 +49,24 @@ class PlotConfig(Options):
                 f"{', '.join(ENDINGS)}."
             )
         returns = (None, "mean_return", "mean_evaluation_return")
-        if self.style == "median_human_normalized" and self.metric not in returns:
+        if self.style == "aggregate" and self.metric not in returns:
             raise ValueError(
                 f"--metric={self.metric} cannot be normalized by human scores; choose mean_return or "
                 "mean_evaluation_return, or another --style."
             )
         if self.lowest is not None and self.highest is not None and self.lowest >= self.highest:
             raise ValueError(f"--lowest={self.lowest} must be less than --highest={self.highest}.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportConfig(Options):
+    """The format of a table of runs, and where it goes."""
+
+    format: str = option(
+        "markdown",
+        "markdown: a table to read and to paste. csv: all digits, for other programs.",
+        choices=("markdown", "csv"),
+    )
+    output: str | None = option(None, "File for the table; by default the terminal.", is_path=True)
+    label: str | None = option(None, _LABEL)
+    overwrite: bool = option(False, _OVERWRITE)

@@ -1,4 +1,4 @@
-"""Groups runs that differ in nothing but the seed, and finds the settings that tell the groups apart."""
+"""Groups runs that differ only in the seed and in plumbing, and finds what differs between groups."""
 
 import dataclasses
 import json
@@ -11,6 +11,7 @@ import numpy as np
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
+from seed_rl.plotting.methods import method_name
 from seed_rl.runs.curves import Curve, final_value
 from seed_rl.runs.record import RunRecord
 
@@ -31,9 +32,9 @@ class Task(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """An agent and the settings, as JSON, that distinguish it from other variants of the agent."""
+    """A method (see `method_name`) and the settings, as JSON, that differ between the runs of that method."""
 
-    agent: str
+    method: str
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -44,11 +45,13 @@ class Run(NamedTuple):
       record: its run.json.
       metric: name of the metric.
       curve: the finite values of the metric; never empty.
+      source: the directory of several runs in which it was found; empty if the run itself was named.
     """
 
     record: RunRecord
     metric: str
     curve: Curve
+    source: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,28 +63,41 @@ class Group:
     runs: tuple[Run, ...]
 
     @property
+    def finals(self) -> list[float]:
+        """The mean over the last tenth of each run."""
+        return [final_value(run.curve) for run in self.runs]
+
+    @property
     def final(self) -> float:
-        """Mean over runs of the mean over the last tenth of each."""
-        return float(np.mean([final_value(run.curve) for run in self.runs]))
+        """The mean over runs of `finals`."""
+        return float(np.mean(self.finals))
+
+    @property
+    def count(self) -> str:
+        """How many runs there are: `3 seeds`, or `3 runs` if some have the same seed."""
+        seeds = {run.record.learner_settings["seed"] for run in self.runs}
+        noun = "seed" if len(seeds) == len(self.runs) else "run"
+        return f"{len(self.runs)} {noun}{'s' * (len(self.runs) > 1)}"
 
 
 def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], list[RunRecord]]:
     """The records that belong together, in the order of their first one.
 
-    Two groups of the same agent on the same game differ in some setting, and every setting that differs in
-    this way on any game is part of that agent's variants. Settings that differ only between games are not.
+    Two groups of the same method on the same game differ in some setting, and every setting that differs in
+    this way on any game is part of that method's variants. Settings that differ only between games are not.
     """
     settings = [_settings(record) for record in records]
+    methods = [method_name(record) for record in records]
     alike: defaultdict[tuple[Task, str], list[dict[str, str]]] = defaultdict(list)
-    for record, mine in zip(records, settings, strict=True):
-        alike[Task.of(record), record.agent].append(mine)
+    for record, method, mine in zip(records, methods, settings, strict=True):
+        alike[Task.of(record), method].append(mine)
     telling: defaultdict[str, set[str]] = defaultdict(set)
-    for (_, agent), several in alike.items():
-        telling[agent] |= {name for name in set().union(*several) if len({s.get(name) for s in several}) > 1}
+    for (_, method), several in alike.items():
+        telling[method] |= {name for name in set().union(*several) if len({s.get(name) for s in several}) > 1}
     groups: defaultdict[tuple[Task, Variant], list[RunRecord]] = defaultdict(list)
-    for record, mine in zip(records, settings, strict=True):
-        told = tuple((name, mine.get(name, "null")) for name in sorted(telling[record.agent]))
-        groups[Task.of(record), Variant(record.agent, told)].append(record)
+    for record, method, mine in zip(records, methods, settings, strict=True):
+        told = tuple((name, mine.get(name, "null")) for name in sorted(telling[method]))
+        groups[Task.of(record), Variant(method, told)].append(record)
     return groups
 
 
@@ -98,13 +114,13 @@ def variants(groups: Iterable[Group]) -> list[Variant]:
 
 
 def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
-    """The sort key: agents by name, and settings by value if they are numbers."""
+    """The sort key: methods by name, and settings by value if they are numbers."""
 
     def order(value: Any) -> tuple[float, str]:
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return (float(value), "") if is_number else (float("-inf"), str(value))
 
-    return variant.agent, [order(json.loads(value)) for _, value in variant.settings]
+    return variant.method, [order(json.loads(value)) for _, value in variant.settings]
 
 
 def _settings(record: RunRecord) -> dict[str, str]:

@@ -1,11 +1,12 @@
-"""The line that represents a group: a single run's own curve, or the mean of several with its band.
+"""The lines that represent runs: each seed's curve, and means, medians and interquartile means with bands.
 
-Bands are those of "Deep Reinforcement Learning at the Edge of the Statistical Precipice" (Agarwal et al.,
-2021, section 4.1): whole curves of seeds are drawn with replacement, separately for each game, and the band
-spans the range from the 2.5% to the 97.5% percentile over all draws (`scipy.stats.bootstrap`).
+Bands and the interquartile mean are those of "Deep Reinforcement Learning at the Edge of the Statistical
+Precipice" (Agarwal et al., 2021, sections 4.1 and 4.3): whole curves of seeds are drawn with replacement,
+separately for each game, and the band spans the range from the 2.5% to the 97.5% percentile over all draws
+(`scipy.stats.bootstrap`). There is a band only if every game has three seeds: two say too little.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,11 +15,16 @@ import scipy.stats
 from seed_rl.plotting.groups import Group, Run
 from seed_rl.runs.scores import human_normalized
 
+FEWEST_SEEDS = 3  # For a band.
 _CONFIDENCE = 0.95
 _DRAWS = 1000
 _SEED = 0  # The same runs give the same plot.
 _BATCH_NUMBERS = 2_000_000  # float64 values drawn at a time: 16 MB.
 _MAX_POINTS = 300
+_CUT = 0.25  # What the interquartile mean leaves out at each end.
+
+# From the curves of each game's seeds, `[..., S, ...]`, to one curve; `axis` is that of the seeds.
+Statistic = Callable[..., np.ndarray]
 
 
 class Line(NamedTuple):
@@ -26,8 +32,8 @@ class Line(NamedTuple):
 
     Attributes:
       x: environment frames or seconds.
-      y: the metric, or its mean or median.
-      low: lower edge of the 95% confidence band; None if no game has two seeds.
+      y: the metric, or its mean, median or interquartile mean.
+      low: lower edge of the 95% confidence band; None if a game has fewer than three seeds.
       high: upper edge; None in the same case.
     """
 
@@ -37,28 +43,43 @@ class Line(NamedTuple):
     high: np.ndarray | None = None
 
 
-def group_line(group: Group, axis: str) -> Line:
-    """A group's metric against `axis`, "env_frames" or "seconds".
-
-    Raises:
-      ValueError: its runs have no range in common.
-    """
-    curves = [(getattr(run.curve, axis), run.curve.value) for run in group.runs]
-    return Line(*curves[0]) if len(curves) == 1 else _median_line([curves])
+def seed_lines(group: Group, axis: str) -> list[Line]:
+    """The metric of each run in a group, to its end, against `axis`: "env_frames" or "seconds"."""
+    return [Line(getattr(run.curve, axis), run.curve.value) for run in group.runs]
 
 
-def median_line(groups: Sequence[Group]) -> Line:
-    """The median over games of the human-normalized return, in percent, against environment frames.
+def mean_line(seeds: Sequence[Line]) -> Line | None:
+    """The mean over seeds as far as all of them go; None if one ends before another begins."""
+    if len(seeds) == 1:
+        return seeds[0]
+    x = common_grid([line.x for line in seeds])
+    if not len(x):
+        return None
+    curves = np.stack([np.interp(x, line.x, line.y) for line in seeds])
+    return Line(x, mean_of_means(curves, axis=0), *band([curves], mean_of_means))
+
+
+def normalized_line(groups: Sequence[Group], statistic: Statistic) -> Line:
+    """A statistic of the human-normalized return, in percent, over games and seeds, against frames.
 
     Args:
       groups: one per game.
+      statistic: `median_of_means` or `interquartile_mean`.
 
     Raises:
       ValueError: there are no published scores for a game, or the runs have no range in common.
     """
-    return _median_line(
-        [[(run.curve.env_frames, _normalized(run)) for run in group.runs] for group in groups]
-    )
+    x = common_grid([run.curve.env_frames for group in groups for run in group.runs])
+    if not len(x):
+        raise ValueError(
+            "The runs to aggregate have no range of frames in common (one ends before another has metrics); "
+            "wait until they have all trained for as long, or leave some out."
+        )
+    games = [
+        np.stack([np.interp(x, run.curve.env_frames, _normalized(run)) for run in group.runs])
+        for group in groups
+    ]
+    return Line(x, statistic(*games, axis=0), *band(games, statistic))
 
 
 def _normalized(run: Run) -> np.ndarray:
@@ -66,12 +87,6 @@ def _normalized(run: Run) -> np.ndarray:
     record = run.record
     at_zero, at_one = (human_normalized(record.environment, record.game, value) for value in (0.0, 1.0))
     return at_zero + (at_one - at_zero) * run.curve.value
-
-
-def _median_line(games: Sequence[Sequence[tuple[np.ndarray, np.ndarray]]]) -> Line:
-    """The median over games of the mean over seeds, given the positions and values of each game's seeds."""
-    x = common_grid([at for game in games for at, _ in game])
-    return Line(x, *median_band([np.stack([np.interp(x, at, y) for at, y in game]) for game in games]))
 
 
 def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
@@ -83,50 +98,51 @@ def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
 
     Returns:
       float64 `[M]`, as many points as the densest curve has within the range, limited to 2 to 300; 1 if the
-      range is a single point.
-
-    Raises:
-      ValueError: the curves have no range in common; the message is one sentence.
+      range is a single point, and 0 if there is none.
     """
     start = max(float(at[0]) for at in positions)
     end = min(float(at[-1]) for at in positions)
-    if end < start:
-        raise ValueError(
-            "The runs to average have no range of frames in common (one ends before another has metrics); "
-            "wait until they have all trained for as long, or plot them separately."
-        )
-    if start == end:
-        return np.array([start])
+    if end <= start:
+        return np.array([start] if start == end else [])
     densest = max(int(np.sum((at >= start) & (at <= end))) for at in positions)
     return np.linspace(start, end, min(max(densest, 2), _MAX_POINTS))
 
 
-def median_band(games: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """The median over games of the mean over seeds, and the edges of its band as in `Line`, `[N]` each.
+def band(games: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """The edges of a statistic's band as in `Line`, `[N]` each.
 
     Args:
       games: for each game, the curves of its seeds, float64 `[S, N]`; S is at least 1 and may differ between
         games.
+      statistic: what the band is of.
     """
-    centre = _median_of_means(*games, axis=0)
-    if all(len(seeds) == 1 for seeds in games):
-        return centre, None, None
-    # The bootstrap needs two seeds. A seed that is repeated stands for itself: every draw has its mean.
-    samples = [seeds if len(seeds) > 1 else np.repeat(seeds, 2, axis=0) for seeds in games]
+    if min(map(len, games)) < FEWEST_SEEDS:
+        return None, None
     result = scipy.stats.bootstrap(
-        samples,
-        _median_of_means,
+        games,
+        statistic,
         axis=0,
         vectorized=True,
         paired=False,
         n_resamples=_DRAWS,
-        batch=max(1, _BATCH_NUMBERS // sum(sample.size for sample in samples)),
+        batch=max(1, _BATCH_NUMBERS // sum(game.size for game in games)),
         confidence_level=_CONFIDENCE,
         method="percentile",
         random_state=np.random.default_rng(_SEED),
     )
-    return centre, result.confidence_interval.low, result.confidence_interval.high
+    return result.confidence_interval.low, result.confidence_interval.high
 
 
-def _median_of_means(*games: np.ndarray, axis: int) -> np.ndarray:
+def mean_of_means(*games: np.ndarray, axis: int) -> np.ndarray:
+    """The mean over games of the mean over seeds."""
+    return np.mean([seeds.mean(axis=axis) for seeds in games], axis=0)
+
+
+def median_of_means(*games: np.ndarray, axis: int) -> np.ndarray:
+    """The median over games of the mean over seeds."""
     return np.median([seeds.mean(axis=axis) for seeds in games], axis=0)
+
+
+def interquartile_mean(*games: np.ndarray, axis: int) -> np.ndarray:
+    """The mean of the middle half of all runs of all games (IQM); each game counts by its number of seeds."""
+    return scipy.stats.trim_mean(np.concatenate(games, axis=axis), _CUT, axis=axis)

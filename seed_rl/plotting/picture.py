@@ -1,7 +1,6 @@
 """Draws run directories in a style, and writes the plot to a file."""
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -9,40 +8,54 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from seed_rl.messages import say
 from seed_rl.plotting import canvas
 from seed_rl.plotting.canvas import Stroke, make_panels
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.gather import gather
-from seed_rl.plotting.groups import Group, Task, by_task
+from seed_rl.plotting.gather import Found, gather
+from seed_rl.plotting.groups import Group, Task, Variant, by_task
 from seed_rl.plotting.labels import (
     Unit,
     axis_unit,
-    group_labels,
     metric_label,
+    renamed,
     task_labels,
     variant_labels,
     where_measured,
+    with_counts,
 )
-from seed_rl.plotting.lines import Line, group_line, median_line
+from seed_rl.plotting.lines import (
+    Line,
+    Statistic,
+    interquartile_mean,
+    mean_line,
+    median_of_means,
+    normalized_line,
+    seed_lines,
+)
+from seed_rl.runs.scores import goal, published_scores
 
 
 def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> None:
-    """Draws the runs of all paths (see `gather.find_runs`) into the file of `config`.
+    """Draws the runs of all paths (see `gather.find_runs`) into the file that `config.output` names.
 
-    Prints how many there are and, on standard error, a line about each run that is left out.
+    Prints how many there are and, on standard error, a line about each run that is skipped.
 
     Raises:
-      ValueError: runs cannot be found, read, or drawn in this style; the message is one sentence.
+      ValueError: runs cannot be found or drawn in this style; the message is one sentence.
       OSError: the file cannot be written.
     """
     assert config.output is not None
-    groups, left_out = gather(paths, config.metric, leave_out=config.style == "sorted")
-    figure = draw(groups, config)
-    for logdir in left_out:
-        print(f"Left out because it has no {config.metric or 'return'} yet: {logdir}", file=sys.stderr)
-    canvas.save(figure, Path(config.output))
-    runs = sum(len(group.runs) for group in groups)
-    print(f"Drew {_count(runs, 'run')} in {_count(len(groups), 'group')}: {config.output}")
+    draw_found(gather(paths, config.metric), config, Path(config.output))
+
+
+def draw_found(found: Found, config: PlotConfig, output: Path) -> None:
+    """Draws runs that have been gathered; otherwise as `draw_runs`."""
+    figure = draw(found.groups, config)
+    for reason in found.skipped:
+        say(f"skipped: {reason}")
+    canvas.save(figure, output)
+    print(f"Drew {_count(len(found.directories), 'run')} in {_count(len(found.groups), 'group')}: {output}")
 
 
 def _count(number: int, noun: str) -> str:
@@ -55,33 +68,36 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     Raises:
       ValueError: the runs cannot be drawn in this style; the message is one sentence.
     """
-    styles = {
-        "curves": _draw_curves,
-        "grid": _draw_grid,
-        "median_human_normalized": _draw_median,
-        "sorted": _draw_sorted,
-    }
+    styles = {"curves": _draw_curves, "aggregate": _draw_aggregate, "sorted": _draw_sorted}
     with matplotlib.rc_context(canvas.STYLE):
         return styles[config.style](groups, config)
 
 
-_CURVES_HEIGHT, _MEDIAN_HEIGHT = 3.4, 4.0
+_CURVES_HEIGHT, _AGGREGATE_HEIGHT = 3.4, 3.6
 _HIGHLIGHTED = 5
 _GREY: Stroke = {"color": "#BBBBBB", "linewidth": 1.0}
+_MEAN_NOTE = "Thick lines: the mean over seeds, as far as all of them have trained. Thin lines: single seeds."
+_BAND_NOTE = "Shaded: 95% confidence interval of that mean (bootstrap over seeds, from three seeds on)."
 
 
 def _draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws the metric against environment frames and against time, side by side; one line per group.
+    """Draws learning curves: a panel for each game, or frames and time side by side if there is one game."""
+    names = with_counts(variant_labels(groups, config.label), groups)
+    return (_draw_one_game if len(by_task(groups)) == 1 else _draw_games)(groups, names, config)
+
+
+def _draw_one_game(groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig) -> Figure:
+    """Draws the metric against environment frames and against time, side by side; one mean per group.
 
     More groups than colours would clutter the plot: then the five that end highest are named, and the others
     are grey. The most important groups are drawn last, so that they lie on top.
     """
-    named = [group for same in by_task(groups).values() for group in same]
+    named = sorted(groups, key=lambda group: list(names).index(group.variant))
     others: list[Group] = []
     if len(named) > len(canvas.COLORS):
         named.sort(key=lambda group: -group.final)
         named, others = named[:_HIGHLIGHTED], named[_HIGHLIGHTED:]
-    labels = group_labels(named)
+    labels = [names[group.variant] for group in named]
     strokes = dict(zip(named, canvas.strokes(labels), strict=True))
     if others:
         labels.append(f"{len(others)} others, which end lower")
@@ -89,103 +105,175 @@ def _draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
         strokes[others[0]] = {**_GREY, "label": labels[-1]}
     figure = canvas.new_figure(_CURVES_HEIGHT)
     panels = figure.subplots(1, 2, sharey=True)
+    note = ""
     for panel, axis in zip(panels, ("env_frames", "seconds"), strict=True):
-        lines = {group: group_line(group, axis) for group in strokes}
-        unit = axis_unit(axis, lines.values())
+        unit = _unit(groups, axis)
         for group, stroke in reversed(strokes.items()):
-            line = lines[group]._replace(low=None, high=None) if group in others else lines[group]
-            canvas.draw_line(panel, line, unit, stroke)
+            seeds = seed_lines(group, axis)
+            mean = mean_line(seeds)
+            if group in others and mean is not None:
+                mean = mean._replace(low=None, high=None)
+                seeds = []
+            canvas.draw_seeds(panel, seeds, mean, unit, stroke)
+            note = _longer(note, seeds, mean)
         panel.set_xlabel(unit.label)
         panel.set_xlim(left=0)
-    panels[0].set_ylabel(_metric(groups))
-    tasks = list(task_labels(group.task for group in groups).values())
-    title = tasks[0] if len(tasks) == 1 else ""
+    for panel in panels:
+        canvas.draw_references(panel, _references(groups), with_names=panel is panels[-1])
+    panels[0].set_ylabel(metric_label(groups))
+    (title,) = task_labels(group.task for group in groups).values()
     if len(groups) == 1:
-        title += f": {groups[0].variant.agent}"
+        title += f": {config.label or groups[0].variant.method}"
         labels = labels if len(groups[0].runs) > 1 else []
-    return canvas.finish(figure, panels, labels, config, title)
+    return canvas.finish(figure, panels, labels, config, title, note)
 
 
-def _draw_grid(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws a small panel for each game, with all agents in each, as in Figure 7 of the SEED RL paper."""
-    labels = variant_labels(groups)
-    strokes = dict(zip(labels, canvas.strokes(labels.values()), strict=True))
-    lines = {group: group_line(group, "env_frames") for group in groups}
-    unit = axis_unit("env_frames", lines.values())
+def _draw_games(groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig) -> Figure:
+    """Draws a small panel for each game, with all methods in each, as in Figure 7 of the SEED RL paper."""
+    strokes = dict(zip(names, canvas.strokes(names.values()), strict=True))
+    unit = _unit(groups, "env_frames")
     tasks = by_task(groups)
-    figure, panels = make_panels(tasks, unit.label, _metric(groups))
+    figure, panels = make_panels(tasks, unit.label, metric_label(groups))
+    note = ""
     for task, panel in panels.items():
-        for group in reversed(tasks[task]):
-            canvas.draw_line(panel, lines[group], unit, strokes[group.variant])
+        for group in sorted(tasks[task], key=lambda group: -list(names).index(group.variant)):
+            seeds = seed_lines(group, "env_frames")
+            mean = mean_line(seeds)
+            canvas.draw_seeds(panel, seeds, mean, unit, strokes[group.variant])
+            note = _longer(note, seeds, mean)
         panel.set_xlim(left=0)
-    return canvas.finish(figure, panels.values(), labels.values(), config)
+        canvas.draw_references(panel, _references(tasks[task]))
+    return canvas.finish(figure, panels.values(), names.values(), config, note=note)
 
 
-_NOTE = "Bands: 95% confidence intervals, runs of each game drawn separately (stratified bootstrap)"
+def _longer(note: str, seeds: Sequence[Line], mean: Line | None) -> str:
+    """The note that explains these lines as well as those that `note` does."""
+    if mean is None or len(seeds) <= 1:
+        return note
+    return f"{_MEAN_NOTE}\n{_BAND_NOTE}" if mean.low is not None else note or _MEAN_NOTE
 
 
-def _draw_median(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws the median over games of the human-normalized return, as in Figure 6 of the SEED RL paper.
+def _unit(groups: Sequence[Group], axis: str) -> Unit:
+    return axis_unit(axis, max(line.x[-1] for group in groups for line in seed_lines(group, axis)))
 
-    Each agent and setting has a line, up to the frames that it has reached in all games.
+
+def _references(groups: Sequence[Group]) -> dict[str, float]:
+    """Scores of a game to compare its returns with, by name; none for other metrics."""
+    if not {run.metric for group in groups for run in group.runs} <= {
+        "mean_return",
+        "mean_evaluation_return",
+    }:
+        return {}
+    task = groups[0].task
+    scores, mark = published_scores(*task), goal(*task)
+    return (scores._asdict() if scores else {}) | ({} if mark is None else {"goal": mark})
+
+
+_AGGREGATE_NOTE = (
+    "Shaded: 95% confidence intervals (stratified bootstrap: the seeds of each game are drawn separately)."
+)
+
+
+def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
+    """Draws the interquartile mean and, as in Figure 6 of the SEED RL paper, the median over games.
+
+    Both are of the human-normalized return. Each method and setting has a line, up to the frames that it has
+    reached in all games.
     """
-    labels = variant_labels(groups)
+    names = variant_labels(groups, config.label)
     tasks = list(by_task(groups))
-    of_kind = {kind: [group for group in groups if group.variant == kind] for kind in labels}
-    lines = {kind: median_line(mine) for kind, mine in of_kind.items()}
-    for kind, label in labels.items():
-        _check_games(label, [group.task for group in of_kind[kind]], tasks)
-    unit = axis_unit("env_frames", lines.values())
-    figure = canvas.new_figure(_MEDIAN_HEIGHT)
-    panel = figure.subplots()
-    for line, stroke in reversed(list(zip(lines.values(), canvas.strokes(labels.values()), strict=True))):
-        canvas.draw_line(panel, line, unit, stroke)
-    panel.set_xlabel(unit.label)
-    panel.set_ylabel(f"median human-normalized return\nover {_count(len(tasks), 'game')} (percent)")
-    panel.set_xlim(left=0)
-    return canvas.finish(figure, [panel], labels.values(), config, band_note=_NOTE)
+    of_kind = {kind: [group for group in groups if group.variant == kind] for kind in names}
+    for kind, name in names.items():
+        _check_games(name, [group.task for group in of_kind[kind]], tasks)
+    labels = with_counts(names, groups)
+    unit = _unit(groups, "env_frames")
+    strokes = canvas.strokes(labels.values())
+    figure = canvas.new_figure(_AGGREGATE_HEIGHT)
+    panels = figure.subplots(1, 2, sharey=True)
+    statistics: dict[str, Statistic] = {
+        f"interquartile mean of the runs of {_count(len(tasks), 'game')}": interquartile_mean,
+        f"median over {_count(len(tasks), 'game')} of the mean over seeds": median_of_means,
+    }
+    note = ""
+    for panel, (title, statistic) in zip(panels, statistics.items(), strict=True):
+        for mine, stroke in reversed(list(zip(of_kind.values(), strokes, strict=True))):
+            line = normalized_line(mine, statistic)
+            canvas.draw_line(panel, line, unit, stroke)
+            note = note if line.low is None else _AGGREGATE_NOTE
+        panel.set_title(title, fontsize=10)
+        panel.set_xlabel(unit.label)
+        panel.set_xlim(left=0)
+    for panel in panels:
+        canvas.draw_references(panel, {"random": 0.0, "human": 100.0}, with_names=panel is panels[-1])
+    panels[0].set_ylabel("human-normalized return (percent)")
+    return canvas.finish(figure, panels, labels.values(), config, note=note)
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
-    """Refuses an agent that lacks a game: medians over different games cannot be compared."""
+    """Refuses a method that lacks a game: aggregates over different games cannot be compared."""
     names = task_labels(all_tasks)
     missing = [names[task] for task in all_tasks if task not in mine]
     if missing:
         raise ValueError(
-            f"{label} has no run of {', '.join(missing)}, and medians over different games cannot be "
-            "compared; name runs of the same games for every agent."
+            f"{label} has no run of {', '.join(missing)}, and aggregates over different games cannot be "
+            "compared; name runs of the same games for every method."
         )
 
 
 def _draw_sorted(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper.
 
-    Each agent has a line: the final values of its combinations of settings, sorted. A final value is the mean
+    Each sweep has a line: the final values of its combinations of settings, sorted. A final value is the mean
     over seeds of the mean over the last tenth of each run.
     """
-    agents = sorted({group.variant.agent for group in groups})
-    labels = [agent + where_measured(_of_agent(groups, agent), groups) for agent in agents]
-    strokes = dict(zip(agents, canvas.strokes(labels), strict=True))
+    sweeps = _sweeps(groups)
+    names = renamed(sweeps, config.label) if config.label is not None else sweeps
+    lines = {sweep: [group for group in groups if _sweep_of(group, sweeps) == sweep] for sweep in sweeps}
+    labels = {sweep: name + where_measured(lines[sweep], groups) for sweep, name in names.items()}
+    strokes = dict(zip(labels, canvas.strokes(labels.values()), strict=True))
     seeds = ", mean over seeds" if any(len(group.runs) > 1 for group in groups) else ""
     tasks = by_task(groups)
     figure, panels = make_panels(
-        tasks, "rank of the hyperparameter combination, best first", f"final {_metric(groups)}{seeds}"
+        tasks, "rank of the hyperparameter combination, best first", f"final {metric_label(groups)}{seeds}"
     )
     for task, panel in panels.items():
-        for agent in reversed(agents):
-            finals = np.sort([group.final for group in _of_agent(tasks[task], agent)])[::-1]
+        longest = 1
+        for sweep in reversed(list(labels)):
+            finals = np.sort([group.final for group in lines[sweep] if group.task == task])[::-1]
+            longest = max(longest, len(finals))
             if len(finals):
                 line = Line(np.arange(1.0, len(finals) + 1), finals)
-                canvas.draw_line(panel, line, Unit(1.0, ""), {"marker": "o", **strokes[agent]})
-        panel.set_xlim(0.5, max(np.size(line.get_xdata()) for line in panel.get_lines()) + 0.5)
+                canvas.draw_line(panel, line, Unit(1.0, ""), {"marker": "o", **strokes[sweep]})
+        panel.set_xlim(0.5, longest + 0.5)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    return canvas.finish(figure, panels.values(), labels, config)
+        canvas.draw_references(panel, _references(tasks[task]))
+    return canvas.finish(figure, panels.values(), labels.values(), config)
 
 
-def _of_agent(groups: Sequence[Group], agent: str) -> list[Group]:
-    return [group for group in groups if group.variant.agent == agent]
+def _sweeps(groups: Sequence[Group]) -> dict[tuple[str, str], str]:
+    """The names of the sweeps by method and directory, which is "" where one method has no other sweep.
+
+    Two directories that each contain several combinations of the same method are two sweeps.
+    """
+    found: dict[tuple[str, str], int] = {}
+    for group in groups:
+        key = group.variant.method, group.runs[0].source
+        found[key] = found.get(key, 0) + 1
+    names: dict[tuple[str, str], str] = {}
+    for method in dict.fromkeys(method for method, _ in found):
+        several = [
+            source for (name, source), count in found.items() if name == method and source and count > 1
+        ]
+        is_rest = len(several) < sum(name == method for name, _ in found)
+        if len(several) < 2:
+            names[method, ""] = method
+            continue
+        names |= {(method, source): f"{method}, {source}" for source in several}
+        if is_rest:
+            names[method, ""] = f"{method}, other runs"
+    return names
 
 
-def _metric(groups: Sequence[Group]) -> str:
-    """The label of the metric that is drawn."""
-    return metric_label({run.metric for group in groups for run in group.runs})
+def _sweep_of(group: Group, sweeps: Mapping[tuple[str, str], str]) -> tuple[str, str]:
+    key = group.variant.method, group.runs[0].source
+    return key if key in sweeps else (group.variant.method, "")

@@ -54,6 +54,7 @@ class RunDirectory:
         self.saved_model = path / "saved_model"
         self.evaluations = path / "evaluations"
         self.wandb = path / "wandb"
+        self.plot = path / "plot.png"
 
     def replay(self, host: int = 0, num_hosts: int = 1) -> Path:
         """The contents of a learner host's replay at the last checkpoint."""

@@ -1,8 +1,9 @@
-"""Published scores, and returns normalized by them.
+"""Published scores, returns normalized by them, and returns at which a game counts as solved.
 
 * Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark
   (up to 30 no-ops, 108K frames).
 * DMLab-30: human and random scores as published with the levels.
+* Gymnasium's environments: the `reward_threshold` that they are registered with.
 """
 
 import contextlib
@@ -10,10 +11,14 @@ import csv
 from pathlib import Path
 from typing import NamedTuple
 
+import gymnasium
+
 from seed_rl.environments.suites import dmlab_levels
 
 _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
+# The best return is 1; a policy that samples misses a few.
+_GOALS = {"catch": 0.95, "recall": 0.95}
 
 
 class Scores(NamedTuple):
@@ -55,6 +60,14 @@ def human_normalized(environment: str, game: str | None, value: float) -> float:
             "normalized; leave it out, or choose another style."
         )
     return scores.human_normalized(value)
+
+
+def goal(environment: str, game: str | None) -> float | None:
+    """The mean return at which a suite's game counts as solved; None if nobody has set one."""
+    if environment == "gym":
+        spec = gymnasium.registry.get(game or "")
+        return None if spec is None else spec.reward_threshold
+    return _GOALS.get(environment)
 
 
 def _table(environment: str) -> dict[str, Scores]:

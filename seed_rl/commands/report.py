@@ -1,0 +1,42 @@
+"""Prints a table of runs: what they trained, for how long, and the returns that they reached.
+
+Examples:
+  seed_rl report runs
+  seed_rl report runs/new runs/old --label=New,Old
+  seed_rl report runs --format=csv --output=runs.csv
+
+Pass run directories, or directories that contain runs. Runs that differ only in their seed are one row.
+"""
+
+from pathlib import Path
+
+from seed_rl.files import write_atomically
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.flags.outputs import check_output
+from seed_rl.messages import say
+from seed_rl.plotting.config import ReportConfig
+from seed_rl.plotting.gather import gather
+from seed_rl.plotting.table import as_csv, as_markdown, rows
+
+
+def main(argv: list[str]) -> int:
+    """Prints or writes the table; returns the exit code."""
+    config, paths = parse_options(argv, __doc__ or "", ReportConfig, positional=None)
+    if not paths:
+        raise UsageError("No run is given; add run directories, or a directory that contains some.")
+    if config.output is not None:
+        check_output(Path(config.output), "output", config.overwrite)
+    with usage_errors():
+        found = gather(paths)
+        table = rows(found.groups, config.label)
+    for reason in found.skipped:
+        say(f"skipped: {reason}")
+    text = as_csv(table) if config.format == "csv" else as_markdown(table)
+    if config.output is None:
+        print(text, end="")
+        return 0
+    Path(config.output).parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(Path(config.output), text)
+    print(f"Table: {config.output}")
+    return 0

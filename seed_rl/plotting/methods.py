@@ -1,0 +1,44 @@
+"""What the field calls the method that a run trained with: V-trace, PPO, Rainbow."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seed_rl.runs.record import RunRecord
+
+_NAMES = {
+    "a2c": "A2C",
+    "appo": "APPO",
+    "dqn": "DQN",
+    "pqn": "PQN",
+    "ppo": "PPO",
+    "r2d2": "R2D2",
+    "sac": "SAC",
+    "vtrace": "V-trace",
+}
+
+
+def method_name(run: RunRecord) -> str:
+    """The method's name in print.
+
+    Some sets of DQN's settings have names of their own, whichever preset or flags they came from: Rainbow
+    (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay and n-step
+    targets; Beyond The Rainbow (BTR; Clark et al., 2024) has Munchausen's target with quantiles. An agent of
+    another package keeps the name that it is registered with.
+    """
+    if run.agent == "dqn":
+        return _dqn_name(run.agent_settings)
+    return _NAMES.get(run.agent, run.agent)
+
+
+def _dqn_name(settings: Mapping[str, Any]) -> str:
+    parts = (
+        settings.get("dueling"),
+        settings.get("exploration") == "noisy",
+        settings.get("n_steps", 1) > 1,
+        settings.get("priority_exponent", 0) > 0,
+    )
+    if all(parts) and settings.get("distribution") == "categorical" and settings.get("double"):
+        return "Rainbow"
+    if all(parts) and settings.get("distribution") == "quantile" and settings.get("munchausen"):
+        return "BTR"
+    return _NAMES["dqn"]
