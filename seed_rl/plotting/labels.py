@@ -161,7 +161,7 @@ def _chosen_settings(alike: Sequence[Variant]) -> tuple[list[str], bool]:
         return differing, True
     order = [*(name for name in _FIRST if name in differing), *(n for n in differing if n not in _FIRST)]
 
-    def separated(names: Sequence[str]) -> int:
+    def separated(names: Iterable[str]) -> int:
         return len({tuple(value[name] for name in names) for value in values})
 
     some = itertools.islice(itertools.combinations(order, _MOST_SETTINGS), 1000)

@@ -22,8 +22,9 @@ def method_name(run: RunRecord) -> str:
 
     Some sets of DQN's settings have names of their own, whichever preset or flags they came from: Rainbow
     (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay and n-step
-    targets; Beyond The Rainbow (BTR; Clark et al., 2024) has Munchausen's target with quantiles. An agent of
-    another package keeps the name that it is registered with.
+    targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise. Beyond The
+    Rainbow (BTR; Clark et al., 2024) has noisy dueling networks, quantiles and Munchausen's target. An agent
+    of another package keeps the name that it is registered with.
     """
     if run.agent == "dqn":
         return _dqn_name(run.agent_settings)
@@ -31,14 +32,10 @@ def method_name(run: RunRecord) -> str:
 
 
 def _dqn_name(settings: Mapping[str, Any]) -> str:
-    parts = (
-        settings.get("dueling"),
-        settings.get("exploration") == "noisy",
-        settings.get("n_steps", 1) > 1,
-        settings.get("priority_exponent", 0) > 0,
-    )
-    if all(parts) and settings.get("distribution") == "categorical" and settings.get("double"):
-        return "Rainbow"
-    if all(parts) and settings.get("distribution") == "quantile" and settings.get("munchausen"):
+    is_noisy = settings["exploration"] == "noisy"
+    has_common = settings["dueling"] and settings["n_steps"] > 1 and settings["priority_exponent"] > 0
+    if has_common and settings["double"] and settings["distribution"] == "categorical":
+        return "Rainbow" if is_noisy else "ε-Rainbow"
+    if has_common and is_noisy and settings["munchausen"] and settings["distribution"] == "quantile":
         return "BTR"
     return _NAMES["dqn"]

@@ -33,23 +33,36 @@ def names(runs, path):
     return [str(run.relative_to(path)) for run in runs]
 
 
+def drawn(found):
+    return sorted(path.name for path in found.directories)
+
+
 def test_a_directory_of_runs_means_all_runs_in_it(sweep):
     expected = ["a/b/c", "trial_000/seed_1", "trial_000/seed_2", "trial_001"]
-    assert names(find_runs([sweep]), sweep) == expected
-    assert names(find_runs([str(sweep / "trial_001"), sweep]), sweep) == ["trial_001", *expected[:3]]
+    found = find_runs([sweep])
+    assert names(found, sweep) == expected and set(found.values()) == {str(sweep)}
+    found = find_runs([str(sweep / "trial_001"), sweep])
+    assert names(found, sweep) == ["trial_001", *expected[:3]]
+    assert list(found.values()) == ["", *[str(sweep)] * 3]
 
 
 def test_runs_are_grouped_and_each_group_has_its_return(sweep):
-    groups, left_out = gather([sweep])
-    assert left_out == []
-    found = {(g.variant.agent, len(g.runs)): {run.metric for run in g.runs} for g in groups}
-    assert found == {("vtrace", 3): {"mean_return"}, ("r2d2", 1): {"mean_evaluation_return"}}
+    groups, skipped = gather([sweep])
+    assert skipped == []
+    found = {(g.variant.method, len(g.runs)): {run.metric for run in g.runs} for g in groups}
+    assert found == {("V-trace", 3): {"mean_return"}, ("R2D2", 1): {"mean_evaluation_return"}}
 
 
-def test_a_group_is_measured_in_evaluation_if_one_of_its_runs_is(tmp_path):
-    write_run(tmp_path / "a", seed=1, evaluation=True)
-    write_run(tmp_path / "b", seed=2)
-    assert "b has no mean_evaluation_return yet" in refused(tmp_path)
+@pytest.mark.parametrize(
+    ("evaluated", "metric"),
+    [((True, True), "mean_evaluation_return"), ((True, False), "mean_return"), ((False,), "mean_return")],
+)
+def test_a_group_is_measured_in_evaluation_if_all_of_its_runs_are(tmp_path, evaluated, metric):
+    for seed, evaluation in enumerate(evaluated):
+        write_run(tmp_path / str(seed), seed=seed, evaluation=evaluation)
+    ((group,), skipped) = gather([tmp_path])
+    assert [run.metric for run in group.runs] == [metric] * len(evaluated)
+    assert skipped == []
 
 
 def test_another_metric(sweep):
@@ -65,9 +78,10 @@ def test_an_unknown_metric_is_answered_with_those_there_are(sweep):
     assert "choose one of: entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return." in text
 
 
-def test_a_metric_that_only_other_runs_have(sweep):
-    text = refused(sweep, metric="mean_evaluation_return")
-    assert "has no mean_evaluation_return; leave the run out, or choose one of: entropy" in text
+def test_a_metric_that_only_some_runs_have(sweep):
+    found = gather([sweep], metric="mean_evaluation_return")
+    assert drawn(found) == ["trial_001"]
+    assert len(found.skipped) == 3 and all("mean_evaluation_return" in text for text in found.skipped)
 
 
 def test_values_that_are_not_finite_are_not_drawn(tmp_path):
@@ -79,16 +93,36 @@ def test_values_that_are_not_finite_are_not_drawn(tmp_path):
     assert len(groups[0].runs[0].curve.value) == 3
 
 
-def test_runs_without_the_figure_are_an_error_or_left_out(tmp_path):
+def aborted(path):
+    """Runs that cannot be drawn, each for a reason of its own."""
+    runs = [
+        write_run(path / "fresh", periods=1),
+        write_run(path / "silent", metrics=False),
+        write_run(path / "empty", metrics=False),
+        write_run(path / "broken"),
+        write_run(path / "wrong"),
+    ]
+    (path / "empty" / "metrics.jsonl").write_text("")
+    (path / "broken" / "run.json").write_text('{"identity": ')
+    (path / "wrong" / "run.json").write_text("[]")
+    return runs
+
+
+def test_runs_that_cannot_be_drawn_are_skipped_by_name(tmp_path):
+    bad = aborted(tmp_path)
     write_run(tmp_path / "full")
-    fresh = write_run(tmp_path / "fresh", periods=1)
-    silent = write_run(tmp_path / "silent", metrics=False)
-    assert f"{fresh} has no mean_return yet" in refused(tmp_path / "full", fresh)
-    assert f"{silent} has no metrics.jsonl" in refused(silent)
-    groups, left_out = gather([tmp_path], leave_out=True)
-    assert [run.record.logdir for group in groups for run in group.runs] == [tmp_path / "full"]
-    assert sorted(left_out) == [fresh, silent]
-    assert "No run has a return yet" in refused(fresh, silent, leave_out=True)
+    found = gather([tmp_path])
+    assert drawn(found) == ["full"]
+    for run in bad:
+        assert sum(str(run) in reason for reason in found.skipped) == 1
+    assert len(found.skipped) == len(bad)
+
+
+def test_nothing_but_runs_that_cannot_be_drawn_is_refused(tmp_path):
+    bad = aborted(tmp_path)
+    for run in bad:
+        assert str(run) in refused(run)
+    assert str(len(bad)) in refused(tmp_path)
 
 
 def test_what_is_no_run_is_refused(sweep, tmp_path):

@@ -4,12 +4,7 @@ import pytest
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing
-from seed_rl.plotting.labels import (
-    group_labels,
-    metric_label,
-    task_labels,
-    variant_labels,
-)
+from seed_rl.plotting.labels import metric_label, task_labels, variant_labels, with_counts
 from tests.plotting.synthetic import make_curve, make_record
 
 
@@ -22,11 +17,20 @@ def grouped(*records, metrics=None):
     ]
 
 
+def labels(*records, given=None, metrics=None):
+    """The labels in the order of the legend."""
+    groups = grouped(*records, metrics=metrics)
+    return list(with_counts(variant_labels(groups, given), groups).values())
+
+
+def seeded(name, seed, **settings):
+    return make_record(name, learner={"seed": seed}, **settings)
+
+
 def test_seeds_are_one_group_whatever_the_plumbing():
     plumbing = {"seed": 2, "num_envs": 64, "server_address": "unix:/x", "log_period_secs": 1.0}
-    groups = grouped(make_record("a"), make_record("b", learner=plumbing), make_record("c"))
+    groups = grouped(seeded("a", 1), make_record("b", learner=plumbing), seeded("c", 3))
     assert [[run.record.logdir for run in group.runs] for group in groups] == [["a", "b", "c"]]
-    assert group_labels(groups) == ["vtrace (3 runs)"]
 
 
 def test_plumbing_is_where_a_run_trains_and_nothing_that_it_learns_with():
@@ -41,63 +45,123 @@ def test_plumbing_is_where_a_run_trains_and_nothing_that_it_learns_with():
     assert plumbing("of a package that is gone") == plumbing("vtrace")
 
 
-def test_games_and_agents_are_groups_and_need_no_settings_in_their_labels():
-    records = [
-        make_record(game=game, agent=agent, learner={"learning_rate": rate})
-        for game, rate in (("Pong", 1e-3), ("Breakout", 1e-4))
-        for agent in ("vtrace", "r2d2")
-    ]
+def rate(value, **settings):
+    return make_record(learner={"learning_rate": value}, **settings)
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([seeded("a", 1), seeded("b", 2), seeded("c", 3)], ["V-trace (3 seeds)"]),
+        ([seeded("a", 1), seeded("b", 1)], ["V-trace (2 runs)"]),
+        (
+            [seeded("a", 1), seeded("b", 2), seeded("c", 1, agent="ppo")],
+            ["PPO (1 seed)", "V-trace (2 seeds)"],
+        ),
+        (
+            [seeded("a", 1), seeded("b", 2), seeded("c", 1, game="Qbert")],
+            ["V-trace (1 to 2 seeds)"],
+        ),
+        # Settings that differ only between games or between methods name nothing.
+        (
+            [
+                rate(1e-3),
+                rate(1e-3, agent="r2d2"),
+                rate(1e-4, game="Qbert"),
+                rate(1e-4, game="Qbert", agent="r2d2"),
+            ],
+            ["R2D2", "V-trace"],
+        ),
+        (
+            [rate(1e-3, entropy_cost=0.01), rate(1e-4, entropy_cost=0.01), rate(1e-4, entropy_cost=0.02)],
+            [
+                "V-trace, entropy cost 0.01, learning rate 0.0001",
+                "V-trace, entropy cost 0.01, learning rate 0.001",
+                "V-trace, entropy cost 0.02, learning rate 0.0001",
+            ],
+        ),
+        (
+            [
+                make_record(normalize_advantages=True, torso="nature"),
+                make_record(normalize_advantages=False, torso="shallow"),
+            ],
+            [
+                "V-trace, no normalize advantages, torso shallow",
+                "V-trace, normalize advantages, torso nature",
+            ],
+        ),
+        (
+            [make_record(target_entropy=None), make_record(target_entropy=0.5)],
+            ["V-trace, target entropy none", "V-trace, target entropy 0.5"],
+        ),
+        # Numbers are rounded unless that makes them alike.
+        (
+            [rate(0.000123456), rate(0.00098765)],
+            ["V-trace, learning rate 0.000123", "V-trace, learning rate 0.000988"],
+        ),
+        (
+            [rate(0.000123456), rate(0.000123457)],
+            ["V-trace, learning rate 0.000123456", "V-trace, learning rate 0.000123457"],
+        ),
+    ],
+)
+def test_labels(records, expected):
+    assert labels(*records) == expected
+
+
+MANY = {"discounting": 0.9, "lstm_size": 7, "torso": "nature", "lambda_": 0.5, "entropy_cost": 0.5}
+
+
+def test_of_many_settings_that_differ_three_are_named():
+    found = labels(make_record(), rate(0.5, **MANY), make_record(agent="ppo"))
+    assert found[0] == "PPO"
+    for label in found[1:]:
+        assert label.count(",") == 4 and label.endswith(", …")
+        assert "torso" in label and "learning rate" in label
+    assert len(set(found)) == 3
+
+
+def test_the_three_settings_tell_all_variants_apart():
+    """Only the one that sounds least important differs between these."""
+    records = [rate(0.5, **{**MANY, "lstm_size": size}) for size in range(1, 9)]
+    found = labels(make_record(), *records)
+    assert len(set(found)) == 9 and all(label.count(",") <= 4 for label in found)
+
+
+def test_variants_that_three_settings_cannot_tell_apart_have_a_directory():
+    base = {"torso": "nature", "discounting": 0.9, "lstm_size": 8, "entropy_cost": 0.5}
+    other = {"torso": "shallow", "discounting": 0.8, "lstm_size": 9, "entropy_cost": 0.6}
+    records = [make_record("base", **base)]
+    records += [make_record(name, **{**base, name: value}) for name, value in other.items()]
+    found = labels(*records)
+    assert len(set(found)) == len(records)
+    assert any(label.endswith(")") for label in found)
+
+
+def test_names_from_the_user_go_by_the_order_of_the_runs():
+    records = [rate(0.9), rate(0.1), make_record(agent="ppo")]
     groups = grouped(*records)
-    assert group_labels(groups) == ["Pong: vtrace", "Pong: r2d2", "Breakout: vtrace", "Breakout: r2d2"]
-    assert list(variant_labels(groups).values()) == ["r2d2", "vtrace"]
-    assert [str(task) for task in by_task(groups)] == ["Breakout", "Pong"]
+    assert list(variant_labels(groups, "High, Low,Other").values()) == ["High", "Low", "Other"]
+    rates = [dict(variant.settings).get("learning_rate") for variant in variant_labels(groups, "A,B,C")]
+    assert rates == ["0.9", "0.1", None]
 
 
-def test_labels_name_the_settings_that_differ_and_no_others():
-    groups = grouped(
-        make_record(entropy_cost=0.01, learner={"learning_rate": 1e-3, "seed": 1}),
-        make_record(entropy_cost=0.01, learner={"learning_rate": 1e-4, "seed": 2}),
-        make_record(entropy_cost=0.02, learner={"learning_rate": 1e-4, "seed": 3}),
-        make_record(agent="r2d2", learner={"learning_rate": 5e-4}),
-    )
-    assert group_labels(groups) == [
-        "vtrace, entropy_cost=0.01, learning_rate=0.001",
-        "vtrace, entropy_cost=0.01, learning_rate=0.0001",
-        "vtrace, entropy_cost=0.02, learning_rate=0.0001",
-        "r2d2",
-    ]
-    assert group_labels(groups[1:]) == ["vtrace, entropy_cost=0.01", "vtrace, entropy_cost=0.02", "r2d2"]
-
-
-def test_values_are_written_as_flags_are():
-    groups = grouped(
-        make_record(target_entropy=None, normalize_advantages=True, torso="nature"),
-        make_record(target_entropy=0.5, normalize_advantages=False, torso="shallow"),
-    )
-    assert group_labels(groups) == [
-        "vtrace, normalize_advantages=true, target_entropy=none, torso=nature",
-        "vtrace, normalize_advantages=false, target_entropy=0.5, torso=shallow",
-    ]
-
-
-def test_numbers_are_rounded_unless_that_makes_them_alike():
-    def labels(*rates):
-        return group_labels(grouped(*(make_record(learner={"learning_rate": rate}) for rate in rates)))
-
-    assert labels(0.000123456, 0.00098765) == [
-        "vtrace, learning_rate=0.000123",
-        "vtrace, learning_rate=0.000988",
-    ]
-    assert labels(0.000123456, 0.000123457) == [
-        "vtrace, learning_rate=0.000123456",
-        "vtrace, learning_rate=0.000123457",
-    ]
+@pytest.mark.parametrize("given", ["", "A", "A,B,C", "A,", "A,A"])
+def test_names_that_do_not_fit_are_refused_with_those_to_replace(given):
+    with pytest.raises(ValueError, match=r"give 2 different names.*V-trace; PPO") as caught:
+        labels(make_record(), make_record(agent="ppo"), given=given)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_setting_that_is_new_since_a_run_counts_as_its_default():
     default = algorithms.config_class("vtrace")().queue.passes
     assert len(grouped(make_record("old"), make_record("new", passes=default))) == 1
     assert len(grouped(make_record("old"), make_record("new", passes=default + 1))) == 2
+
+
+def test_games_are_in_alphabetical_order():
+    groups = grouped(make_record(game="Qbert"), make_record(game="asterix"), make_record(game="Pong"))
+    assert [str(task) for task in by_task(groups)] == ["asterix", "Pong", "Qbert"]
 
 
 def test_games_of_one_name_are_told_apart_by_their_environment():
@@ -108,9 +172,8 @@ def test_games_of_one_name_are_told_apart_by_their_environment():
 def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
     records = [make_record(), make_record(agent="r2d2")]
     evaluated = {"r2d2": "mean_evaluation_return"}
-    assert group_labels(grouped(*records, metrics=evaluated)) == ["vtrace", "r2d2, in evaluation"]
-    both = {**evaluated, "vtrace": "mean_evaluation_return"}
-    assert group_labels(grouped(*records, metrics=both)) == ["vtrace", "r2d2"]
+    assert labels(*records, metrics=evaluated) == ["R2D2, in evaluation", "V-trace"]
+    assert labels(*records, metrics={**evaluated, "vtrace": "mean_evaluation_return"}) == ["R2D2", "V-trace"]
 
 
 @pytest.mark.parametrize(
@@ -126,4 +189,5 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
     ],
 )
 def test_metrics(metrics, label):
-    assert metric_label(metrics) == label
+    agents = dict(zip(("vtrace", "ppo"), metrics, strict=False))
+    assert metric_label(grouped(*(make_record(agent=a) for a in agents), metrics=agents)) == label

@@ -1,4 +1,4 @@
-"""Means and medians with their bootstrap bands, against slow versions that go through every draw."""
+"""Means, medians and interquartile means with their bands, against versions that go through every draw."""
 
 import itertools
 
@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 
 from seed_rl.plotting.groups import Group, Run, group_records
-from seed_rl.plotting.lines import common_grid, group_line, median_band
+from seed_rl.plotting.lines import (
+    band,
+    common_grid,
+    interquartile_mean,
+    mean_line,
+    mean_of_means,
+    median_of_means,
+    normalized_line,
+    seed_lines,
+)
 from tests.plotting.synthetic import make_curve, make_record
 
 
 def all_draws(seeds):
-    """Means over seeds, `[S^S, N]`, of every way to draw S seeds with replacement."""
+    """Every way to draw S seeds with replacement, `[S^S, S, N]`."""
     count = len(seeds)
-    return np.array([seeds[list(draw)].mean(0) for draw in itertools.product(range(count), repeat=count)])
+    return np.array([seeds[list(draw)] for draw in itertools.product(range(count), repeat=count)])
 
 
 def percentiles(draws):
@@ -22,48 +31,88 @@ def percentiles(draws):
 
 def test_mean_of_seeds_and_its_band_over_all_draws():
     seeds = np.random.default_rng(0).normal(size=(4, 6)) * 10
-    centre, low, high = median_band([seeds])
+    low, high = band([seeds], mean_of_means)
+    centre = mean_of_means(seeds, axis=0)
     np.testing.assert_allclose(centre, [sum(column) / 4 for column in seeds.T])
-    expected = percentiles(all_draws(seeds))
+    expected = percentiles(all_draws(seeds).mean(1))
     np.testing.assert_allclose(([low, high] - expected) / np.ptp(seeds, axis=0), 0, atol=0.08)
     assert np.all(low < centre) and np.all(centre < high)
 
 
-def test_median_over_games_draws_the_seeds_of_each_game_apart():
+def sorted_median(games):
+    """Of the means of three games, `[..., 3, S, N]`, the one in the middle."""
+    return np.sort(games.mean(-2), axis=-2)[..., 1, :]
+
+
+def sorted_iqm(games):
+    """The mean of nine runs, `[..., 3, 3, N]`, without the two lowest and the two highest."""
+    runs = games.reshape(*games.shape[:-3], 9, games.shape[-1])
+    return np.sort(runs, axis=-2)[..., 2:7, :].mean(-2)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "by_hand"), [(median_of_means, sorted_median), (interquartile_mean, sorted_iqm)]
+)
+def test_aggregates_draw_the_seeds_of_each_game_apart(statistic, by_hand):
     rng = np.random.default_rng(1)
-    games = [rng.normal(size=(count, 5)) * scale for count, scale in ((3, 1.0), (2, 4.0), (1, 2.0))]
-    centre, low, high = median_band(games)
-    means = [[seeds[:, i].mean() for seeds in games] for i in range(5)]
-    np.testing.assert_allclose(centre, [sorted(three)[1] for three in means])
-    medians = [np.median(three, axis=0) for three in itertools.product(*map(all_draws, games))]
-    expected = percentiles(np.array(medians))
-    np.testing.assert_allclose(([low, high] - expected) / (np.ptp(medians, axis=0) + 1e-9), 0, atol=0.12)
+    games = np.array([rng.normal(size=(3, 4)) * scale for scale in (1.0, 4.0, 2.0)])
+    np.testing.assert_allclose(statistic(*games, axis=0), by_hand(games))
+    draws = by_hand(np.array(list(itertools.product(*map(all_draws, games)))))
+    low, high = band(list(games), statistic)
+    np.testing.assert_allclose(([low, high] - percentiles(draws)) / np.ptp(draws, axis=0), 0, atol=0.12)
 
 
-def test_single_seeds_have_no_band():
-    seeds = np.array([[1.0, 2.0]])
-    for games, median in (([seeds], [1, 2]), ([seeds, 3 * seeds, 10 * seeds], [3, 6])):
-        centre, *band = median_band(games)
-        np.testing.assert_array_equal(centre, median)
-        assert band == [None, None]
+@pytest.mark.parametrize(
+    ("seeds", "has_band"), [((1,), False), ((2,), False), ((3,), True), ((3, 2), False), ((3, 4), True)]
+)
+def test_a_band_needs_three_seeds_of_every_game(seeds, has_band):
+    rng = np.random.default_rng(0)
+    edges = band([rng.normal(size=(count, 2)) for count in seeds], median_of_means)
+    assert [edge is not None for edge in edges] == [has_band] * 2
 
 
 def test_grid_spans_what_every_curve_covers_as_densely_as_the_densest():
     grid = common_grid([np.array([0.0, 50.0, 100.0]), np.array([10.0, 20.0, 30.0, 40.0, 80.0, 120.0])])
     np.testing.assert_allclose(grid, [10, 32.5, 55, 77.5, 100][: len(grid)])
     assert (grid[0], grid[-1], len(grid)) == (10, 100, 5)
+    assert list(common_grid([np.array([1.0, 2.0]), np.array([2.0, 4.0])])) == [2.0]
+    assert not len(common_grid([np.array([1.0, 2.0]), np.array([3.0, 4.0])]))
+
+
+def group(*curves, game="Pong"):
+    (((task, variant), records),) = group_records(
+        [make_record(str(i), game=game) for i in range(len(curves))]
+    ).items()
+    runs = (Run(record, "mean_return", curve) for record, curve in zip(records, curves, strict=True))
+    return Group(task, variant, tuple(runs))
+
+
+def test_seeds_go_to_their_ends_and_the_mean_to_the_first_of_them():
+    seeds = seed_lines(group(make_curve([0, 10, 20], [0, 10, 40]), make_curve([0, 30], [0, 0])), "env_frames")
+    assert [line.x[-1] for line in seeds] == [20, 30]
+    mean = mean_line(seeds)
+    np.testing.assert_array_equal(mean.x, [0, 10, 20])
+    np.testing.assert_array_equal(mean.y, [0, 5, 20])
+    assert mean.low is None
+
+
+def test_one_seed_is_its_own_mean_and_seeds_apart_have_none():
+    apart = seed_lines(group(make_curve([0, 10], [1, 2]), make_curve([20, 30], [3, 4])), "seconds")
+    assert mean_line(apart[:1]) is apart[0]
+    assert mean_line(apart) is None
+
+
+def test_aggregates_are_in_percent_of_the_human_score():
+    games = [
+        group(make_curve([0, 10], [-20.7, 14.6])),
+        group(make_curve([0, 10], [1.7, 30.5]), game="Breakout"),
+    ]
+    for statistic in (median_of_means, interquartile_mean):
+        np.testing.assert_allclose(normalized_line(games, statistic).y, [0, 100], atol=1e-6)
 
 
 def test_no_range_in_common_is_one_sentence():
+    games = [group(make_curve([1, 2], [1, 2])), group(make_curve([3, 4], [1, 2]), game="Breakout")]
     with pytest.raises(ValueError, match=r"no range of frames in common.*wait until") as caught:
-        common_grid([np.array([1.0, 2.0]), np.array([3.0, 4.0])])
+        normalized_line(games, median_of_means)
     assert "\n" not in str(caught.value)
-
-
-def test_curves_are_interpolated_before_they_are_averaged():
-    (((task, variant), records),) = group_records([make_record("a"), make_record("b")]).items()
-    curves = make_curve([0, 10, 20], [0, 10, 40]), make_curve([0, 20], [0, 0])
-    runs = tuple(Run(record, "x", curve) for record, curve in zip(records, curves, strict=True))
-    line = group_line(Group(task, variant, runs), "env_frames")
-    np.testing.assert_array_equal(line.x, [0, 10, 20])
-    np.testing.assert_array_equal(line.y, [0, 5, 20])

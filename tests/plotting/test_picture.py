@@ -15,8 +15,7 @@ from tests.plotting.synthetic import write_run
 
 def drawn(*paths, **options):
     config = PlotConfig(**options)
-    groups, _ = gather(paths, config.metric, leave_out=config.style == "sorted")
-    return draw(groups, config)
+    return draw(gather(paths, config.metric).groups, config)
 
 
 def legend(figure):
@@ -28,8 +27,19 @@ def legend(figure):
 
 
 def lines(panel):
-    """By label."""
-    return {line.get_label(): line for line in panel.get_lines()}
+    """The named lines, by label."""
+    return {k: line for line in panel.get_lines() if not (k := line.get_label()).startswith("_")}
+
+
+def seeds(panel):
+    """The thin lines of single seeds."""
+    return [line for line in panel.get_lines() if line.get_label().startswith("_child")]
+
+
+def references(panel):
+    """The levels of known scores, by name."""
+    found = {line.get_label(): line for line in panel.get_lines()}
+    return {name[1:]: found[name].get_ydata()[0] for name in ("_random", "_human", "_goal") if name in found}
 
 
 @pytest.fixture(scope="module")
@@ -60,93 +70,168 @@ def test_one_run_is_two_panels_without_a_legend(runs):
     left, right = figure.axes
     assert (left.get_xlabel(), left.get_ylabel()) == ("environment frames (millions)", "mean return")
     assert right.get_xlabel() == "hours of training"
-    assert [len(panel.get_lines()) for panel in (left, right)] == [1, 1]
-    assert left.get_lines()[0].get_xdata()[-1] == pytest.approx(1.5)
-    assert right.get_lines()[0].get_xdata()[-1] == pytest.approx(2.5)
+    assert [len(lines(panel)) for panel in (left, right)] == [1, 1]
+    assert [seeds(panel) for panel in (left, right)] == [[], []]
+    assert lines(left)["R2D2"].get_xdata()[-1] == pytest.approx(1.5)
+    assert lines(right)["R2D2"].get_xdata()[-1] == pytest.approx(2.5)
     assert legend(figure) == ([], "")
-    assert figure.get_suptitle() == "Pong: r2d2"
+    assert figure.get_suptitle() == "Pong: R2D2"
 
 
-def test_seeds_are_one_line_with_a_band_up_to_what_all_have_reached(runs):
+def test_seeds_are_drawn_to_their_ends_and_their_mean_with_a_band(runs):
     figure = drawn(runs / "Pong")
-    left, _ = figure.axes
     entries, note = legend(figure)
-    assert entries == ["r2d2", "vtrace (3 runs)"] and "95% confidence interval" in note
-    assert len(left.collections) == 1
-    assert max(lines(left)["vtrace (3 runs)"].get_xdata()) == pytest.approx(2.1)
-    colors = {line.get_color() for line in left.get_lines()}
-    assert len(colors) == 2
+    assert entries == ["R2D2 (1 seed)", "V-trace (3 seeds)"] and "95% confidence interval" in note
+    for panel in figure.axes:
+        assert len(panel.collections) == 1 and len(seeds(panel)) == 3
+    left, _ = figure.axes
+    assert max(lines(left)["V-trace (3 seeds)"].get_xdata()) == pytest.approx(2.1)
+    assert [max(line.get_xdata()) for line in seeds(left)] == pytest.approx([2.1, 2.2, 2.3])
+    assert {line.get_color() for line in seeds(left)} == {lines(left)["V-trace (3 seeds)"].get_color()}
+    assert len({line.get_color() for line in lines(left).values()}) == 2
     assert figure.get_suptitle() == "Pong"
+
+
+def test_two_seeds_have_a_mean_and_no_band(runs):
+    figure = drawn(runs / "Pong" / "v1", runs / "Pong" / "v2")
+    for panel in figure.axes:
+        assert not panel.collections and len(seeds(panel)) == 2 and len(lines(panel)) == 1
+    assert "95%" not in legend(figure)[1]
+
+
+def test_seeds_that_have_no_frames_in_common_have_no_mean(tmp_path):
+    short = write_run(tmp_path / "short", seed=1, frames=1000, periods=4)
+    late = write_run(tmp_path / "late", seed=2, frames=1_000_000, periods=4)
+    left, _ = drawn(short, late).axes
+    assert len(lines(left)) == 1 and len(seeds(left)) == 1
+    assert {len(line.get_xdata()) for line in (*lines(left).values(), *seeds(left))} == {3}
+
+
+@pytest.mark.parametrize(
+    ("environment", "game", "options", "expected"),
+    [
+        ("atari", "Pong", {}, {"random": -20.7, "human": 14.6}),
+        ("atari", "NoSuchGame", {}, {}),
+        ("atari", "Pong", {"metric": "entropy"}, {}),
+        ("gym", "CartPole-v1", {}, {"goal": 475.0}),
+        ("gym", "Pendulum-v1", {}, {}),
+        ("catch", None, {}, {"goal": 0.95}),
+        ("catch", None, {"style": "sorted"}, {"goal": 0.95}),
+        ("atari", "Pong", {"style": "aggregate"}, {"random": 0.0, "human": 100.0}),
+    ],
+)
+def test_known_scores_are_lines_with_names(tmp_path, environment, game, options, expected):
+    run = write_run(tmp_path / "run", game, environment=environment, agent="ppo", periods=5)
+    panels = drawn(run, **options).axes
+    assert [references(panel) for panel in panels] == [expected] * len(panels)
+    assert [text.get_text().partition("\n")[0] for text in panels[-1].texts] == list(expected)
+
+
+def test_labels_of_the_user(runs):
+    paths = runs / "Pong" / "v1", runs / "Pong" / "r"
+    assert legend(drawn(*paths, label="Ours,Theirs"))[0] == ["Ours", "Theirs"]
+    assert drawn(paths[0], label="Ours").get_suptitle() == "Pong: Ours"
+    with pytest.raises(ValueError, match="--label=Ours does not fit"):
+        drawn(*paths, label="Ours")
 
 
 def test_of_many_groups_the_highest_are_named(sweep):
     figure = drawn(*(sweep / f"trial_{i:03}" for i in range(12)))
     entries, _ = legend(figure)
-    rates = [f"vtrace, learning_rate={1e-4 * (i + 1):.3g}" for i in (11, 10, 9, 8, 7)]
+    rates = [f"V-trace, learning rate {1e-4 * (i + 1):.3g}" for i in (11, 10, 9, 8, 7)]
     assert entries == [*rates, "7 others, which end lower"]
     for panel in figure.axes:
-        assert len(panel.get_lines()) == 12
-        assert len({line.get_color() for line in panel.get_lines()}) == 6
+        curves = [line for line in panel.get_lines() if len(line.get_xdata()) > 2]
+        assert len(curves) == 12
+        assert len({line.get_color() for line in curves}) == 6
 
 
-def test_grid_has_a_panel_a_game_and_one_legend(runs):
-    figure = drawn(runs, style="grid")
+def test_games_have_panels_of_their_own_and_one_legend(runs):
+    figure = drawn(runs)
     assert [panel.get_title() for panel in figure.axes] == ["Breakout", "Pong"]
-    assert [len(panel.get_lines()) for panel in figure.axes] == [2, 2]
-    assert legend(figure)[0] == ["r2d2", "vtrace"]
+    assert [len(lines(panel)) for panel in figure.axes] == [2, 2]
+    assert [len(seeds(panel)) for panel in figure.axes] == [3, 3]
+    assert [len(panel.collections) for panel in figure.axes] == [1, 1]
+    assert legend(figure)[0] == ["R2D2 (1 seed)", "V-trace (3 seeds)"]
+    assert [references(panel)["human"] for panel in figure.axes] == [30.5, 14.6]
     by_color = [{name: line.get_color() for name, line in lines(panel).items()} for panel in figure.axes]
     assert by_color[0] == by_color[1]
     (body,) = figure.subfigs
     assert (body.get_supxlabel(), body.get_supylabel()) == ("environment frames (millions)", "mean return")
 
 
-@pytest.mark.parametrize(("count", "columns"), [(1, 1), (3, 3), (4, 2), (5, 3), (7, 3), (13, 4), (30, 6)])
+@pytest.mark.parametrize(("count", "columns"), [(2, 2), (3, 3), (4, 2), (5, 3), (7, 3), (13, 4), (30, 6)])
 def test_grid_leaves_no_empty_panel(runs, count, columns):
-    (group,), _ = gather([runs / "Pong" / "r"])
+    (group,) = gather([runs / "Pong" / "r"]).groups
     tasks = [group.task._replace(game=f"Game{i:02}") for i in range(count)]
     groups = [dataclasses.replace(group, task=task) for task in tasks]
-    found = draw(groups, PlotConfig(style="grid")).axes
+    found = draw(groups, PlotConfig()).axes
     assert [panel.get_title() for panel in found] == [task.game for task in tasks]
     assert found[0].get_gridspec().ncols == columns
 
 
-def test_median_of_human_normalized_returns(runs):
-    figure = drawn(runs, style="median_human_normalized")
-    (panel,) = figure.axes
-    assert "over 2 games (percent)" in panel.get_ylabel() and "frames (millions)" in panel.get_xlabel()
+def test_interquartile_mean_and_median_of_human_normalized_returns(runs):
+    figure = drawn(runs, style="aggregate")
+    left, right = figure.axes
+    assert "interquartile mean" in left.get_title() and "median over 2 games" in right.get_title()
     entries, note = legend(figure)
-    assert entries == ["r2d2", "vtrace"] and "stratified" in note
-    line = lines(panel)["r2d2"]
-    groups, _ = gather([runs / "Pong" / "r", runs / "Breakout" / "r"])
+    assert entries == ["R2D2 (1 seed)", "V-trace (3 seeds)"] and "stratified" in note
+    groups = gather([runs / "Pong" / "r", runs / "Breakout" / "r"]).groups
     by_hand = [
         [human_normalized("atari", group.task.game, value) for value in group.runs[0].curve.value]
         for group in groups
     ]
-    np.testing.assert_allclose(line.get_ydata(), np.median(by_hand, axis=0), rtol=1e-4)
-    assert max(lines(panel)["vtrace"].get_xdata()) == pytest.approx(2.1)
-    assert len(panel.collections) == 1
+    for panel in (left, right):  # Of two runs, both are means.
+        np.testing.assert_allclose(
+            lines(panel)["R2D2 (1 seed)"].get_ydata(), np.mean(by_hand, axis=0), rtol=1e-4
+        )
+        assert max(lines(panel)["V-trace (3 seeds)"].get_xdata()) == pytest.approx(2.1)
+        assert len(panel.collections) == 1
 
 
-def test_median_needs_published_scores_and_the_same_games(runs, tmp_path):
+def test_aggregates_need_published_scores_and_the_same_games(runs, tmp_path):
     catch = write_run(tmp_path / "catch", environment="catch", game=None)
     with pytest.raises(ValueError, match="no published human and random scores for catch"):
-        drawn(runs, catch, style="median_human_normalized")
-    with pytest.raises(ValueError, match=r"r2d2 has no run of Breakout.*cannot be compared"):
-        drawn(runs / "Pong", runs / "Breakout" / "v1", style="median_human_normalized")
+        drawn(catch, style="aggregate")
+    with pytest.raises(ValueError, match=r"R2D2 has no run of Breakout.*cannot be compared"):
+        drawn(runs / "Pong", runs / "Breakout" / "v1", style="aggregate")
 
 
 def test_sorted_is_from_the_best_to_the_worst(sweep):
     figure = drawn(sweep, style="sorted")
     (panel,) = figure.axes
-    (line,) = panel.get_lines()
+    line = lines(panel)["V-trace"]
     np.testing.assert_array_equal(line.get_xdata(), np.arange(1, 13))
-    groups, left_out = gather([sweep], leave_out=True)
+    groups = gather([sweep]).groups
     finals = [np.mean(run.curve.value[-1:]) for group in groups for run in group.runs]
     np.testing.assert_allclose(line.get_ydata(), sorted(finals, reverse=True))
-    assert [path.name for path in left_out] == ["trial_fresh"]
     (body,) = figure.subfigs
     assert body.get_supxlabel() == "rank of the hyperparameter combination, best first"
     assert body.get_supylabel() == "final mean return"
+
+
+def test_sweeps_of_one_method_and_different_methods_have_lines_of_their_own(tmp_path):
+    rainbow = {
+        "distribution": "categorical",
+        "exploration": "noisy",
+        "dueling": True,
+        "double": True,
+        "n_steps": 3,
+        "priority_exponent": 0.5,
+    }
+    kinds = {"dqn": {}, "rainbow": rainbow, "deep": {"torso": "resnet"}}
+    for name, settings in kinds.items():
+        for i in range(4 if name == "deep" else 3):
+            rate = {"learning_rate": 1e-4 * (i + 1)}
+            write_run(tmp_path / name / str(i), agent="dqn", learner=rate, periods=5, **settings)
+    (panel,) = drawn(tmp_path, style="sorted").axes
+    assert {name: len(line.get_xdata()) for name, line in lines(panel).items()} == {"DQN": 7, "Rainbow": 3}
+    named = [tmp_path / name for name in kinds]
+    (panel,) = drawn(*named, style="sorted").axes
+    found = {name: len(line.get_xdata()) for name, line in lines(panel).items()}
+    assert found == {f"DQN, {named[0]}": 3, f"DQN, {named[2]}": 4, "Rainbow": 3}
+    (panel,) = drawn(*named, style="sorted", label="A,B,C").axes
+    assert set(lines(panel)) == {"A", "B", "C"}
 
 
 def test_strokes_can_be_told_apart():
@@ -161,8 +246,7 @@ def test_strokes_can_be_told_apart():
     [
         ("curves", "png", b"\x89PNG"),
         ("curves", "SVG", b"<?xml"),
-        ("grid", "pdf", b"%PDF"),
-        ("median_human_normalized", "svg", b"<?xml"),
+        ("aggregate", "pdf", b"%PDF"),
         ("sorted", "png", b"\x89PNG"),
     ],
 )

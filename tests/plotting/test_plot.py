@@ -47,12 +47,33 @@ def test_writes_a_picture_and_says_what_is_in_it(runs, tmp_path, capsys):
     assert capsys.readouterr().out == f"Drew 2 runs in 1 group: {path}\n"
 
 
-def test_sorted_says_which_runs_are_left_out(runs, tmp_path, capsys):
+@pytest.mark.parametrize("style", ["curves", "sorted"])
+def test_runs_that_are_skipped_are_named(runs, tmp_path, capsys, style):
     path = tmp_path / "picture.svg"
-    assert main(runs, "--style=sorted", f"--output={path}") == 0
+    assert main(runs, f"--style={style}", f"--output={path}") == 0
     said = capsys.readouterr()
     assert said.out == f"Drew 3 runs in 2 groups: {path}\n"
-    assert said.err == f"Left out because it has no return yet: {runs / 'other' / 'fresh'}\n"
+    (note,) = said.err.splitlines()
+    assert str(runs / "other" / "fresh") in note
+
+
+@pytest.mark.parametrize(
+    ("names", "place"),
+    [(["a/x"], "a/x"), (["a"], "a"), (["a/x", "a/y"], "a"), (["a/x", "b/x"], "."), (["a/x", "a/x"], "a/x")],
+)
+def test_without_an_output_the_plot_is_beside_the_runs(tmp_path, monkeypatch, capsys, names, place):
+    for seed, name in enumerate(("a/x", "a/y", "b/x")):
+        write_run(tmp_path / name, seed=seed, periods=3)
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):  # A second plot replaces the first.
+        assert main(*names) == 0
+        assert capsys.readouterr().out.endswith(f": {Path(place) / 'plot.png'}\n")
+    assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.png")] == [Path(place) / "plot.png"]
+
+
+def test_runs_with_nothing_in_common_are_plotted_in_the_current_directory(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert plot.default_output([Path("/one/run"), Path("/other/run")]) == Path("plot.png")
 
 
 def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
@@ -67,16 +88,16 @@ def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["{runs}/seed_1"], "add --output=FILE.png"),
+        ([], "No run is given"),
         (["--output={out}"], "No run is given"),
         (["{runs}/seed_1", "--output={runs}/new.jpg"], "must end in one of: .png, .svg, .pdf"),
         (["{runs}/seed_1", "--output={runs}/new"], "must end in one of: .png, .svg, .pdf"),
         (["{runs}/seed_1", "--output={runs}/seed_1/run.json/new.png"], "cannot be written"),
         (["{runs}/nothing", "--output={out}"], "is not a directory"),
-        (["{runs}/seed_1", "--output={out}", "--style=bars"], "choose one of: curves, grid, "),
+        (["{runs}/seed_1", "--output={out}", "--style=bars"], "choose one of: curves, aggregate, sorted"),
         (["{runs}/seed_1", "--output={out}", "--lowest=3", "--highest=2"], "--lowest=3.0 must be less"),
         (
-            ["{runs}/seed_1", "--output={out}", "--style=median_human_normalized", "--metric=entropy"],
+            ["{runs}/seed_1", "--output={out}", "--style=aggregate", "--metric=entropy"],
             "--metric=entropy cannot be normalized",
         ),
         (["{runs}/seed_1", "--output={out}", "--smooth=3"], "Unknown flag --smooth"),
