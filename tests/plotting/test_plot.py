@@ -65,9 +65,10 @@ def test_without_an_output_the_plot_is_beside_the_runs(tmp_path, monkeypatch, ca
     for seed, name in enumerate(("a/x", "a/y", "b/x")):
         write_run(tmp_path / name, seed=seed, periods=3)
     monkeypatch.chdir(tmp_path)
-    for _ in range(2):  # A second plot replaces the first.
-        assert main(*names) == 0
-        assert capsys.readouterr().out.endswith(f": {Path(place) / 'plot.png'}\n")
+    (tmp_path / place / "plot.png").write_text("an earlier one, which is replaced")
+    assert main(*names) == 0
+    assert capsys.readouterr().out.endswith(f": {Path(place) / 'plot.png'}\n")
+    assert (tmp_path / place / "plot.png").read_bytes().startswith(b"\x89PNG")
     assert [path.relative_to(tmp_path) for path in tmp_path.rglob("*.png")] == [Path(place) / "plot.png"]
 
 
