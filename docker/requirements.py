@@ -1,4 +1,4 @@
-"""Prints the requirements in pyproject.toml, one package per line, to install them before the sources are copied.
+"""Prints the requirements in pyproject.toml, one package per line: installed before the sources are copied.
 
 Usage, in the directory of pyproject.toml:
   requirements.py --suites=atari,minatar [--accelerator=cpu|gpu]
