@@ -11,6 +11,7 @@ COMMANDS = {
     "train": "train on this machine: a learner and its actors with one command",
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
     "plot": "plot runs: learning curves over seeds, sorted sweeps, many games",
+    "export": "write a trained policy as a SavedModel or an ONNX model",
     "doctor": "say which stage is the bottleneck of a run, and which flag to change",
     "sweep": "search over hyperparameters on this machine",
     "cluster": "train on a Ray cluster: as train does, spread over its nodes",
