@@ -25,7 +25,7 @@ from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec
 
 TOLERANCE = 1e-5
 _OPSET = 18  # The first with bitwise operations, which unpack bools.
-_WORD_BYTES = {TensorProto.UINT32: 4, TensorProto.UINT64: 8}
+_WORD_BYTES = {TensorProto.UINT16: 2, TensorProto.UINT32: 4, TensorProto.UINT64: 8}
 _CHECKED_ENVS, _CHECKED_STEPS = 3, 4
 
 

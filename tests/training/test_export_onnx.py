@@ -30,6 +30,7 @@ CASES = {
     "dqn": ("dqn", CATCH, {}),
     "r2d2": ("r2d2", FRAMES, {}),
     "stacked": ("dqn", FRAMES, {"frame_stack": 4, "exploration": "noisy"}),
+    "two": ("dqn", FRAMES, {"frame_stack": 2}),
     "bools": ("pqn", BOOLS, {"frame_stack": 8}),
     "normalized": ("ppo", JOINTS, {"normalize_observations": True, "normalize_rewards": True}),
     "sac": ("sac", JOINTS, {}),
