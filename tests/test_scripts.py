@@ -55,6 +55,11 @@ def test_the_first_run_installs_and_starts_with_the_arguments(clone):
     assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
 
 
+def test_minatar_is_installed_where_it_is_played(clone):
+    calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
+    assert installs(calls)[0].endswith("[learner,atari,minatar]")
+
+
 def test_the_next_run_installs_nothing_until_pyproject_toml_changes(clone):
     run(clone, "run_local.sh")
     assert installs(run(clone, "run_local.sh")[2]) == []
