@@ -6,5 +6,7 @@
 # Without arguments: Pong with V-trace, using the preset for small machines. --help lists the flags.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
-setup_venv learner,atari,minatar
+extras=learner,atari
+[[ "$*" != *minatar* ]] || extras+=,minatar # It brings pandas, seaborn and matplotlib.
+setup_venv "$extras"
 exec "$VENV_PYTHON" -m seed_rl train "$@"

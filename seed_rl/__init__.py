@@ -1,6 +1,6 @@
 """seed_rl: scalable, efficient deep reinforcement learning with central inference, on TensorFlow 2."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 import os
 

@@ -177,7 +177,12 @@ def test_no_modules_import_one_another():
 
 # What acts knows a policy only. A module that looks for one in a run directory makes the whole algorithm.
 POLICY = "seed_rl.algorithms.policy"
-WHAT_ACTS = ("seed_rl.inference", "seed_rl.evaluation", "seed_rl.training.export")
+WHAT_ACTS = (
+    "seed_rl.inference",
+    "seed_rl.evaluation",
+    "seed_rl.training.export",
+    "seed_rl.training.export_onnx",
+)
 FINDS_POLICIES = "seed_rl.evaluation.load"
 
 

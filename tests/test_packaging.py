@@ -1,38 +1,40 @@
-"""What setup.py says of the package. tools/prove_packages.sh builds it, installs it, and trains."""
+"""What pyproject.toml says of the package. tools/prove_packages.sh builds it, installs it, and trains."""
 
 import re
-import runpy
+import tomllib
 from pathlib import Path
-from unittest import mock
 
 import pytest
-import setuptools
 
 ROOT = Path(__file__).resolve().parents[1]
+NOT_IN_ALL = {"all", "dev", "docs", "gpu", "tpu"}
 
 
 @pytest.fixture(scope="module")
-def arguments():
-    with mock.patch.object(setuptools, "setup") as setup:
-        runpy.run_path(str(ROOT / "setup.py"))
-    return setup.call_args.kwargs
+def extras():
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["project"]["optional-dependencies"]
 
 
 def name(line):
     return re.match(r"[\w-]+", line)[0]
 
 
-def test_the_gpu_extra_is_the_learners_with_cuda(arguments):
-    learner, gpu = arguments["extras_require"]["learner"], arguments["extras_require"]["gpu"]
-    (tensorflow,) = (line for line in learner if name(line) == "tensorflow")
-    assert tensorflow.replace("tensorflow", "tensorflow[and-cuda]") in gpu
-    assert sorted(map(name, gpu)) == sorted(map(name, learner))
-    assert set(learner) - set(gpu) == {tensorflow}
+def test_the_gpu_extra_is_the_learners_with_cuda(extras):
+    (tensorflow,) = (line for line in extras["learner"] if name(line) == "tensorflow")
+    assert set(extras["gpu"]) == {
+        "seed_rl[learner]",
+        tensorflow.replace("tensorflow", "tensorflow[and-cuda]"),
+    }
 
 
-def test_the_tpu_extra_is_the_learners_with_another_tensorflow(arguments):
-    learner, tpu = arguments["extras_require"]["learner"], arguments["extras_require"]["tpu"]
+def test_the_tpu_extra_is_the_learners_with_another_tensorflow(extras):
+    learner, tpu = extras["learner"], extras["tpu"]
     assert {name(line) for line in set(learner) - set(tpu)} == {"tensorflow", "tensorboard"}
     assert set(tpu) - set(learner) == {"tensorflow-tpu>=2.20,<2.21", "tensorboard>=2.20,<2.21"}
-    for other in arguments["extras_require"].items():
-        assert other[0] == "tpu" or "tensorflow-tpu" not in map(name, other[1])
+
+
+def test_all_has_every_extra_that_goes_with_the_others(extras):
+    (line,) = extras["all"]
+    assert set(re.fullmatch(r"seed_rl\[(.+)\]", line)[1].split(",")) == set(extras) - NOT_IN_ALL
+    assert "seed_rl[all,docs]" in extras["dev"]

@@ -22,10 +22,10 @@ esac
 
 @pytest.fixture
 def clone(tmp_path):
-    """A directory with a space in its name that holds the scripts and setup.py."""
+    """A directory with a space in its name that holds the scripts and pyproject.toml."""
     directory = tmp_path / "a clone"
     (directory / "tools").mkdir(parents=True)
-    for name in ("run_local.sh", "run_tests.sh", "setup.py", "tools/setup_venv.sh"):
+    for name in ("run_local.sh", "run_tests.sh", "pyproject.toml", "tools/setup_venv.sh"):
         shutil.copy(ROOT / name, directory / name)
     return directory
 
@@ -51,14 +51,19 @@ def installs(calls):
 def test_the_first_run_installs_and_starts_with_the_arguments(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
-    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,minatar]")
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari]")
     assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
 
 
-def test_the_next_run_installs_nothing_until_setup_py_changes(clone):
+def test_minatar_is_installed_where_it_is_played(clone):
+    calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
+    assert installs(calls)[0].endswith("[learner,atari,minatar]")
+
+
+def test_the_next_run_installs_nothing_until_pyproject_toml_changes(clone):
     run(clone, "run_local.sh")
     assert installs(run(clone, "run_local.sh")[2]) == []
-    with open(clone / "setup.py", "a") as file:
+    with open(clone / "pyproject.toml", "a") as file:
         file.write("# changed\n")
     assert len(installs(run(clone, "run_local.sh")[2])) == 1
 
@@ -80,7 +85,7 @@ def test_no_suitable_python_is_said(clone):
 def test_run_tests_installs_the_tools_and_passes_arguments_to_pytest(clone):
     code, _, calls = run(clone, "run_tests.sh", "tests/wire", "-q")
     assert code == 0
-    assert installs(calls)[0].endswith("[learner,atari,dev]")
+    assert installs(calls)[0].endswith("[dev]")
     tools = [call.split()[1] for call in calls if call.startswith("-m ")]
     assert tools[-5:] == ["pip", "ruff", "ruff", "mypy", "pytest"]
     assert calls[-1] == "-m pytest --numprocesses=3 tests/wire -q"

@@ -60,7 +60,7 @@ run() { (cd "$work/empty" && "$work/venv/bin/python" -E "$@"); }
 try() {
     local package="$1" versions
     install "$package"
-    run -m seed_rl actor --help >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
+    (cd "$work/empty" && "$work/venv/bin/seed_rl" actor --help) >/dev/null || fail "the actor does not start after pip install $(basename "$package")."
     install "$package[learner]"
     rm -rf "$work/run"
     "$work/venv/bin/pip" check >&2 || fail "$(basename "$package") was installed with incompatible packages."

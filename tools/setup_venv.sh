@@ -3,10 +3,10 @@
 #   . tools/setup_venv.sh && setup_venv learner,atari
 #
 # PYTHON sets the interpreter. The default is the first one found of Python 3.11 to 3.13, the versions that TensorFlow
-# has packages for. It installs only if setup.py, the extras or the Python version have changed.
+# has packages for. It installs only if pyproject.toml, the extras or the Python version have changed.
 
-# The extras that the tests need.
-TEST_EXTRAS=learner,atari,dev
+# The extra that the tests need.
+TEST_EXTRAS=dev
 
 _fail() {
     echo "seed_rl: error: $*" >&2
@@ -38,7 +38,7 @@ setup_venv() {
             _fail "The virtual environment could not be created; the output above gives the reason (if it is ensurepip, on Debian and Ubuntu: apt install python3-venv)."
     fi
     stamp="$root/.venv/installed_${extras//,/_}"
-    wanted="$(cksum <"$root/setup.py") $("$VENV_PYTHON" --version) $root"
+    wanted="$(cksum <"$root/pyproject.toml") $("$VENV_PYTHON" --version) $root"
     if [[ ! -f "$stamp" || "$(cat "$stamp")" != "$wanted" ]]; then
         echo "seed_rl: installing the project with [$extras]; the first time takes a few minutes." >&2
         "$VENV_PYTHON" -m pip install --disable-pip-version-check --progress-bar off \

@@ -12,6 +12,7 @@ COMMANDS = {
     "evaluate": "evaluate a trained agent: scores, JSON, a video",
     "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
     "report": "print a table of runs, as Markdown or CSV",
+    "export": "write a trained policy as a SavedModel or an ONNX model",
     "doctor": "say which stage is the bottleneck of a run, and which flag to change",
     "sweep": "search over hyperparameters on this machine",
     "cluster": "train on a Ray cluster: as train does, spread over its nodes",

@@ -18,29 +18,22 @@ import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
-from seed_rl.environments.specs import suite_spec
+from seed_rl.evaluation.subject import Subject, load_subject
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
-from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason
 from seed_rl.options import Options, option, part
-from seed_rl.runs import record
-from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.record import RunRecord
-from seed_rl.seeds import LARGEST_SEED, derived_seed
+from seed_rl.seeds import LARGEST_SEED
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.episodes import PlayedEpisode
-    from seed_rl.evaluation.load import Trained
     from seed_rl.evaluation.rerun import Rerun
 
 
@@ -94,22 +87,6 @@ class EvaluateConfig(Options):
             )
 
 
-class _Subject(NamedTuple):
-    """What is evaluated: a run, its environments, and the policy that it trained."""
-
-    config: EvaluateConfig
-    run: RunRecord
-    suite: Suite
-    environment_config: EnvironmentConfig
-    trained: "Trained"
-
-    def rerun(self, episode: "PlayedEpisode") -> "Rerun":
-        """Plays an episode again, for its pictures."""
-        from seed_rl.evaluation.rerun import Rerun
-
-        return Rerun(self.suite, self.environment_config, episode, self.config.failures)
-
-
 def main(argv: list[str]) -> int:
     """Runs an evaluation; returns its exit code."""
     config, _ = parse_options(argv, __doc__ or "", EvaluateConfig, positional=("logdir",))
@@ -117,54 +94,41 @@ def main(argv: list[str]) -> int:
     if config.record:
         require_package("imageio_ffmpeg", "record")
         check_output(Path(config.record), "record", config.overwrite)
+    if config.logdir is None:
+        raise UsageError("No run is given; add its directory: seed_rl evaluate RUN_DIRECTORY.")
     with quiet_start(), usage_errors():
-        subject = _load(config)
+        subject = load_subject(
+            config.logdir,
+            config.checkpoint,
+            trust_code=config.trust_code,
+            seed=config.seed,
+            failures=config.failures,
+        )
     run, trained = subject.run, subject.trained
     default = RunDirectory(run.logdir).evaluation(trained.checkpoint)
     output = Path(config.output) if config.output else default
     check_output(output, "output", config.overwrite)
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes, failure = _play(subject)
-    code = _report(subject, sorted(episodes), failure, output) if episodes else 0
+        episodes, failure = _play(config, subject)
+    code = _report(config, subject, sorted(episodes), failure, output) if episodes else 0
     if failure:
         complain(failure)
         return 1
     return code
 
 
-def _load(config: EvaluateConfig) -> _Subject:
-    """Rebuilds agent and environment from the run directory; ValueError with one sentence if that fails."""
-    if config.logdir is None:
-        raise UsageError("No run is given; add its directory: seed_rl evaluate RUN_DIRECTORY.")
-    run = record.read(config.logdir)
-    check_imports(run, config.trust_code)
-    suite = environments.suite(run.environment)
-    environment_config = run.environment_config().for_evaluation()
-
-    with fast_tensorflow_import():
-        import keras
-
-        from seed_rl.evaluation.load import find_checkpoint, load
-
-    keras.utils.set_random_seed(derived_seed(config.seed))
-    checkpoint = find_checkpoint(run, config.checkpoint)
-    spec = suite_spec(suite, environment_config, config.seed, config.failures)
-    return _Subject(config, run, suite, environment_config, load(run, checkpoint, spec))
-
-
-def _play(subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
+def _play(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode], str | None]":
     """The episodes, and why there are fewer than were asked for."""
     import tqdm
 
     from seed_rl.evaluation.player import play
 
-    config = subject.config
     played = play(
         subject.suite,
         subject.environment_config,
         subject.trained.policy,
-        env_id=int(subject.run.learner_settings["num_envs"]),
+        env_id=subject.evaluation_env_id,
         episodes=config.episodes,
         num_envs=config.num_envs,
         greedy=config.greedy,
@@ -185,11 +149,17 @@ def _play(subject: _Subject) -> "tuple[list[PlayedEpisode], str | None]":
     return episodes, None
 
 
-def _report(subject: _Subject, episodes: "Sequence[PlayedEpisode]", failure: str | None, output: Path) -> int:
+def _report(
+    config: EvaluateConfig,
+    subject: Subject,
+    episodes: "Sequence[PlayedEpisode]",
+    failure: str | None,
+    output: Path,
+) -> int:
     """Prints the table; writes the JSON file, the TensorBoard events and the video; returns the exit code."""
     from seed_rl.evaluation.report import summarize, table
 
-    config, run, trained = subject.config, subject.run, subject.trained
+    run, trained = subject.run, subject.trained
     summary = summarize(run, episodes)
     print(table(summary, subject.environment_config.num_action_repeats, config.episodes))
     content: dict[str, Any] = {
@@ -219,13 +189,22 @@ def _report(subject: _Subject, episodes: "Sequence[PlayedEpisode]", failure: str
         code = 1
     by_return = sorted(episodes, key=lambda episode: episode.episode_return)
     best, typical = by_return[-1], by_return[len(by_return) // 2]
-    _show(subject, summary, best)
+    _show(config, subject, summary, best)
     if config.record:
-        code = _record(subject, [("best", best), ("typical", typical)], Path(config.record)) or code
+        code = _record(config, subject, [("best", best), ("typical", typical)], Path(config.record)) or code
     return code
 
 
-def _show(subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode") -> None:
+def _rerun(config: EvaluateConfig, subject: Subject, episode: "PlayedEpisode") -> "Rerun":
+    """Plays an episode again, for its pictures."""
+    from seed_rl.evaluation.rerun import Rerun
+
+    return Rerun(subject.suite, subject.environment_config, episode, config.failures)
+
+
+def _show(
+    config: EvaluateConfig, subject: Subject, summary: dict[str, Any], episode: "PlayedEpisode"
+) -> None:
     """Adds the evaluation to TensorBoard, with scenes of an episode if the environment can be rendered."""
     from seed_rl.evaluation.report import write_board
     from seed_rl.evaluation.rerun import RerunError, retried
@@ -233,7 +212,7 @@ def _show(subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode") 
 
     picture = None
     try:
-        picture = retried(lambda: montage(subject.rerun(episode)), subject.config.failures)
+        picture = retried(lambda: montage(_rerun(config, subject, episode)), config.failures)
     except RerunError as error:
         print(f"No picture of gameplay: {error}")
     try:
@@ -242,20 +221,24 @@ def _show(subject: _Subject, summary: dict[str, Any], episode: "PlayedEpisode") 
         print(f"Nothing in TensorBoard: {reason(error)}.")
 
 
-def _record(subject: _Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path) -> int:
+def _record(
+    config: EvaluateConfig, subject: Subject, episodes: "list[tuple[str, PlayedEpisode]]", path: Path
+) -> int:
     """Writes the video; returns the exit code."""
     from seed_rl.evaluation.rerun import RerunError, retried
     from seed_rl.evaluation.video import write_video
 
     def write() -> bool:
         with contextlib.ExitStack() as stack:
-            reruns = [(title, stack.enter_context(closing(subject.rerun(one)))) for title, one in episodes]
+            reruns = [
+                (title, stack.enter_context(closing(_rerun(config, subject, one)))) for title, one in episodes
+            ]
             write_video(path, reruns)
             return all(rerun.is_faithful for _, rerun in reruns)
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        is_faithful = retried(write, subject.config.failures)
+        is_faithful = retried(write, config.failures)
     except RerunError as error:
         complain(f"There is no video: {error}")
         return USAGE_EXIT_CODE

@@ -52,6 +52,7 @@ class RunDirectory:
         self.best_checkpoints = CheckpointDirectory(self.checkpoints.path / "best")
         self.best_record = self.best_checkpoints.path / "best.json"
         self.saved_model = path / "saved_model"
+        self.onnx = path / "policy.onnx"
         self.evaluations = path / "evaluations"
         self.wandb = path / "wandb"
         self.plot = path / "plot.png"

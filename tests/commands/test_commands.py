@@ -45,6 +45,13 @@ def test_help_starts_with_examples(name):
         (["evaluate"], "No run is given"),
         (["evaluate", "a", "b"], "'b' is one too many"),
         (["evaluate", "a", "--logdir=b"], "'a' and --logdir say the same thing"),
+        (["export"], "No run is given"),
+        (["export", "a", "--format=torch"], "choose one of: saved_model, onnx"),
+        (["export", "a"], "a is not a directory"),
+        (["export", "a", "--format=onnx", "--output=seed_rl"], "--output=seed_rl is a directory"),
+        (["export", "a", "--format=onnx", "--output=README.md"], "README.md already exists"),
+        (["export", "a", "--output=seed_rl"], "seed_rl already exists"),
+        (["export", "a", "--output=seed_rl", "--overwrite"], "seed_rl is no SavedModel"),
         (["completion", "fish"], "bash or zsh"),
     ],
 )
@@ -62,7 +69,7 @@ def test_the_version():
 @pytest.mark.parametrize(
     ("words", "start", "expected"),
     [
-        ([], "e", ["evaluate"]),
+        ([], "e", ["evaluate", "export"]),
         (["train"], "ca", ["catch"]),
         (["train", "catch"], "rain", ["rainbow"]),
         (["train", "catch", "vtrace"], "", []),

@@ -119,7 +119,7 @@ def test_the_linter_finds_nothing():
                 "tensorflow>=2; platform_machine != 'x86_64'",
             ],
         ),
-        ("gpu", ["tensorflow[and-cuda]>=2"]),
+        ("gpu", ["tensorflow>=2", "tensorflow[and-cuda]>=2"]),
     ],
 )
 def test_the_accelerator_picks_the_learners_tensorflow(accelerator, lines):

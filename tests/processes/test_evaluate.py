@@ -67,7 +67,7 @@ def test_the_best_checkpoint_can_be_evaluated(house, run):
 
 
 def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
-    assert_refused(house, words="No run is chosen; add --logdir")
+    assert_refused(house, words="No run is given; add its directory")
     assert_refused(
         house, f"--logdir={house.path}", words="contains no run.json, so it is not a run directory"
     )

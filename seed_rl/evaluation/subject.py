@@ -1,0 +1,72 @@
+"""Rebuilds from a run directory what trained there: the environments, and the policy of a checkpoint."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.specs import suite_spec
+from seed_rl.loading import fast_tensorflow_import
+from seed_rl.runs import record
+from seed_rl.runs.imports import check_imports
+from seed_rl.runs.record import RunRecord
+from seed_rl.seeds import derived_seed
+from seed_rl.types import EnvironmentSpec
+
+if TYPE_CHECKING:
+    from seed_rl.evaluation.load import Trained
+
+
+class Subject(NamedTuple):
+    """A run, its environments, and a policy that it trained.
+
+    Attributes:
+      run: the record of the run.
+      suite: the suite of the run's environments.
+      environment_config: their settings, for evaluation.
+      spec: their spec.
+      trained: the policy with the weights of a checkpoint.
+    """
+
+    run: RunRecord
+    suite: Suite
+    environment_config: EnvironmentConfig
+    spec: EnvironmentSpec
+    trained: "Trained"
+
+    @property
+    def evaluation_env_id(self) -> int:
+        """The first id of environments that only evaluate; the ids of training are below it."""
+        return int(self.run.learner_settings["num_envs"])
+
+
+def load_subject(
+    logdir: str, checkpoint: str, *, trust_code: bool, seed: int = 1, failures: FailureConfig | None = None
+) -> Subject:
+    """Rebuilds the agent and the environments of a run; imports TensorFlow, and seeds Keras and NumPy.
+
+    Args:
+      logdir: the run directory.
+      checkpoint: `last`, `best`, or a path prefix.
+      trust_code: whether to import the modules that the run's record names, wherever they are.
+      seed: for the environment that is made to find out the spec.
+      failures: how often making that environment may fail.
+
+    Raises:
+      ValueError: this is not a run directory, or has no such checkpoint; one sentence.
+      ImportError: the suite's engine is not installed.
+    """
+    run = record.read(logdir)
+    check_imports(run, trust_code)
+    suite = environments.suite(run.environment)
+    config = run.environment_config().for_evaluation()
+
+    with fast_tensorflow_import():
+        import keras
+
+        from seed_rl.evaluation.load import find_checkpoint, load
+
+    keras.utils.set_random_seed(derived_seed(seed))
+    prefix = find_checkpoint(run, checkpoint)
+    spec = suite_spec(suite, config, seed, failures or FailureConfig())
+    return Subject(run, suite, config, spec, load(run, prefix, spec))
