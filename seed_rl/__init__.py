@@ -1,8 +1,21 @@
-"""seed_rl: scalable, efficient deep reinforcement learning with central inference, on TensorFlow 2."""
+"""seed_rl: scalable, efficient deep reinforcement learning with central inference, on TensorFlow 2.
+
+`train`, `load` and `evaluate` are the Python interface. They are imported when they are first used, because
+actors import this package, too, and need none of it.
+"""
+
+import importlib
+import os
+from typing import Any
 
 __version__ = "1.0.0rc1"
-
-import os
+__all__ = ["Run", "UsageError", "evaluate", "load", "train"]
 
 # gRPC's core reads this when it is imported. It would write what peers send as it is, escape sequences too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("seed_rl.api"), name)

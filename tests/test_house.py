@@ -50,6 +50,7 @@ FLOORS = {
     "sweeps": 9,
     "commands": 10,
     "__main__": 11,
+    "api": 11,
 }
 TOP_FLOOR = 11
 

@@ -97,29 +97,34 @@ def main(argv: list[str]) -> int:
     if config.logdir is None:
         raise UsageError("No run is given; add its directory: seed_rl evaluate RUN_DIRECTORY.")
     with quiet_start(), usage_errors():
-        subject = load_subject(
-            config.logdir,
-            config.checkpoint,
-            trust_code=config.trust_code,
-            seed=config.seed,
-            failures=config.failures,
-        )
+        subject = rebuilt(config)
     run, trained = subject.run, subject.trained
     default = RunDirectory(run.logdir).evaluation(trained.checkpoint)
     output = Path(config.output) if config.output else default
     check_output(output, "output", config.overwrite)
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
-        episodes, failure = _play(config, subject)
-    code = _report(config, subject, sorted(episodes), failure, output) if episodes else 0
+        episodes, failure = play_episodes(config, subject)
+    code = _report(config, subject, episodes, failure, output) if episodes else 0
     if failure:
         complain(failure)
         return 1
     return code
 
 
-def _play(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode], str | None]":
-    """The episodes, and why there are fewer than were asked for."""
+def rebuilt(config: EvaluateConfig) -> Subject:
+    """What is evaluated; raises as `load_subject`."""
+    return load_subject(
+        str(config.logdir),
+        config.checkpoint,
+        trust_code=config.trust_code,
+        seed=config.seed,
+        failures=config.failures,
+    )
+
+
+def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode], str | None]":
+    """The episodes in the order of their numbers, and why there are fewer than were asked for."""
     import tqdm
 
     from seed_rl.evaluation.player import play
@@ -145,8 +150,34 @@ def _play(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode
                 bar.update()
                 bar.set_postfix_str(f"mean return {total / len(episodes):.2f}", refresh=False)
         except EnvironmentFailedError as error:
-            return episodes, str(error)
-    return episodes, None
+            return sorted(episodes), str(error)
+    return sorted(episodes), None
+
+
+def results(
+    config: EvaluateConfig, subject: Subject, episodes: "Sequence[PlayedEpisode]", failure: str | None
+) -> dict[str, Any]:
+    """The contents of the JSON file: the statistics, every episode, and what was evaluated."""
+    from seed_rl.evaluation.report import summarize
+
+    run, trained = subject.run, subject.trained
+    return {
+        "run": str(run.logdir),
+        "checkpoint": trained.checkpoint,
+        "env_frames": trained.env_frames,
+        "training_seconds": trained.seconds,
+        "policy": "greedy" if config.greedy else "as the agent evaluates",
+        "seed": config.seed,
+        "environment": {"name": run.environment, "settings": subject.environment_config.to_dict()},
+        "agent": run.agent,
+        "versions": run.versions,
+        **summarize(run, episodes),
+        "episodes_asked": config.episodes,
+        "failure": failure,
+        "seeds": [episode.seed for episode in episodes],
+        "returns": [episode.episode_return for episode in episodes],
+        "episode_agent_steps": [episode.agent_steps for episode in episodes],
+    }
 
 
 def _report(
@@ -159,30 +190,12 @@ def _report(
     """Prints the table; writes the JSON file, the TensorBoard events and the video; returns the exit code."""
     from seed_rl.evaluation.report import summarize, table
 
-    run, trained = subject.run, subject.trained
-    summary = summarize(run, episodes)
+    summary = summarize(subject.run, episodes)
     print(table(summary, subject.environment_config.num_action_repeats, config.episodes))
-    content: dict[str, Any] = {
-        "run": str(run.logdir),
-        "checkpoint": trained.checkpoint,
-        "env_frames": trained.env_frames,
-        "training_seconds": trained.seconds,
-        "policy": "greedy" if config.greedy else "as the agent evaluates",
-        "seed": config.seed,
-        "environment": {"name": run.environment, "settings": subject.environment_config.to_dict()},
-        "agent": run.agent,
-        "versions": run.versions,
-        **summary,
-        "episodes_asked": config.episodes,
-        "failure": failure,
-        "seeds": [episode.seed for episode in episodes],
-        "returns": [episode.episode_return for episode in episodes],
-        "episode_agent_steps": [episode.agent_steps for episode in episodes],
-    }
     code = 0
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(output, json.dumps(content, indent=2) + "\n")
+        write_atomically(output, json.dumps(results(config, subject, episodes, failure), indent=2) + "\n")
         print(f"Results: {output}")
     except OSError as error:
         complain(f"{output} cannot be written ({reason(error)}).")

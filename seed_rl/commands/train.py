@@ -32,6 +32,15 @@ flag is wrong.
 
 def main(argv: list[str]) -> int:
     """Runs the launcher; returns its exit code."""
+    return train(argv)[0]
+
+
+def train(argv: list[str]) -> tuple[int, Path]:
+    """Trains; returns the exit code and the run directory.
+
+    Raises:
+      UsageError: the run cannot start with this command line.
+    """
     args, preset = complete_arguments(argv[1:])
     line = parse_local([argv[0], *args], DESCRIPTION)
     with contextlib.ExitStack() as stack:
@@ -51,4 +60,4 @@ def main(argv: list[str]) -> int:
             Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
             for task, command in enumerate(plan.actors)
         ]
-        return supervise(learners, actors)
+        return supervise(learners, actors), plan.logdir

@@ -54,14 +54,14 @@ def play(
                 )
             share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
             share.batch.reset()
-        choose = _Choice(policy, spec, size, env_id, greedy)
+        choose = Choice(policy, spec, size, env_id, greedy)
         while any(share.left for share in shares):
             for share, action in zip(shares, np.split(choose(env), size), strict=True):
                 if share.left:
                     yield from share.step(action)
 
 
-class _Choice:
+class Choice:
     """Chooses actions with the policy, and keeps the recurrent states and last actions of E environments."""
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec, num_envs: int, env_id: int, greedy: bool):

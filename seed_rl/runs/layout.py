@@ -56,6 +56,7 @@ class RunDirectory:
         self.evaluations = path / "evaluations"
         self.wandb = path / "wandb"
         self.plot = path / "plot.png"
+        self.environment_function = path / "environment.pickle"
 
     def replay(self, host: int = 0, num_hosts: int = 1) -> Path:
         """The contents of a learner host's replay at the last checkpoint."""

@@ -1,10 +1,13 @@
 """Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of OpenAI's old gym use an adapter.
 
-With `--game=module:Id-v0` the module, which registers the id, is imported first.
+With `--game=module:Id-v0` the module, which registers the id, is imported first. With `--game=pickle:PATH` a
+function in a file makes the environment; `seed_rl.train` writes such files with cloudpickle.
 """
 
 import dataclasses
 import importlib
+import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,9 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repe
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.suites import old_gym
 from seed_rl.options import option
+
+# In the place of a module, in front of a path.
+PICKLE = "pickle"
 
 
 class StaggeredStart(gymnasium.Wrapper):
@@ -88,6 +94,8 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
     module, _, env_id = config.game.rpartition(":")
     try:
+        if module == PICKLE:
+            return repeat_actions(_unpickled(config, env_id, seed, **render), config)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
@@ -104,6 +112,21 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     if config.staggered_start:
         env = StaggeredStart(env, _time_limit(env, config), seed)
     return repeat_actions(env, config)
+
+
+def _unpickled(config: GymConfig, path: str, seed: int, **render: Any) -> gymnasium.Env:
+    """What the function in a file makes. It gets the render mode if it has a parameter for that."""
+    try:
+        with open(path, "rb") as file:
+            function = _foreign(pickle.load, file)
+    except OSError as error:
+        raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
+    takes_render = render.keys() <= inspect.signature(function).parameters.keys()
+    env = _foreign(function, **(render if takes_render else {}))
+    if config.max_episode_frames:
+        env = gymnasium.wrappers.TimeLimit(env, config.max_episode_frames)
+    _foreign(env.reset, seed=seed)
+    return StaggeredStart(env, _time_limit(env, config), seed) if config.staggered_start else env
 
 
 def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

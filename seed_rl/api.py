@@ -1,0 +1,248 @@
+"""The Python interface: train, load, act and evaluate. `import seed_rl` gives these names.
+
+Everything here does what the command of the same name does, with the same settings; errors are exceptions.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cloudpickle
+import gymnasium
+import numpy as np
+
+from seed_rl.commands import evaluate as evaluation
+from seed_rl.commands.train import train as _train
+from seed_rl.environments import registry as environments
+from seed_rl.environments.suites.classic import PICKLE
+from seed_rl.evaluation.subject import load_subject
+from seed_rl.files import replacing
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.learner.quiet import quiet_start
+from seed_rl.runs import record
+from seed_rl.runs.curves import read_periods
+from seed_rl.runs.layout import RunDirectory
+from seed_rl.signals import STOP_CODES
+
+if TYPE_CHECKING:
+    from seed_rl.evaluation.agent import Agent
+
+
+class Run:
+    """A run directory.
+
+    Attributes:
+      logdir: its path.
+    """
+
+    def __init__(self, logdir: str | os.PathLike[str], trust_code: bool = False):
+        """The run in a directory.
+
+        Args:
+          logdir: the directory.
+          trust_code: whether code that the directory names or holds may run; see `--trust_code`.
+
+        Raises:
+          ValueError: there is no run in it.
+        """
+        self.logdir = Path(logdir)
+        self._trust_code = trust_code
+        record.read(str(logdir))
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.logdir)!r})"
+
+    def metrics(self) -> Any:
+        """The run's figures, one row for each period that was logged.
+
+        Returns:
+          A pandas DataFrame if pandas is installed, else a dict of NumPy arrays. Missing figures are NaN.
+
+        Raises:
+          ValueError: the run has no figures yet.
+        """
+        periods = read_periods(self.logdir)
+        try:
+            import pandas
+        except ImportError:
+            names = dict.fromkeys(name for period in periods for name in period)
+            return {name: np.array([period.get(name, np.nan) for period in periods]) for name in names}
+        return pandas.DataFrame(periods)
+
+    def load(self, checkpoint: str = "last", num_envs: int | None = None, greedy: bool = False) -> "Agent":
+        """The trained agent; see `load`."""
+        return load(self, checkpoint, num_envs, greedy)
+
+    def evaluate(self, episodes: int = 200, **flags: Any) -> dict[str, Any]:
+        """Evaluates the trained agent; see `evaluate`."""
+        return evaluate(self, episodes, **flags)
+
+    def make_env(self, render_mode: str | None = None, seed: int = 1) -> gymnasium.Env:
+        """An environment as the run's agent is evaluated in, with its wrappers.
+
+        Raises:
+          ValueError: the environment cannot be made.
+        """
+        found = record.read(str(self.logdir))
+        config = found.environment_config().for_evaluation()
+        render = {"render_mode": render_mode} if render_mode else {}
+        return environments.suite(found.environment).make(config, seed, **render)
+
+
+def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: Any) -> Run:
+    """Trains, as `seed_rl train ENVIRONMENT AGENT --flags` does, and waits for the end.
+
+    Ctrl-C (in a notebook: interrupt) stops training with a checkpoint. Training resumes when the same call is
+    made again, and a run that is complete stays as it is.
+
+    Args:
+      environment: a name, such as "atari" or "gym", or a function that makes a Gymnasium environment. The
+        function may be a lambda or come from a notebook: cloudpickle takes it to the actors, in a file of the
+        run directory that only this user can read.
+      agent: a name, such as "ppo".
+      **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`.
+
+    Returns:
+      The run.
+
+    Raises:
+      UsageError: a name or a flag is wrong; one sentence.
+      KeyboardInterrupt: training was stopped, with a checkpoint.
+      RuntimeError: training failed.
+    """
+    with contextlib.ExitStack() as stack:
+        name = environment if isinstance(environment, str) else "gym"
+        if not isinstance(environment, str):
+            flags = stack.enter_context(_pickled(environment, agent, flags))
+        words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
+        code, logdir = _train(["seed_rl train", name, agent, *words])
+    if code in STOP_CODES:
+        raise KeyboardInterrupt
+    if code == USAGE_EXIT_CODE:
+        raise UsageError("The run was refused; the sentence above says what to change.")
+    if code:
+        raise RuntimeError(f"Training ended with exit code {code}; what it printed says why.")
+    return Run(logdir, trust_code=True)
+
+
+def load(
+    run: str | os.PathLike[str] | Run,
+    checkpoint: str = "last",
+    num_envs: int | None = None,
+    greedy: bool = False,
+    trust_code: bool = False,
+) -> "Agent":
+    """Loads a trained agent.
+
+    Args:
+      run: a run directory, or what `train` returned.
+      checkpoint: `last`, `best`, or a path prefix such as `.../ckpt-1200`.
+      num_envs: N for an agent that acts in N environments at a time; None for one without a batch axis.
+      greedy: whether to take the best action at every step. By default V-trace samples from its policy, for
+        instance, and R2D2 explores a little, as in `evaluate`.
+      trust_code: whether to run code that the run directory names or holds.
+
+    Returns:
+      The agent; `agent.act(observation)` chooses actions.
+
+    Raises:
+      ValueError: there is no such run or checkpoint; one sentence.
+      ImportError: TensorFlow or the environment's package is not installed.
+    """
+    run = run if isinstance(run, Run) else Run(run, trust_code)
+    with quiet_start(), usage_errors():
+        subject = load_subject(str(run.logdir), checkpoint, trust_code=run._trust_code)
+        from seed_rl.evaluation.agent import Agent
+
+        with contextlib.closing(run.make_env()) as env:
+            return Agent(
+                subject.trained.policy,
+                env,
+                subject.environment_config,
+                subject.evaluation_env_id,
+                num_envs,
+                greedy,
+            )
+
+
+def evaluate(run: str | os.PathLike[str] | Run, episodes: int = 200, **flags: Any) -> dict[str, Any]:
+    """Plays episodes with a trained agent, as `seed_rl evaluate` does, and writes nothing.
+
+    Args:
+      run: a run directory, or what `train` returned.
+      episodes: how many episodes to play.
+      **flags: the command's flags, such as `checkpoint="best"` or `greedy=True`.
+
+    Returns:
+      What the command writes as JSON: `mean_return`, `standard_error`, `returns` of every episode, and more.
+
+    Raises:
+      ValueError: there is no such run or checkpoint, or a flag is wrong; one sentence.
+      RuntimeError: the environment failed before the first episode had ended.
+    """
+    run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
+    settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
+    with usage_errors():
+        unknown = settings.keys() - evaluation.EvaluateConfig.defaults().keys()
+        if unknown:
+            raise UsageError(f"evaluate() has no argument {sorted(unknown)[0]!r}.")
+        config = evaluation.EvaluateConfig.of(**settings)
+        with quiet_start():
+            subject = evaluation.rebuilt(config)
+        played, failure = evaluation.play_episodes(config, subject)
+    if not played:
+        raise RuntimeError(f"No episode was played to its end: {failure}")
+    return evaluation.results(config, subject, played, failure)
+
+
+def _word(value: Any) -> str:
+    """A value as it is written in a flag."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@contextlib.contextmanager
+def _pickled(
+    function: Callable[[], gymnasium.Env], agent: str, flags: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """The flags of a run whose environments this function makes; the function goes into the run directory.
+
+    Raises:
+      UsageError: it makes no Gymnasium environment, or cannot be pickled.
+    """
+    try:
+        env = function()
+    except Exception as error:
+        raise UsageError(f"The function that makes the environment raised {error!r}.") from error
+    if not isinstance(env, gymnasium.Env):
+        raise UsageError(
+            f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
+            "makes in a class that inherits from gymnasium.Env."
+        )
+    name = env.spec.id if env.spec else type(env.unwrapped).__name__
+    env.close()
+    try:
+        content = cloudpickle.dumps(function)
+    except Exception as error:
+        raise UsageError(
+            f"The function cannot be pickled ({error}); make the environment inside it."
+        ) from error
+    logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}_{agent}"
+    run = RunDirectory(Path(logdir))
+    path, is_new = run.environment_function.absolute(), not run.path.exists()
+    try:
+        run.path.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+        yield {**flags, "logdir": logdir, "game": f"{PICKLE}:{path}"}
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another logdir.") from None
+    finally:
+        if not run.record.exists():  # The run never began.
+            with contextlib.suppress(OSError):
+                path.unlink()
+                if is_new:
+                    run.path.rmdir()

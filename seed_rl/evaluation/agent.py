@@ -1,0 +1,98 @@
+"""A trained policy that acts on an environment's own observations, one environment or several at a time."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector.utils import batch_space, iterate
+
+from seed_rl.algorithms.policy import Policy
+from seed_rl.environments.actions import action_decoder
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.failures import Fault
+from seed_rl.environments.reading import LeafReader
+from seed_rl.environments.specs import environment_spec, observation_leaves
+from seed_rl.evaluation.player import Choice
+from seed_rl.types import EnvOutput, pack_like
+
+
+class Agent:
+    """Chooses actions, and keeps what the policy remembers: recurrent states, stacked frames, last actions.
+
+    Attributes:
+      observation_space: Gymnasium's, of one environment.
+      action_space: likewise.
+      num_envs: N, the environments of a batch; None for one environment without a batch axis.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        env: gymnasium.Env,
+        config: EnvironmentConfig,
+        env_id: int,
+        num_envs: int | None = None,
+        greedy: bool = False,
+    ):
+        """An agent for environments with the spaces of `env`; the policy gets `env_id` for all of them."""
+        spec = environment_spec(env, config)
+        self.observation_space, self.action_space, self.num_envs = (
+            env.observation_space,
+            env.action_space,
+            num_envs,
+        )
+        self._size = num_envs or 1
+        self._batch = batch_space(self.observation_space, self._size)
+        self._readers = [
+            LeafReader(leaf, env.observation_space) for leaf in observation_leaves(env.observation_space)
+        ]
+        self._decode = action_decoder(env.action_space)
+        self._spec = spec
+        self._make_choice = lambda: Choice(policy, spec, self._size, env_id, greedy)
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything: the next observations are the first of their episodes."""
+        self._choose = self._make_choice()
+        self._begins = True
+
+    def act(self, observation: Any, reward: Any = 0.0, done: Any = False) -> Any:
+        """Chooses an action, or a batch of them.
+
+        Args:
+          observation: as the environment returns it; with `num_envs`, `[N, ...]` as vector environments do.
+          reward: of the step that led to the observation, `[N]` in a batch; only networks with
+            `--use_last_action_and_reward` look at it.
+          done: whether the observation is the first of an episode, `[N]` in a batch; after `reset` it is.
+
+        Returns:
+          An action for `env.step`, or an array of actions `[N, ...]`.
+
+        Raises:
+          ValueError: the observation does not fit the observation space.
+        """
+        observations = [observation] if self.num_envs is None else self._split(observation)
+        try:
+            arrays = [read(observations) for read in self._readers]
+        except Fault as fault:
+            raise ValueError(f"act() got {str(fault).removeprefix('returned ')}.") from None
+        env = EnvOutput(
+            np.broadcast_to(np.asarray(reward, np.float32), self._size),
+            np.broadcast_to(np.asarray(self._begins or done, np.bool_), self._size),
+            np.zeros(self._size, np.bool_),
+            pack_like(self._spec.observation, arrays),
+        )
+        self._begins = False
+        actions = self._decode(self._choose(env))
+        return actions[0] if self.num_envs is None else np.stack(actions)
+
+    def _split(self, observation: Any) -> list[Any]:
+        try:
+            found = list(iterate(self._batch, observation))
+        except (TypeError, ValueError, KeyError, IndexError) as error:
+            raise ValueError(f"The observation is no batch of {self._size}: {error}.") from None
+        if len(found) != self._size:
+            raise ValueError(
+                f"The observation has a batch of {len(found)}, but the agent acts for {self._size}."
+            )
+        return found

@@ -1,0 +1,176 @@
+"""The Python interface, used as the docs say: training in real processes, acting, evaluating."""
+
+import json
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium
+import numpy as np
+import pytest
+
+import seed_rl
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = {"total_environment_frames": 30_000, "log_period_secs": 0.5}
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path_factory, monkeypatch):
+    monkeypatch.chdir(tmp_path_factory.mktemp("work"))
+
+
+@pytest.fixture(scope="module")
+def catch(tmp_path_factory):
+    """A short run of Catch with an LSTM."""
+    return seed_rl.train(
+        "catch", "vtrace", logdir=tmp_path_factory.mktemp("catch") / "run", lstm_size=16, **SMALL
+    )
+
+
+@pytest.fixture(scope="module")
+def cart_pole(tmp_path_factory):
+    """A run whose environments a lambda makes."""
+    logdir = tmp_path_factory.mktemp("lambda") / "run"
+    return seed_rl.train(lambda: gymnasium.make("CartPole-v1"), "ppo", logdir=logdir, **SMALL)
+
+
+def test_importing_the_package_imports_nothing_heavy():
+    code = (
+        "import sys, seed_rl, seed_rl.commands.actor\n"
+        "print([name for name in ('tensorflow', 'cloudpickle', 'seed_rl.api') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.slow
+def test_a_run_has_its_figures(catch):
+    figures = catch.metrics()
+    assert figures["env_frames"].max() >= SMALL["total_environment_frames"]
+    assert len(figures["mean_return"]) == len(figures["env_frames"])
+
+
+@pytest.mark.slow
+def test_the_same_call_trains_no_further(catch):
+    before = (catch.logdir / "metrics.jsonl").read_text()
+    again = seed_rl.train("catch", "vtrace", logdir=catch.logdir, lstm_size=16, **SMALL)
+    assert again.logdir == catch.logdir
+    assert catch.metrics()["env_frames"].max() == json.loads(before.splitlines()[-1])["env_frames"]
+
+
+@pytest.mark.slow
+def test_evaluating_gives_what_the_command_writes(catch):
+    found = seed_rl.evaluate(catch.logdir, episodes=6, seed=3)
+    command = ["evaluate", str(catch.logdir), "--episodes=6", "--seed=3", "--output=result.json"]
+    subprocess.run(
+        [sys.executable, "-m", "seed_rl", *command], check=True, env={**os.environ, "PYTHONPATH": ROOT}
+    )
+    assert found == json.loads(Path("result.json").read_text())
+
+
+@pytest.mark.slow
+def test_an_agent_plays_an_episode_as_evaluation_does(catch):
+    """The greedy agent of a run with an LSTM, in the run's environment: the same return in every episode."""
+    expected = seed_rl.evaluate(catch, episodes=4, num_envs=1, greedy=True)
+    agent = catch.load(greedy=True)
+    returns = []
+    with catch.make_env() as env:
+        for seed in expected["seeds"]:
+            agent.reset()
+            observation, _ = env.reset(seed=seed)
+            reward, ended, total = 0.0, False, 0.0
+            while not ended:
+                observation, reward, terminated, truncated, _ = env.step(agent.act(observation, reward))
+                ended, total = terminated or truncated, total + reward
+            returns.append(total)
+    assert returns == expected["returns"]
+
+
+@pytest.mark.slow
+def test_a_batch_acts_as_each_of_its_environments_alone(catch):
+    batch, alone = catch.load(num_envs=3, greedy=True), [catch.load(greedy=True) for _ in range(3)]
+    rng = np.random.default_rng(1)
+    space = batch.observation_space
+    for _ in range(5):
+        observations = rng.integers(0, 2, (3, *space.shape)).astype(space.dtype)
+        rewards = rng.normal(size=3)
+        actions = batch.act(observations, rewards)
+        assert actions.tolist() == [
+            one.act(o, r) for one, o, r in zip(alone, observations, rewards, strict=True)
+        ]
+
+
+@pytest.mark.slow
+def test_a_function_makes_the_environments(cart_pole):
+    mode = stat.S_IMODE((cart_pole.logdir / "environment.pickle").stat().st_mode)
+    assert mode == 0o600
+    assert cart_pole.metrics()["mean_return"].max() > 40  # At random: 22.
+    agent = cart_pole.load()
+    env = gymnasium.make("CartPole-v1")
+    assert env.action_space.contains(agent.act(env.reset(seed=1)[0]))
+    with pytest.raises(ValueError, match="names code"):
+        seed_rl.load(cart_pole.logdir)
+    assert seed_rl.load(cart_pole.logdir, trust_code=True).num_envs is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("observation", "words"),
+    [
+        (np.zeros(5, np.float32), ["float32[5]", "float32[4]"]),
+        (np.full(4, np.nan, np.float32), ["nan", "finite"]),
+        (np.array(["a"] * 4), ["float32[4]"]),
+        (None, ["float32[4]"]),
+    ],
+    ids=["shape", "nan", "text", "nothing"],
+)
+def test_an_observation_that_does_not_fit_gets_one_sentence(cart_pole, observation, words):
+    with pytest.raises(ValueError) as caught:
+        cart_pole.load().act(observation)
+    assert all(word in str(caught.value) for word in words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("observation", [np.zeros((3, 4), np.float32), np.float32(1)], ids=["three", "none"])
+def test_a_batch_of_another_size_gets_one_sentence(cart_pole, observation):
+    with pytest.raises(ValueError, match="batch of"):
+        cart_pole.load(num_envs=2).act(observation)
+
+
+def boom():
+    raise OSError("no display")
+
+
+@pytest.mark.parametrize(
+    ("args", "flags", "words"),
+    [
+        (("catch", "vtrac"), {}, "--agent=vtrac is not valid"),
+        (("catsh", "vtrace"), {}, "--environment=catsh is not valid"),
+        (("catch", "vtrace"), {"learning_rat": 1}, "Unknown flag --learning_rat"),
+        (("catch", "vtrace"), {"unroll_length": 0}, "--unroll_length=0 is too low"),
+        ((lambda: 5, "ppo"), {}, "returned int"),
+        ((boom, "ppo"), {}, "no display"),
+        ((lambda: gymnasium.make("CartPole-v1"), "sax"), {}, "--agent=sax is not valid"),
+    ],
+)
+def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
+    with pytest.raises(seed_rl.UsageError, match=re.escape(words)):
+        seed_rl.train(*args, **flags)
+    runs = Path("runs")
+    assert not runs.exists() or not list(runs.iterdir())
+
+
+def test_there_is_no_such_run():
+    with pytest.raises(ValueError, match="nothing"):
+        seed_rl.load("nothing")
+    with pytest.raises(ValueError, match="nothing"):
+        seed_rl.evaluate("nothing")
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    assert not hasattr(seed_rl, "trian")
+    assert {"train", "load", "evaluate"} <= set(seed_rl.__all__)
