@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 # What the threads of a learner wait for, as the figures are called.
 INFERENCE_FOR_REQUESTS = "inference_waiting_share"
@@ -11,6 +11,23 @@ INTAKE_FOR_UNROLLS = "intake_waiting_share"
 PREFETCH_FOR_EXPERIENCE = "prefetch_waiting_share"
 TRAINING_FOR_BATCH = "training_waiting_share"
 TRAINING_FOR_HOSTS = "hosts_waiting_share"  # The other learner hosts, before an update.
+
+
+def stage_waits(figures: Mapping[str, float]) -> dict[str, float]:
+    """The shares of time, 0 to 1, for which training, inference and actors wait; those that are known.
+
+    `figures` are those of a period. Training waits for a batch or for other learner hosts, inference for
+    requests or for training, and a group of environments for its actions.
+    """
+    waits = {}
+    if TRAINING_FOR_BATCH in figures:
+        waits["training"] = figures[TRAINING_FOR_BATCH] + figures.get(TRAINING_FOR_HOSTS, 0.0)
+    if INFERENCE_FOR_REQUESTS in figures:
+        waits["inference"] = figures[INFERENCE_FOR_REQUESTS] + figures.get(INFERENCE_FOR_TRAINING, 0.0)
+    turn, latency = figures.get("actor_turn_ms", 0.0), figures.get("inference_latency_p50_ms", 0.0)
+    if turn > 0:
+        waits["actors"] = latency / (latency + turn)
+    return {stage: min(1.0, share) for stage, share in waits.items()}
 
 
 class Waits:

@@ -9,9 +9,8 @@ from seed_rl.cluster.config import LOOPBACK_ONLY, ClusterConfig
 from seed_rl.flags.errors import require_package
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import make_credentials
+from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
-from seed_rl.launch.presets import name_preset
-from seed_rl.launch.run import check_directory, make_directory
 from seed_rl.wire.security import SecurityConfig
 
 DESCRIPTION = """
@@ -42,9 +41,11 @@ def main(argv: list[str]) -> int:
     plan = make_plan(line, None)
     config = line.read(ClusterConfig)
     require_package("ray", "ray")
-    credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")
-    name_preset(preset)
     check_directory(line, plan.logdir)
+    if is_done(plan, argv):
+        return 0
+    credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")
+    introduce(line, plan, preset)
 
     if config.ray_address == "none":
         os.environ.update(LOOPBACK_ONLY)
@@ -53,5 +54,8 @@ def main(argv: list[str]) -> int:
 
     with connected(config.ray_address):
         check_room(config, len(plan.actors), len(plan.learners))
-        make_directory(plan)
-        return run(plan, config, credentials)
+        with made_directory(plan):
+            code = run(plan, config, credentials)
+    if code == 0:
+        say_next(plan, argv)
+    return code

@@ -41,7 +41,9 @@ from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import complain, reason, warn
 from seed_rl.reporting.guard import UnsavedError
+from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.runs import lock, record
+from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.record import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
@@ -100,14 +102,21 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         met = _meet(hosts, config, listener, identity, security, stop, until_the_end)
         if not met[1]:
             return stop.exit_code
+    display = ProgressDisplay(config.total_environment_frames, _earlier_returns(config.logdir))
+    until_the_end.callback(display.close)
+    display.stage("importing TensorFlow")
     try:
         with quiet_start() as held:
             warning = _import_tensorflow(config, hosts.index if hosts else 0, held)
             from seed_rl.learner.setup import make_learner
 
+            display.stage("making the network")
+
             with usage_errors():
                 make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
-                learner = make_learner(config, environment, make, everything, security, met, listener)
+                learner = make_learner(
+                    config, environment, make, everything, security, met, listener, display
+                )
         if warning:
             warn(warning)
         if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
@@ -116,6 +125,8 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
             with usage_errors():
                 record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
+        if complete and is_first:
+            record.write_complete(config.logdir)
     except (AddressError, AlgorithmError, MisfitError) as error:
         raise UsageError(str(error)) from None
     except MemoryError as error:
@@ -125,6 +136,15 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         return 1
     # Another learner host may have been asked to stop.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
+
+
+def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
+    """The mean return over the environment frames of the run's earlier sessions, if there were any."""
+    try:
+        returns = curve(read_periods(logdir, warn=lambda text: None), "mean_return")
+    except ValueError:
+        return ()
+    return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
-from seed_rl.launch.presets import name_preset
-from seed_rl.launch.run import check_directory, make_directory, supervise
+from seed_rl.launch.run import supervise
 from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """
@@ -49,9 +49,11 @@ def train(argv: list[str]) -> tuple[int, Path]:
         address = local.server_address or stack.enter_context(private)
         sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent
         plan = make_plan(line, address)
-        name_preset(preset)
         check_directory(line, plan.logdir)
-        make_directory(plan)
+        if is_done(plan, argv):
+            return 0, plan.logdir
+        introduce(line, plan, preset)
+        stack.enter_context(made_directory(plan))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners
         learners = [Child("learner 0" if others else "the learner", first, private=sockets)]
         for i, command in enumerate(others, start=1):
@@ -60,4 +62,7 @@ def train(argv: list[str]) -> tuple[int, Path]:
             Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
             for task, command in enumerate(plan.actors)
         ]
-        return supervise(learners, actors), plan.logdir
+        code = supervise(learners, actors)
+    if code == 0:
+        say_next(plan, argv)
+    return code, plan.logdir

@@ -12,6 +12,7 @@ from seed_rl.waits import (
     PREFETCH_FOR_EXPERIENCE,
     TRAINING_FOR_BATCH,
     TRAINING_FOR_HOSTS,
+    stage_waits,
 )
 
 # Without these, written by every run once it has trained, nothing can be told.
@@ -61,8 +62,7 @@ class Evidence:
         )
         self.has_intake = INTAKE_FOR_UNROLLS in figures
         self.inserting = 1.0 - figures.get(INTAKE_FOR_UNROLLS, 1.0)
-        turn, latency = figures.get("actor_turn_ms", 0.0), figures.get("inference_latency_p50_ms", 0.0)
-        self.actors_wait = latency / (latency + turn) if turn > 0 else 0.0
+        self.actors_wait = stage_waits(figures).get("actors", 0.0)
         self.has_replay, self.has_rollouts = "replay_ratio" in settings, "rollout_unrolls" in figures
         mine = figures.get("learner_cpu_cores", 0.0) + figures.get("actor_cpu_cores", 0.0)
         in_use = max(mine, figures.get("machine_cpu_cores", 0.0))

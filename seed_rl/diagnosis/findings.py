@@ -68,8 +68,9 @@ def batch(evidence: Evidence) -> str:
 class Finding(NamedTuple):
     """One thing that was found.
 
-    `name` identifies it: actors, stragglers, turns, inference, small_batches, training, replay_ratio, queue,
-    intake, prefetch, interpreter, synchronous, rollouts, hosts, machine, idle_training, balanced.
+    `name` identifies it: other_programs, actors, stragglers, turns, inference, small_batches, training,
+    replay_ratio, queue, intake, prefetch, interpreter, synchronous, rollouts, hosts, machine, idle_training,
+    balanced.
     `sentence` has the figures, and then the flag to change.
     """
 
@@ -82,9 +83,16 @@ Rule = Callable[[Evidence], str | None]
 
 
 def diagnose(evidence: Evidence) -> list[Finding]:
-    """What bounds the run, first, and then what else costs speed."""
+    """What bounds the run, and then what else costs speed.
+
+    If other programs take much of the machine, that comes before all else: it slows every stage.
+    """
+    crowd = list(_apply({"other_programs": _other_programs}, evidence))
     bound = next(_apply(_BOUNDS, evidence), Finding("balanced", _balanced(evidence)))
-    return [bound, *(finding for finding in _apply(_OTHERS, evidence) if finding.name != bound.name)]
+    said = {bound.name, "machine"} if crowd else {bound.name}
+    if crowd and bound.name == "machine":
+        return crowd
+    return [*crowd, bound, *(finding for finding in _apply(_OTHERS, evidence) if finding.name not in said)]
 
 
 def _apply(rules: Mapping[str, Rule], evidence: Evidence) -> Iterator[Finding]:
@@ -268,21 +276,35 @@ def _idle_training(e: Evidence) -> str | None:
     )
 
 
+def _other_programs(e: Evidence) -> str | None:
+    learner, actors = e.figures.get("learner_cpu_cores", 0.0), e.figures.get("actor_cpu_cores")
+    if not e.is_full or actors is None or _all_else(e) < _MUCH_ELSE * e.figures["machine_cores"]:
+        return None
+    return (
+        f"Other programs slow this run down: of {e.figures['machine_cores']:g} cores they use "
+        f"{_all_else(e):.1f}, the learner {learner:.1f} and the actors {actors:.1f}; stop them, and look "
+        "again before you change anything else."
+    )
+
+
+def _all_else(e: Evidence) -> float:
+    """The cores that neither the learner nor its actors use."""
+    figures = e.figures
+    mine = figures.get("learner_cpu_cores", 0.0) + figures.get("actor_cpu_cores", 0.0)
+    return max(0.0, figures.get("machine_cpu_cores", 0.0) - mine)
+
+
 def _machine(e: Evidence) -> str | None:
     if not e.is_full:
         return None
-    learner, actors = e.figures.get("learner_cpu_cores", 0.0), e.figures.get("actor_cpu_cores")
-    cores, all_used = e.figures["machine_cores"], e.figures.get("machine_cpu_cores")
-    parts, rest = [f"the learner uses {learner:.1f}"], 0.0
-    if actors is not None:
-        parts.append(f"the actors {actors:.1f}")
-    if all_used is not None:
-        rest = max(0.0, all_used - learner - (actors or 0.0))
-        parts.append(f"all else {rest:.1f}")
-    do = "stop the other programs, " if actors is not None and rest >= _MUCH_ELSE * cores else ""
+    parts = [f"the learner uses {e.figures.get('learner_cpu_cores', 0.0):.1f}"]
+    if "actor_cpu_cores" in e.figures:
+        parts.append(f"the actors {e.figures['actor_cpu_cores']:.1f}")
+    if "machine_cpu_cores" in e.figures:
+        parts.append(f"all else {_all_else(e):.1f}")
     return (
-        f"The machine is full: of {cores:g} cores, {', '.join(parts)}; {do}use a machine with more cores, or "
-        "put actors on others (--server_address)."
+        f"The machine is full: of {e.figures['machine_cores']:g} cores, {', '.join(parts)}; use a machine "
+        "with more cores, or put actors on others (--server_address)."
     )
 
 

@@ -40,12 +40,14 @@ class Plan:
       learners: one command per learner host, the one that keeps the run directory first.
       actors: one command per actor, in the order of their tasks.
       logdir: the run directory.
+      total_environment_frames: when training is complete.
       num_gateways: of each learner.
     """
 
     learners: list[list[str]]
     actors: list[list[str]]
     logdir: Path
+    total_environment_frames: int
     num_gateways: int = 0
 
 
@@ -149,6 +151,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
             for i in range(local.num_actors)
         ],
         logdir=logdir,
+        total_environment_frames=config.total_environment_frames,
         num_gateways=config.num_gateways,
     )
 

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import seed_rl
-from seed_rl.messages import say
 
 DEFAULT_ENVIRONMENT = "atari"
 DEFAULT_AGENT = "vtrace"
@@ -36,9 +35,3 @@ def find_preset(directory: Path, environment: str, agent: str, game: str | None 
             return directory / f"{name}.flags"
     candidates = [path for path in sorted(directory.glob("*small.flags")) if path.name.startswith(f"{stem}_")]
     return candidates[0] if len(candidates) == 1 else None
-
-
-def name_preset(preset: Path | None) -> None:
-    """Reports the preset that the flags start from, if there is one."""
-    if preset:
-        say(f"preset {shortened(preset)}; flags on the command line override it.")

@@ -14,12 +14,9 @@
 
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-from seed_rl.flags.command_line import CommandLine
-from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.flags.errors import USAGE_EXIT_CODE
 from seed_rl.launch.child import Child
-from seed_rl.launch.plan import Plan
 from seed_rl.launch.watch import (
     Ended,
     Event,
@@ -32,8 +29,6 @@ from seed_rl.launch.watch import (
     shell_code,
 )
 from seed_rl.messages import say
-from seed_rl.runs.lock import check_free
-from seed_rl.runs.record import check, run_identity
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
 
 # Several learners are started again so often, with growing delays.
@@ -41,25 +36,6 @@ MOST_RESTARTS = 5
 
 # Exit codes of a learner after which it is not started again: complete, a wrong flag, stopped on request.
 _FINAL = (0, USAGE_EXIT_CODE, *STOP_CODES)
-
-
-def check_directory(line: CommandLine, logdir: Path) -> None:
-    """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
-    mine = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
-    with usage_errors():
-        check(str(logdir), mine)
-        check_free(logdir)
-
-
-def make_directory(plan: Plan) -> None:
-    """Creates the run directory and reports its path; raises UsageError if it cannot."""
-    try:
-        plan.logdir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
-    others = len(plan.learners) - 1
-    too = f" and of {others} learner{'s' if others > 1 else ''}" if others else ""
-    say(f"run directory {plan.logdir}; the logs of the {len(plan.actors)} actors{too} are in it.")
 
 
 def supervise(

@@ -43,6 +43,9 @@ from seed_rl.wire.security import Security
 
 # How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
+# The first period ends so long after the first update. Each later one is as long as all before it, until they
+# are as long as --log_period_secs: a run of seconds shows how it learns.
+_FIRST_PERIOD_SECS = 1.0
 
 
 class _Usage:
@@ -70,9 +73,11 @@ class _Usage:
 class _Outputs:
     """Metrics, TensorBoard, W&B and progress. Of several learner hosts, only the first one has figures."""
 
-    def __init__(self, config: LearnerConfig, settings: Mapping[str, Any], env_frames: int, is_first: bool):
-        """Opens them; the settings of the run, nested dicts, are logged. It starts at `env_frames`."""
-        self._display = ProgressDisplay(config.total_environment_frames, env_frames)
+    def __init__(
+        self, config: LearnerConfig, settings: Mapping[str, Any], display: ProgressDisplay, is_first: bool
+    ):
+        """Opens the files; the settings of the run, nested dicts, are logged."""
+        self._display = display
         self._metrics = MetricsWriter(config.logdir, settings, config.wandb_project) if is_first else None
         self.say: Callable[[str], None] = self._display.say
 
@@ -96,6 +101,29 @@ class _Outputs:
             self._metrics.close()
 
 
+class _Periods:
+    """When the periods end that have figures: after the first update soon, later every `longest` seconds."""
+
+    def __init__(self, longest: float):
+        self._longest = self._length = longest
+        self._began = self._first = time.monotonic()
+
+    def first_update(self) -> None:
+        """Starts the short periods."""
+        self._began = self._first = time.monotonic()
+        self._length = min(_FIRST_PERIOD_SECS, self._longest)
+
+    def ended(self) -> bool:
+        """Whether a period has ended; if so, the next one begins."""
+        now = time.monotonic()
+        if now - self._began < self._length:
+            return False
+        self._began = now
+        if self._length < self._longest:
+            self._length = min(self._longest, now - self._first)
+        return True
+
+
 class Learner:
     """One training run, from its last checkpoint until it is complete or stopped."""
 
@@ -109,12 +137,14 @@ class Learner:
         replicas: Replicas | None = None,
         copies: Sequence[PolicyCopy] = (),
         team: Team | None = None,
+        display: ProgressDisplay | None = None,
     ):
         """Prepares the run and restores its last checkpoint; writes nothing and serves no actors yet.
 
         `settings` of the run, nested dicts, are logged. The algorithm has been created in the scope of
         `replicas`, the training devices; a checkpoint overwrites its variables. `copies` of its policy act,
-        one on each inference device; if there are none, the variables that are trained also act.
+        one on each inference device; if there are none, the variables that are trained also act. `display` is
+        what has shown the start so far, if anything.
 
         Raises:
           ValueError: a checkpoint does not fit, or settings contradict each other.
@@ -122,6 +152,7 @@ class Learner:
         self._config, self._environment, self._algorithm = config, environment, algorithm
         self._settings, self._security = settings or {}, security
         self._replicas, self._team = replicas or Replicas(), team or Team()
+        self._display = display or ProgressDisplay(config.total_environment_frames)
         self._trainer = Trainer(algorithm, config, self._replicas)
         self._saver = Saver(config, environment.spec, algorithm, self._trainer, self._team)
         self._figures = self._saver.make_figures(config)
@@ -192,7 +223,7 @@ class Learner:
             self._experience.background,
             team,
         )
-        outputs = _Outputs(config, self._settings, self._frames(), team.is_first)
+        outputs = _Outputs(config, self._settings, self._display, team.is_first)
         source = self._source(serving)
         complete = farewell = ""
         try:
@@ -200,12 +231,14 @@ class Learner:
             figures = self._train(serving, source, outputs, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
+                self._display.stage("writing the checkpoint and the exported policy")
             else:
                 farewell = "The learner was stopped."
             self._save()  # Before other output, which may take a while.
             outputs.write(figures, show=False)
         except BaseException as error:
             farewell = "The learner failed."
+            self._display.close()
             if isinstance(error, NotServingError):
                 self._save()  # What it has learned is as good as before.
             if isinstance(error, REDUCTION_ERRORS) and team.hosts:
@@ -215,9 +248,13 @@ class Learner:
             serving.stop(farewell, self._experience)
             source.close()
             outputs.close()
-        serving.raise_error()  # A thread may have died since the last check.
-        if complete:
-            self._saver.export()
+        try:
+            serving.raise_error()  # A thread may have died since the last check.
+            if complete:
+                self._saver.export()
+        except BaseException:
+            self._display.close()
+            raise
         saved = "Stopped without a checkpoint" if self._saver.unsaved else "Stopped with a checkpoint"
         outputs.finish(figures, complete or saved)
         if self._saver.unsaved:
@@ -250,9 +287,11 @@ class Learner:
         output: UpdateOutput | None = None
         batch: Batch | None = None
         lags: list[float] = []
-        last_log = last_save = time.monotonic()
+        periods, last_save = _Periods(config.log_period_secs), time.monotonic()
         while True:
             serving.raise_error()
+            if output is None:
+                self._display.stage("collecting experience" if self._agent_steps else "waiting for actors")
             if batch is None and not stopping():
                 with self._usage.training(TRAINING_FOR_BATCH):
                     batch = source.next(_POLL_SECS)
@@ -265,7 +304,13 @@ class Learner:
                     return self._report(output, lags)
                 if agreed.may_update and batch is not None:
                     lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))
+                    is_first = output is None
+                    if is_first:
+                        self._display.stage("compiling the first update")
                     output, batch = self._update(batch), None
+                    if is_first:
+                        periods.first_update()
+                        self._display.follow(lambda: self._figures.glance(self._agent_steps))
             now = time.monotonic()
             if now - last_save >= config.save_checkpoint_secs:
                 last_save = now
@@ -273,8 +318,7 @@ class Learner:
                 self._save()
                 if self._saver.unsaved:
                     warn(f"{self._saver.unsaved} The learner tries again at the next interval.")
-            if now - last_log >= config.log_period_secs:
-                last_log = now
+            if periods.ended():
                 figures = self._report(output, lags)
                 outputs.write(figures)
                 for sentence in health.check(figures) if self._team.is_first else ():

@@ -17,6 +17,7 @@ from seed_rl.hosts.peers import Peers
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.learner.team import Team
+from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.protocol import EnvironmentDescription
@@ -42,12 +43,14 @@ def make_learner(
     security: Security,
     met: "tuple[Peers, list[str]] | None" = None,
     listener: Listener | None = None,
+    display: ProgressDisplay | None = None,
 ) -> Learner:
     """Makes the algorithm on its devices and the learner; restores the last checkpoint.
 
     `make_algorithm` is called once more for each inference device's copy of the policy. `settings` are those
     of the run, nested dicts, for the logs. `met` has the other learner hosts, and the addresses of all hosts
-    for TensorFlow; None: there is one host. `listener` is what listens on its address already, if anything.
+    for TensorFlow; None: there is one host. `listener` is what listens on its address already, if anything;
+    `display` has shown the start so far.
 
     Raises:
       ValueError: settings contradict each other or the machine's devices, or a checkpoint does not fit.
@@ -86,4 +89,4 @@ def make_learner(
     for device in places_of_copies:
         with tf.device(device), computing_in(config.precision):
             copies.append(PolicyCopy(make_algorithm().policy, device))
-    return Learner(config, environment, algorithm, settings, security, replicas, copies, team)
+    return Learner(config, environment, algorithm, settings, security, replicas, copies, team, display)

@@ -140,12 +140,20 @@ class RunFigures:
             "actor_restarts": self.actor_restarts + sum(self._restarts_of_others.values()),
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
+        return figures | self._means()
+
+    def glance(self, agent_steps: int) -> dict[str, Any]:
+        """Environment frames and the mean returns as they are now; ends no period. For any thread."""
+        return {"env_frames": self.env_frames(agent_steps), **self._means()}
+
+    def _means(self) -> dict[str, float]:
         with self._lock:
             recent, evaluations = list(self._recent), list(self._evaluations)
+        means = {}
         if recent:
             returns, lengths = np.array(recent).T
-            figures["mean_return"] = float(returns.mean())
-            figures["mean_episode_agent_steps"] = float(lengths.mean())
+            means["mean_return"] = float(returns.mean())
+            means["mean_episode_agent_steps"] = float(lengths.mean())
         if evaluations:
-            figures["mean_evaluation_return"] = float(np.mean(evaluations))
-        return figures
+            means["mean_evaluation_return"] = float(np.mean(evaluations))
+        return means

@@ -1,72 +1,186 @@
-"""Shows a run's progress: a live bar on a terminal, plain lines in a file."""
+"""Shows a run's progress: one line that is rewritten on a terminal, plain lines elsewhere.
 
+No TensorFlow is imported here, because the first lines come before it is.
+"""
+
+import collections
 import datetime
 import functools
+import os
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-import tqdm
-
 from seed_rl.messages import discard
+from seed_rl.reporting.curve import Curve, can_draw
 from seed_rl.reporting.guard import Guard
+from seed_rl.waits import stage_waits
 
 ResultT = TypeVar("ResultT")
 
+# Seconds between two versions of the line on a terminal, and between reminders of a long stage elsewhere.
+_REDRAW_SECS, _REMINDER_SECS = 1.0, 30.0
+# On a terminal, frames/s is the mean over this many redraws.
+_SPEED_WINDOW = 10
+_LEAST_CURVE, _MOST_CURVE = 6, 40
+
 
 class ProgressDisplay:
-    """Shows environment frames, frames/s, time left and the mean return on standard output.
+    """Shows the stages of the start, then the progress of training, on standard output.
 
-    If that fails (a closed pipe, a full disk), it warns once on standard error and shows nothing more.
+    On a terminal, a line is rewritten each second: the mean return and its curve over the whole run, the
+    share of the run that is done, environment frames/s, the time left, and the busiest stage. Elsewhere there
+    is a line for each stage and for each period. If standard output fails (a closed pipe, a full disk), it
+    warns once on standard error and shows nothing more. Thread-safe.
     """
 
-    def __init__(self, total_frames: int, initial_frames: int):
-        """Starts the display, at more than 0 frames if the run is resumed."""
+    def __init__(self, total_frames: int, earlier: Iterable[tuple[int, float]] = ()):
+        """Starts with the (environment frames, mean return) of the run's earlier sessions."""
         self._total = total_frames
         self._guard = Guard()
-        self._bar = self._try(_bar, total_frames, initial_frames)
+        self._is_terminal = _is_terminal()
+        self._lock = threading.Lock()
+        self._curve = Curve(earlier)
+        self._stage: tuple[str, float] | None = None
+        self._period: Mapping[str, Any] = {}
+        self._now: Callable[[], Mapping[str, Any]] = dict
+        self._speeds: collections.deque[tuple[float, int]] = collections.deque(maxlen=_SPEED_WINDOW)
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def stage(self, what: str) -> None:
+        """Says what the start is doing, such as "importing TensorFlow", until the next stage or period."""
+        with self._lock:
+            if self._stage is not None and self._stage[0] == what:
+                return
+            self._stage = what, time.monotonic()
+            self._try(self._draw if self._is_terminal else self._write, f"{_capital(what)} …")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
+            self._thread.start()
+
+    def follow(self, now: Callable[[], Mapping[str, Any]]) -> None:
+        """Ends the stages. From now on a terminal shows these figures between periods, too.
+
+        They are `env_frames` and, if there are any, the mean returns.
+        """
+        with self._lock:
+            self._stage, self._now = None, now
 
     def show(self, figures: Mapping[str, Any]) -> None:
         """Shows the figures of a period."""
-        self._try(self._show, figures)
-
-    def _show(self, figures: Mapping[str, Any]) -> None:
-        words = _words(figures)
-        if self._bar is not None:
-            self._bar.update(figures["env_frames"] - self._bar.n)
-            self._bar.set_postfix_str(words)
-            return
-        frames, speed = figures["env_frames"], figures["frames_per_second"]
-        left = "unknown"
-        if speed:
-            left = str(datetime.timedelta(seconds=int(max(0, self._total - frames) / speed)))
-        share = 100 * frames / self._total
-        print(
-            f"{frames:,} of {self._total:,} frames ({share:.1f}%), {speed:,.0f} frames/s, {words}, "
-            f"{left} left",
-            flush=True,
-        )
+        with self._lock:
+            self._period = figures
+            self._add(figures)
+            if not self._is_terminal:
+                self._try(self._write, self._sentence(figures))
+            elif self._stage is None:
+                self._try(self._draw_progress, figures)
 
     def say(self, line: str) -> None:
-        """Prints a line without breaking the bar."""
-        self._try(functools.partial(print, flush=True) if self._bar is None else self._bar.write, line)
+        """Prints a line above the one that is rewritten."""
+        with self._lock:
+            self._try(self._write, line)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
         """Prints the last line: how the run ended, frames, minutes, frames/s and mean return."""
-        self._try(self._finish, figures, ended)
-
-    def _finish(self, figures: Mapping[str, Any], ended: str) -> None:
-        if self._bar is not None:
-            self._bar.close()
+        self.close()
+        self._add(figures)
         frames, seconds = figures["env_frames"], figures["seconds"]
-        print(
+        sentence = (
             f"{ended}: {frames:,} frames in {seconds / 60:.1f} minutes, {frames / max(seconds, 1e-9):,.0f} "
-            f"frames/s, {_return(figures)}",
-            flush=True,
+            f"frames/s, {_return(figures)}"
+        )
+        if self._is_terminal and (drawn := self._drawn(_MOST_CURVE)):
+            self._try(self._write, f"Mean return over the run: {drawn}")
+        self._try(self._write, sentence)
+
+    def close(self) -> None:
+        """Stops rewriting and clears the line; a second call does nothing."""
+        self._stopping.set()
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if thread is not None and self._is_terminal:
+                self._try(self._draw, "")
+        if thread is not None:
+            thread.join()
+
+    def _keep_drawing(self) -> None:
+        while not self._stopping.wait(_REDRAW_SECS if self._is_terminal else _REMINDER_SECS):
+            with self._lock:
+                if not self._stopping.is_set():
+                    self._redraw()
+
+    def _redraw(self) -> None:
+        if self._stage is not None:
+            what, since = self._stage
+            words = f"{_capital(what)} … {time.monotonic() - since:.0f} s"
+            self._try(self._draw if self._is_terminal else self._write, words)
+        elif self._is_terminal and (now := self._now()):
+            self._add(now)
+            self._try(self._draw_progress, self._period | dict(now))
+
+    def _add(self, figures: Mapping[str, Any]) -> None:
+        if "mean_return" in figures:
+            self._curve.add(figures["env_frames"], figures["mean_return"])
+
+    def _sentence(self, figures: Mapping[str, Any]) -> str:
+        """A period in a plain line."""
+        frames, speed = figures["env_frames"], figures["frames_per_second"]
+        busiest = _busiest(figures)
+        return (
+            f"{frames:,} of {self._total:,} frames ({100 * frames / self._total:.1f}%), {speed:,.0f} "
+            f"frames/s, {figures['updates']:,} updates, {_return(figures)}, {self._left(frames, speed)} left"
+            f"{f', {busiest}' if busiest else ''}"
         )
 
+    def _draw_progress(self, figures: Mapping[str, Any]) -> None:
+        """The line on a terminal: what fits, the most important first, and the curve in the rest."""
+        frames = figures["env_frames"]
+        self._speeds.append((time.monotonic(), frames))
+        (then, before), (now, _) = self._speeds[0], self._speeds[-1]
+        speed = (frames - before) / (now - then) if now > then else figures.get("frames_per_second", 0.0)
+        head = f"return {figures['mean_return']:.2f}" if "mean_return" in figures else "no episode yet"
+        evaluated = figures.get("mean_evaluation_return")
+        parts = [
+            f"{min(1.0, frames / self._total):.0%} of {_short(self._total)}",
+            f"{_short(speed)} frames/s",
+            f"{self._left(frames, speed)} left",
+            _busiest(figures),
+            "" if evaluated is None else f"in evaluation {evaluated:.2f}",
+            *(f"{stage} waits {share:.0%}" for stage, share in stage_waits(figures).items()),
+        ]
+        room = shutil.get_terminal_size().columns - 1 - len(head)
+        shown, needs_curve = "", _LEAST_CURVE + 1
+        for part in filter(None, parts):
+            if len(shown) + 2 + len(part) + needs_curve <= room:
+                shown += f"  {part}"
+        drawn = self._drawn(min(_MOST_CURVE, room - len(shown) - 1))
+        self._draw(f"{head} {drawn}{shown}" if drawn else f"{head}{shown}")
+
+    def _drawn(self, width: int) -> str:
+        return self._curve.drawn(width) if can_draw(sys.stdout) else ""
+
+    def _left(self, frames: int, speed: float) -> str:
+        """The time to the end of the run."""
+        if speed <= 0:
+            return "unknown time"
+        left = datetime.timedelta(seconds=int(max(0, self._total - frames) / speed))
+        return str(left).removeprefix("0:")  # Minutes and seconds, if it is less than an hour.
+
+    def _draw(self, line: str) -> None:
+        """Rewrites the line on a terminal, which stays as narrow as the terminal is."""
+        print(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+
+    def _write(self, line: str) -> None:
+        """Prints a line; on a terminal the line that is rewritten makes room for it."""
+        print(f"\r\x1b[K{line}" if self._is_terminal else line, flush=True)
+
     def _try(self, function: Callable[..., ResultT], *args: Any) -> ResultT | None:
-        return self._guard.call("Standard output", _or_discard, function, *args)
+        return self._guard.call("Standard output", functools.partial(_or_discard, function), *args)
 
 
 def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
@@ -77,23 +191,31 @@ def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
         raise
 
 
-def _bar(total_frames: int, initial_frames: int) -> tqdm.tqdm | None:
-    """A bar on a terminal; None elsewhere."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return None
-    return tqdm.tqdm(
-        total=total_frames,
-        initial=initial_frames,
-        unit=" frames",
-        unit_scale=True,
-        dynamic_ncols=True,
-        smoothing=0.1,
-        file=sys.stdout,
-    )
+def _is_terminal() -> bool:
+    """Whether a line on standard output can be rewritten."""
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def _words(figures: Mapping[str, Any]) -> str:
-    return f"{figures['updates']:,} updates, {_return(figures)}"
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _short(number: float) -> str:
+    """A number in three digits: 950, 12.2k, 400k, 1.5M, 1B."""
+    for unit, size in (("B", 1e9), ("M", 1e6), ("k", 1e3)):
+        if number >= size:
+            scaled = number / size
+            return f"{scaled:.3g}{unit}" if scaled < 1000 else f"{scaled:,.0f}{unit}"
+    return f"{number:.0f}"
+
+
+def _busiest(figures: Mapping[str, Any]) -> str:
+    """The stage that waits least, and the share of time for which it works; empty if that is unknown."""
+    waits = stage_waits(figures)
+    if not waits:
+        return ""
+    stage = min(waits, key=waits.__getitem__)
+    return f"{stage} {1 - waits[stage]:.0%} busy"
 
 
 def _return(figures: Mapping[str, Any]) -> str:

@@ -290,9 +290,38 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
       ValueError: the directory cannot be written.
     """
     path = Path(logdir)
-    content = {"identity": mine, "settings": settings, "versions": versions()}
     try:
         path.mkdir(parents=True, exist_ok=True)
-        write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
+        _write(path, {"identity": mine, "settings": settings, "versions": versions()})
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
+
+
+def write_complete(logdir: str) -> None:
+    """Adds to run.json that training is complete: the name of the last checkpoint. The next `write` drops it.
+
+    Does nothing if it cannot be written: then the next start finds out from the checkpoint itself.
+    """
+    run = RunDirectory(Path(logdir))
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        _write(run.path, read_json(run.record) | {"complete": run.checkpoints.prefixes()[0].name})
+
+
+def is_complete(logdir: str | Path, total_environment_frames: int) -> bool:
+    """Whether a run has been trained for so many environment frames, as run.json says.
+
+    It is not if its last checkpoint or its exported policy is not there any more: a learner makes them again.
+    """
+    run = RunDirectory(Path(logdir))
+    try:
+        content = read_json(run.record)
+        trained = content["settings"]["learner"]["total_environment_frames"]
+        names = [prefix.name for prefix in run.checkpoints.prefixes()[:1]]
+        is_whole = content["complete"] in names and run.saved_model.is_dir()
+        return is_whole and total_environment_frames <= trained
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")

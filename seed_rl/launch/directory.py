@@ -1,0 +1,94 @@
+"""The run directory of a launcher, and what a launcher says before and after a run."""
+
+import contextlib
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import Plan
+from seed_rl.launch.presets import shortened
+from seed_rl.messages import say
+from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.lock import check_free
+from seed_rl.runs.record import check, is_complete, run_identity
+
+_TOTAL = "total_environment_frames"
+
+
+def check_directory(line: CommandLine, logdir: Path) -> None:
+    """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
+    mine = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+    with usage_errors():
+        check(str(logdir), mine)
+        check_free(logdir)
+
+
+def is_done(plan: Plan, argv: Sequence[str]) -> bool:
+    """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
+    if not is_complete(plan.logdir, plan.total_environment_frames):
+        return False
+    say(
+        f"nothing to do: {plan.logdir} is complete, with all of its {plan.total_environment_frames:,} "
+        "environment frames."
+    )
+    say_next(plan, argv)
+    return True
+
+
+def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
+    """Says what is trained, on what, from which preset and where."""
+    local, game = line.read(LocalConfig), getattr(line.environment_config(), "game", None)
+    task = " ".join(filter(None, (line.environment, game)))
+    learners = f"{len(plan.learners)} learners, " if len(plan.learners) > 1 else ""
+    say(
+        f"training {line.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
+        f"{_count(local.env_batch_size, 'environment')}, {plan.total_environment_frames:,} frames."
+    )
+    source = f"preset {preset.name}; " if preset else ""
+    say(f"{source}run directory {shortened(plan.logdir)}.")
+
+
+@contextlib.contextmanager
+def made_directory(plan: Plan) -> Iterator[None]:
+    """Makes the run directory. If the run never begins, removes it again, with the logs that are empty.
+
+    A run has begun when its learner has written run.json. A directory that was there before stays.
+
+    Raises:
+      UsageError: it cannot be made.
+    """
+    run = RunDirectory(plan.logdir)
+    made = [path for path in (run.path, *run.path.parents) if not path.exists()]
+    try:
+        run.path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
+    try:
+        yield
+    finally:
+        if made and not run.record.exists():
+            logs = [run.actor_log(task) for task in range(len(plan.actors))]
+            logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
+            with contextlib.suppress(OSError):  # A log is missing or somebody else's file is there.
+                for log in logs:
+                    if log.exists() and not log.stat().st_size:
+                        log.unlink()
+                for directory in made:
+                    directory.rmdir()
+
+
+def say_next(plan: Plan, argv: Sequence[str]) -> None:
+    """Says which commands make sense after training; `argv` is the launcher's command line."""
+    logdir = shlex.quote(str(shortened(plan.logdir)))
+    command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
+    more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
+    say(f"evaluate it:   seed_rl evaluate {logdir}")
+    say(f"plot it:       seed_rl plot {logdir}")
+    say(f"train further: {argv[0]} {shlex.join([*command, more])}")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
