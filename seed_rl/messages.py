@@ -22,12 +22,16 @@ _MOST_KINDS = 50
 _POWERS_OF_TEN = {10**n for n in range(19)}
 
 
-def say(text: str) -> None:
-    """Writes `seed_rl: TEXT` to standard error, as one line; on a terminal it replaces a progress bar."""
+def say(text: str, *commands: str) -> None:
+    """Writes `seed_rl: TEXT` to standard error, as one line; on a terminal it replaces a progress bar.
+
+    Each of the commands follows on a line of its own, from which it can be copied.
+    """
     stream = sys.stderr
     try:
         start = "\r\x1b[K" if stream.isatty() else ""
-        print(f"{start}seed_rl: {one_line(text, _MOST_SAID)}", file=stream, flush=True)
+        lines = (f"{start}seed_rl: {one_line(text, _MOST_SAID)}", *(f"  {one_line(c)}" for c in commands))
+        print(*lines, sep="\n", file=stream, flush=True)
     except OSError:
         discard(stream)
     except (ValueError, AttributeError):  # Standard error is closed, or there is none.

@@ -227,7 +227,7 @@ def _show(
     try:
         picture = retried(lambda: montage(_rerun(config, subject, episode)), config.failures)
     except RerunError as error:
-        print(f"No picture of gameplay: {error}")
+        print(f"TensorBoard gets no picture of gameplay. {error}")
     try:
         write_board(subject.run.logdir, subject.trained.env_frames, summary, picture)
     except OSError as error:

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -104,21 +104,10 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
             return stop.exit_code
     display = ProgressDisplay(config.total_environment_frames, _earlier_returns(config.logdir))
     until_the_end.callback(display.close)
-    display.stage("importing TensorFlow")
     try:
-        with quiet_start() as held:
-            warning = _import_tensorflow(config, hosts.index if hosts else 0, held)
-            from seed_rl.learner.setup import make_learner
-
-            display.stage("making the network")
-
-            with usage_errors():
-                make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
-                learner = make_learner(
-                    config, environment, make, everything, security, met, listener, display
-                )
-        if warning:
-            warn(warning)
+        make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
+        parts = (environment, make, everything, security, met, listener)
+        learner = _make_learner(config, hosts.index if hosts else 0, parts, display)
         if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
             return stop.exit_code
         if is_first:
@@ -136,6 +125,21 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         return 1
     # Another learner host may have been asked to stop.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
+
+
+def _make_learner(config: LearnerConfig, host: int, parts: Sequence[Any], display: ProgressDisplay) -> Any:
+    """Imports TensorFlow and makes the learner of `parts`: the arguments of `setup.make_learner`."""
+    display.stage("importing TensorFlow")
+    with quiet_start() as held:
+        warning = _import_tensorflow(config, host, held)
+        from seed_rl.learner.setup import make_learner
+
+        display.stage("making the network")
+        with usage_errors():
+            learner = make_learner(config, *parts, display)
+    if warning:
+        warn(warning)
+    return learner
 
 
 def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:

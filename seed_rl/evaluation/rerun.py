@@ -93,7 +93,13 @@ class Rerun:
         return self._call("render", self._render)
 
     def _render(self) -> np.ndarray:
-        picture = np.asarray(self._env.render())
+        try:
+            rendered = self._env.render()
+        except NotImplementedError:  # Gymnasium's own, which says nothing.
+            raise Fault("is not implemented") from None
+        if rendered is None:
+            raise Fault("returned None")
+        picture = np.asarray(rendered)
         what = f"returned {picture.dtype}{list(picture.shape)}"
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3 or not picture.size:
             raise Fault(f"{what}, not uint8[height, width, 3]")

@@ -30,11 +30,8 @@ def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
     if not is_complete(plan.logdir, plan.total_environment_frames):
         return False
-    say(
-        f"nothing to do: {plan.logdir} is complete, with all of its {plan.total_environment_frames:,} "
-        "environment frames."
-    )
-    say_next(plan, argv)
+    frames = f"{plan.total_environment_frames:,} environment frames"
+    say_next(plan, argv, f"nothing to do: {shortened(plan.logdir)} is trained for {frames}")
     return True
 
 
@@ -80,14 +77,21 @@ def made_directory(plan: Plan) -> Iterator[None]:
                     directory.rmdir()
 
 
-def say_next(plan: Plan, argv: Sequence[str]) -> None:
-    """Says which commands make sense after training; `argv` is the launcher's command line."""
+def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
+    """Says what is now there, and the commands to evaluate, plot and train further, in this order.
+
+    `argv` is the launcher's command line.
+    """
+    what = what or f"the run is in {shortened(plan.logdir)}"
     logdir = shlex.quote(str(shortened(plan.logdir)))
     command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
     more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
-    say(f"evaluate it:   seed_rl evaluate {logdir}")
-    say(f"plot it:       seed_rl plot {logdir}")
-    say(f"train further: {argv[0]} {shlex.join([*command, more])}")
+    say(
+        f"{what}. Evaluate it, plot it, or train it further:",
+        f"seed_rl evaluate {logdir}",
+        f"seed_rl plot {logdir}",
+        f"{argv[0]} {shlex.join([*command, more])}",
+    )
 
 
 def _count(number: int, what: str) -> str:

@@ -213,6 +213,10 @@ class Learner:
           NotServingError: the server has ended and cannot listen again; a checkpoint was written.
           UnsavedError: the last checkpoint or the exported policy could not be written; raised at the end.
         """
+        with contextlib.closing(self._display):
+            return self._run(stopping)
+
+    def _run(self, stopping: Callable[[], bool]) -> bool:
         config, team = self._config, self._team
         serving = Serving(
             config,
@@ -238,7 +242,6 @@ class Learner:
             outputs.write(figures, show=False)
         except BaseException as error:
             farewell = "The learner failed."
-            self._display.close()
             if isinstance(error, NotServingError):
                 self._save()  # What it has learned is as good as before.
             if isinstance(error, REDUCTION_ERRORS) and team.hosts:
@@ -248,13 +251,9 @@ class Learner:
             serving.stop(farewell, self._experience)
             source.close()
             outputs.close()
-        try:
-            serving.raise_error()  # A thread may have died since the last check.
-            if complete:
-                self._saver.export()
-        except BaseException:
-            self._display.close()
-            raise
+        serving.raise_error()  # A thread may have died since the last check.
+        if complete:
+            self._saver.export()
         saved = "Stopped without a checkpoint" if self._saver.unsaved else "Stopped with a checkpoint"
         outputs.finish(figures, complete or saved)
         if self._saver.unsaved:

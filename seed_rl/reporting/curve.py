@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TextIO
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
-# More points than this are thinned out.
+# More points than this are replaced by half as many.
 _MOST_POINTS = 1000
 
 
@@ -20,13 +20,14 @@ class Curve:
     def add(self, frames: int, value: float) -> None:
         """Adds a point, in the place of those that are not before it (of a session that was killed).
 
-        Of too many points, every other one is dropped, but never the newest.
+        Too many points are replaced by means over equal parts of the frames.
         """
         while self._points and self._points[-1][0] >= frames:
             self._points.pop()
         self._points.append((frames, value))
         if len(self._points) > _MOST_POINTS:
-            self._points = self._points[::-2][::-1]
+            parts = [part for part in self._parts(_MOST_POINTS // 2) if part]
+            self._points = [(part[0][0], _mean(part)) for part in parts]
 
     def drawn(self, width: int) -> str:
         """The curve in at most `width` characters, from the first point to the last.
@@ -36,19 +37,25 @@ class Curve:
         """
         if len(self._points) < 2 or width < 1:
             return ""
-        first, last = self._points[0][0], self._points[-1][0]
-        width = min(width, len(self._points))
-        parts: list[list[float]] = [[] for _ in range(width)]
-        for frames, value in self._points:
-            position = (frames - first) / max(1, last - first)
-            parts[min(width - 1, max(0, int(position * width)))].append(value)
         means: list[float] = []
-        for part in parts:
-            means.append(sum(part) / len(part) if part else means[-1])
+        for part in self._parts(min(width, len(self._points))):
+            means.append(_mean(part) if part else means[-1])
         low, high = min(means), max(means)
         top = len(_BLOCKS) - 1
         heights = (round(top * (mean - low) / (high - low)) if high > low else 0 for mean in means)
         return "".join(_BLOCKS[height] for height in heights)
+
+    def _parts(self, count: int) -> list[list[tuple[int, float]]]:
+        """The points of each of `count` equal parts of the frames; at least those of the first part."""
+        first, last = self._points[0][0], self._points[-1][0]
+        parts: list[list[tuple[int, float]]] = [[] for _ in range(count)]
+        for frames, value in self._points:
+            parts[min(count - 1, count * (frames - first) // max(1, last - first))].append((frames, value))
+        return parts
+
+
+def _mean(part: list[tuple[int, float]]) -> float:
+    return sum(value for _, value in part) / len(part)
 
 
 def can_draw(stream: TextIO) -> bool:

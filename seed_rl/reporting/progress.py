@@ -57,7 +57,7 @@ class ProgressDisplay:
             if self._stage is not None and self._stage[0] == what:
                 return
             self._stage = what, time.monotonic()
-            self._try(self._draw if self._is_terminal else self._write, f"{_capital(what)} …")
+            self._try(self._draw if self._is_terminal else self._write, f"{_capital(what)} ...")
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
             self._thread.start()
@@ -117,11 +117,11 @@ class ProgressDisplay:
     def _redraw(self) -> None:
         if self._stage is not None:
             what, since = self._stage
-            words = f"{_capital(what)} … {time.monotonic() - since:.0f} s"
+            words = f"{_capital(what)} ... {time.monotonic() - since:.0f} s"
             self._try(self._draw if self._is_terminal else self._write, words)
         elif self._is_terminal and (now := self._now()):
             self._add(now)
-            self._try(self._draw_progress, self._period | dict(now))
+            self._try(self._draw_progress, {**self._period, **now})
 
     def _add(self, figures: Mapping[str, Any]) -> None:
         if "mean_return" in figures:
@@ -151,7 +151,10 @@ class ProgressDisplay:
             f"{self._left(frames, speed)} left",
             _busiest(figures),
             "" if evaluated is None else f"in evaluation {evaluated:.2f}",
-            *(f"{stage} waits {share:.0%}" for stage, share in stage_waits(figures).items()),
+            *(
+                f"{stage} {'wait' if stage == 'actors' else 'waits'} {share:.0%}"
+                for stage, share in stage_waits(figures).items()
+            ),
         ]
         room = shutil.get_terminal_size().columns - 1 - len(head)
         shown, needs_curve = "", _LEAST_CURVE + 1
@@ -168,8 +171,10 @@ class ProgressDisplay:
         """The time to the end of the run."""
         if speed <= 0:
             return "unknown time"
-        left = datetime.timedelta(seconds=int(max(0, self._total - frames) / speed))
-        return str(left).removeprefix("0:")  # Minutes and seconds, if it is less than an hour.
+        seconds = int(max(0, self._total - frames) / speed)
+        if seconds < 3600:
+            return f"{seconds // 60}:{seconds % 60:02}"
+        return str(datetime.timedelta(seconds=seconds))
 
     def _draw(self, line: str) -> None:
         """Rewrites the line on a terminal, which stays as narrow as the terminal is."""

@@ -60,6 +60,8 @@ class Fragile(gymnasium.Env):
 
     def render(self):
         fault = self._fails("render")
+        if fault == "missing":
+            return super().render()
         if fault == "nothing":
             return None
         size = (8, self._played + 1, 3) if fault == "sizes" else (8, 8, 4 if fault == "alpha" else 3)

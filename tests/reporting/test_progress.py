@@ -1,55 +1,204 @@
+import os
+import pty
+import re
 import subprocess
 import sys
+import threading
 
 import pytest
 
+from seed_rl.reporting import progress
 from seed_rl.reporting.progress import ProgressDisplay
+from tests.waiting import wait_until
 
 FIGURES = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
+WAITS = {
+    "training_waiting_share": 0.18,
+    "inference_waiting_share": 0.3,
+    "inference_blocked_share": 0.5,
+    "actor_turn_ms": 1.0,
+    "inference_latency_p50_ms": 3.0,
+}
+LINE_START = "\r\x1b[K"
 
 
 def shown(capsys):
     return capsys.readouterr().out.splitlines()
 
 
-def test_a_period_is_a_line_in_a_file(capsys):
-    ProgressDisplay(100_000, 0).show(FIGURES | {"mean_return": -0.5})
-    assert shown(capsys) == [
-        "25,000 of 100,000 frames (25.0%), 1,500 frames/s, 1,234 updates, mean return -0.50, 0:00:50 left"
-    ]
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({}, "no episode finished yet, 0:50 left"),
+        ({"mean_return": -0.5}, "mean return -0.50, 0:50 left"),
+        ({"mean_return": 1, "mean_evaluation_return": 2}, "mean return 1.00, in evaluation 2.00, 0:50 left"),
+        ({"mean_return": 1, **WAITS}, "mean return 1.00, 0:50 left, training 82% busy"),
+        ({"mean_return": 1, "frames_per_second": 10.0}, "mean return 1.00, 2:05:00 left"),
+        ({"mean_return": 1, "frames_per_second": 0.0}, "mean return 1.00, unknown time left"),
+    ],
+)
+def test_a_period_is_a_plain_line_in_a_file(capsys, more, words):
+    display = ProgressDisplay(100_000)
+    display.show(FIGURES | more)
+    speed = more.get("frames_per_second", 1500)
+    start = f"25,000 of 100,000 frames (25.0%), {speed:,.0f} frames/s, 1,234 updates, "
+    assert shown(capsys) == [start + words]
 
 
-def test_last_line_says_what_ended(capsys):
-    display = ProgressDisplay(100_000, 0)
+def test_a_file_gets_a_line_for_each_stage_and_the_last_line_says_what_ended(capsys):
+    display = ProgressDisplay(100_000)
+    for what in ("importing X", "importing X", "making Y"):
+        display.stage(what)
     display.say("Resuming from ckpt-3.")
+    display.follow(lambda: FIGURES)
     display.finish(FIGURES | {"mean_return": 0.25}, "Training is complete")
+    display.close()
     assert shown(capsys) == [
+        "Importing X ...",
+        "Making Y ...",
         "Resuming from ckpt-3.",
         "Training is complete: 25,000 frames in 2.0 minutes, 208 frames/s, mean return 0.25",
     ]
 
 
-def test_a_terminal_gets_a_bar(capsys, monkeypatch):
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    display = ProgressDisplay(100_000, 20_000)
-    display.show(FIGURES)
-    display.finish(FIGURES, "Stopped with a checkpoint")
+def test_a_long_stage_is_said_again(capsys, monkeypatch):
+    monkeypatch.setattr(progress, "_REMINDER_SECS", 0.01)
+    display = ProgressDisplay(100_000)
+    display.stage("importing X")
+    said = []
+    wait_until(lambda: said.extend(shown(capsys)) or len(said) >= 3, "two reminders")
+    display.close()
+    assert said[0] == "Importing X ..." and said[1:3] == ["Importing X ... 0 s"] * 2
+
+
+def test_the_thread_ends_with_the_display():
+    before = threading.active_count()
+    display = ProgressDisplay(100_000)
+    display.stage("importing X")
+    assert threading.active_count() == before + 1
+    display.close()
+    assert threading.active_count() == before
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Makes standard output a terminal of some columns."""
+
+    def make(columns, redraw=1000.0):
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setattr(progress, "_REDRAW_SECS", redraw)
+
+    return make
+
+
+def rewritten(capsys):
+    return capsys.readouterr().out.split(LINE_START)[1:]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80, 120, 200])
+@pytest.mark.parametrize("mean_return", [0.98, -20.35, 123_456.78])
+@pytest.mark.parametrize("total", [150_000, 10**12])
+def test_a_terminal_gets_one_line_that_fits(capsys, terminal, columns, mean_return, total):
+    terminal(columns)
+    display = ProgressDisplay(total, [(n, float(n)) for n in range(100)])
+    display.show(FIGURES | WAITS | {"mean_return": mean_return, "mean_evaluation_return": 1.0})
+    (line,) = rewritten(capsys)
+    assert len(line) < columns and "\n" not in line
+    assert f"return {mean_return:.2f}" in line
+    if columns >= 80:
+        assert re.search("[▁▂▃▄▅▆▇█]{6}", line) and "frames/s" in line and " left" in line
+    if columns >= 80 and total < 10**6 and mean_return == 0.98:
+        assert "training 82% busy" in line
+    if columns >= 120:
+        assert "training 82% busy" in line and "in evaluation 1.00" in line
+    if columns >= 200:
+        assert "training waits 18%  inference waits 80%  actors waits 75%".replace(
+            "actors waits", "actors wait"
+        )
+
+
+def test_a_terminal_shows_what_is_new_between_periods(capsys, terminal):
+    terminal(80, redraw=0.01)
+    display = ProgressDisplay(100_000)
+    now = {"env_frames": 10_000, "mean_return": -1.0}
+    display.stage("compiling")
+    display.follow(lambda: now)
+    display.show(FIGURES | now | WAITS)
+    lines = rewritten(capsys)
+    assert lines[0] == "Compiling ..." and "10% of 100k" in lines[-1]
+    now = {"env_frames": 50_000, "mean_return": 1.0}
+    wait_until(lambda: "50% of 100k" in (rewritten(capsys) or [""])[-1], "the new figures")
+    display.say("Still there.")
+    display.finish(FIGURES | now, "Training is complete")
     out = capsys.readouterr().out
-    assert "25.0k/100k" in out.replace(" frames", "")
-    assert out.splitlines()[-1].startswith("Stopped with a checkpoint: 25,000 frames")
+    assert f"{LINE_START}Still there.\n" in out
+    curve, last = out.split("\n")[-3:-1]
+    assert curve.endswith("▁█") and last.startswith(f"{LINE_START}Training is complete: 50,000 frames")
+
+
+def test_a_resumed_run_has_the_curve_of_its_earlier_sessions(capsys, terminal):
+    terminal(80)
+    display = ProgressDisplay(100_000, [(0, 0.0), (5_000, 1.0)])
+    display.show(FIGURES | {"mean_return": 7.0})
+    assert "▁▁█" in rewritten(capsys)[-1]
+
+
+def test_a_dumb_terminal_gets_plain_lines(capsys, terminal, monkeypatch):
+    terminal(80)
+    monkeypatch.setenv("TERM", "dumb")
+    ProgressDisplay(100_000).show(FIGURES)
+    assert capsys.readouterr().out.startswith("25,000 of 100,000 frames")
 
 
 SHOW = """
 import sys
 from seed_rl.reporting.progress import ProgressDisplay
 
-display = ProgressDisplay(100_000, 0)
+display = ProgressDisplay(100_000)
 input()
 figures = {"env_frames": 25_000, "frames_per_second": 1500.0, "updates": 1234, "seconds": 120.0}
-display.show(figures)
+display.stage("making X")
+display.follow(lambda: figures)
+display.show(figures | {"mean_return": 0.5})
 display.say("Still there.")
 display.finish(figures, "Stopped with a checkpoint")
 """
+
+
+def run_show(stdout, **env):
+    return subprocess.Popen(
+        [sys.executable, "-c", SHOW],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **env},
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_a_real_terminal_is_recognized(encoding):
+    ours, theirs = pty.openpty()
+    process = run_show(theirs, TERM="xterm", COLUMNS="80", PYTHONIOENCODING=encoding)
+    _, said = process.communicate("\n", timeout=60)
+    os.close(theirs)
+    output = b""
+    while chunk := _read(ours):
+        output += chunk
+    os.close(ours)
+    assert (process.returncode, said) == (0, "")
+    text = output.decode(encoding)
+    assert f"{LINE_START}Still there.\r\n" in text and "return 0.50" in text
+    assert text.endswith("no episode finished yet\r\n")
+
+
+def _read(descriptor):
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux, at the end.
+        return b""
 
 
 @pytest.mark.parametrize("stderr_too", [False, True])
@@ -73,14 +222,8 @@ def test_a_closed_pipe_is_said_once_and_ends_nothing(stderr_too):
 
 def test_a_full_disk_is_said_once_and_ends_nothing():
     with open("/dev/full", "w") as full:
-        run = subprocess.run(
-            [sys.executable, "-c", SHOW],
-            input="\n",
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-        )
-    assert run.returncode == 0, run.stderr
-    assert run.stderr.count("seed_rl: warning: Standard output cannot be written ([Errno 28]") == 1
-    assert len(run.stderr.splitlines()) == 1
+        process = run_show(full)
+        _, said = process.communicate("\n", timeout=60)
+    assert process.returncode == 0, said
+    assert said.count("seed_rl: warning: Standard output cannot be written ([Errno 28]") == 1
+    assert len(said.splitlines()) == 1
