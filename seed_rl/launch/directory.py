@@ -30,8 +30,8 @@ def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
     if not is_complete(plan.logdir, plan.total_environment_frames):
         return False
-    frames = f"{plan.total_environment_frames:,} environment frames"
-    say_next(plan, argv, f"nothing to do: {shortened(plan.logdir)} is trained for {frames}")
+    what = f"{shortened(plan.logdir)} is already complete ({plan.total_environment_frames:,} frames)"
+    say_next(plan, argv, what)
     return True
 
 
@@ -87,7 +87,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
     command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
     more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
     say(
-        f"{what}. Evaluate it, plot it, or train it further:",
+        f"{what}. Next:",
         f"seed_rl evaluate {logdir}",
         f"seed_rl plot {logdir}",
         f"{argv[0]} {shlex.join([*command, more])}",

@@ -22,16 +22,16 @@ from seed_rl.waits import stage_waits
 ResultT = TypeVar("ResultT")
 
 # Seconds between two versions of the line on a terminal, and between reminders of a long stage elsewhere.
-_REDRAW_SECS, _REMINDER_SECS = 1.0, 30.0
+_REDRAW_SECS, _REMINDER_SECS = 0.5, 30.0
 # On a terminal, frames/s is the mean over this many redraws.
-_SPEED_WINDOW = 10
+_SPEED_WINDOW = 20
 _LEAST_CURVE, _MOST_CURVE = 6, 40
 
 
 class ProgressDisplay:
     """Shows the stages of the start, then the progress of training, on standard output.
 
-    On a terminal, a line is rewritten each second: the mean return and its curve over the whole run, the
+    On a terminal, a line is rewritten twice a second: the mean return and its curve over the whole run, the
     share of the run that is done, environment frames/s, the time left, and the busiest stage. Elsewhere there
     is a line for each stage and for each period. If standard output fails (a closed pipe, a full disk), it
     warns once on standard error and shows nothing more. Thread-safe.
@@ -86,13 +86,13 @@ class ProgressDisplay:
             self._try(self._write, line)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
-        """Prints the last line: how the run ended, frames, minutes, frames/s and mean return."""
+        """Prints the last line: how the run ended, frames, time, frames/s and mean return."""
         self.close()
         self._add(figures)
         frames, seconds = figures["env_frames"], figures["seconds"]
+        speed = frames / max(seconds, 1e-9)
         sentence = (
-            f"{ended}: {frames:,} frames in {seconds / 60:.1f} minutes, {frames / max(seconds, 1e-9):,.0f} "
-            f"frames/s, {_return(figures)}"
+            f"{ended}: {frames:,} frames in {_duration(seconds)}, {speed:,.0f} frames/s, {_return(figures)}"
         )
         if self._is_terminal and (drawn := self._drawn(_MOST_CURVE)):
             self._try(self._write, f"Mean return over the run: {drawn}")
@@ -147,8 +147,8 @@ class ProgressDisplay:
         evaluated = figures.get("mean_evaluation_return")
         parts = [
             f"{min(1.0, frames / self._total):.0%} of {_short(self._total)}",
-            f"{_short(speed)} frames/s",
-            f"{self._left(frames, speed)} left",
+            f"{_short(speed)} frames/s" if speed else "",
+            f"{self._left(frames, speed)} left" if speed else "",
             _busiest(figures),
             "" if evaluated is None else f"in evaluation {evaluated:.2f}",
             *(
@@ -203,6 +203,10 @@ def _is_terminal() -> bool:
 
 def _capital(words: str) -> str:
     return words[:1].upper() + words[1:]
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
 
 
 def _short(number: float) -> str:

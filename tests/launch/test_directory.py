@@ -1,0 +1,166 @@
+import pytest
+
+from seed_rl.commands import train
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import directory
+from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local
+from seed_rl.messages import say
+from seed_rl.runs import record
+from seed_rl.runs.layout import RunDirectory
+
+
+def parsed(*args):
+    arguments, preset = complete_arguments(args)
+    line = parse_local(["seed_rl train", *arguments], "")
+    return line, make_plan(line, "unix:/tmp/x"), preset
+
+
+def plan_of(logdir, total=1000):
+    return Plan([["learner"]], [["actor"], ["actor"]], logdir, total)
+
+
+def write_run(logdir, args=(), total=1000, complete=True):
+    """What a run of this length leaves."""
+    line, _, _ = parsed("catch", "vtrace", f"--logdir={logdir}", f"--total_environment_frames={total}", *args)
+    mine = record.run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+    record.write(str(logdir), mine, {"learner": {"total_environment_frames": total}, "agent": {}})
+    run = RunDirectory(logdir)
+    run.saved_model.mkdir()
+    run.checkpoints.path.mkdir()
+    (run.checkpoints.path / "ckpt-5.index").touch()
+    if complete:
+        record.write_complete(str(logdir))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ("catch vtrace", ["training vtrace on catch, 2 actors of 16 environments, 150,000 frames"]),
+        ("catch vtrace 1 1", ["1 actor of 1 environment,"]),
+        ("catch vtrace", ["preset catch_vtrace_small.flags; run directory runs/catch_vtrace."]),
+        (
+            "atari vtrace --game=Pong",
+            ["training vtrace on atari Pong,", "run directory runs/atari_vtrace_Pong."],
+        ),
+        ("catch vtrace 2 16 --num_learners=2 --logdir=a/b", [", 2 learners, 2 actors", "run directory a/b."]),
+    ],
+)
+def test_a_run_is_introduced_in_two_lines(capsys, args, words):
+    directory.introduce(*parsed(*args.split()))
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 2
+    for word in words:
+        assert word in said
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({}, set()),
+        ({"actor_0.log": "", "actor_1.log": ""}, set()),
+        ({"actor_0.log": "Traceback", "actor_1.log": ""}, {"actor_0.log"}),
+        ({"mine": ""}, {"mine"}),
+        ({"run.json": "{}", "actor_0.log": ""}, {"run.json", "actor_0.log"}),
+    ],
+)
+def test_a_start_that_fails_leaves_nothing_but_what_may_matter(tmp_path, files, left):
+    logdir = tmp_path / "runs" / "new"
+    with pytest.raises(KeyError), directory.made_directory(plan_of(logdir)):
+        for name, content in files.items():
+            (logdir / name).write_text(content)
+        raise KeyError
+    assert {path.name for path in logdir.glob("*")} == left
+    assert (tmp_path / "runs").exists() == bool(left)
+    assert tmp_path.exists()
+
+
+def test_a_directory_that_was_there_stays(tmp_path):
+    with directory.made_directory(plan_of(tmp_path)):
+        pass
+    assert tmp_path.is_dir()
+
+
+def test_a_directory_that_cannot_be_made_is_a_usage_error(tmp_path):
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(UsageError, match="cannot be created"),
+        directory.made_directory(plan_of(tmp_path / "file/x")),
+    ):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("args", "command"),
+    [
+        ("catch vtrace", "catch vtrace --total_environment_frames=2000"),
+        ("catch vtrace --total_environment_frames=1000", "catch vtrace --total_environment_frames=2000"),
+        ("--game=a$b --seed 3", "'--game=a$b' --seed 3 --total_environment_frames=2000"),
+    ],
+)
+def test_the_next_commands_have_the_paths_and_flags_of_the_run(capsys, tmp_path, args, command):
+    logdir = tmp_path / "a run"
+    directory.say_next(plan_of(logdir), ["seed_rl train", *args.split()])
+    first, *commands = capsys.readouterr().err.splitlines()
+    assert str(logdir) in first
+    assert commands == [
+        f"  seed_rl evaluate '{logdir}'",
+        f"  seed_rl plot '{logdir}'",
+        f"  seed_rl train {command}",
+    ]
+
+
+def is_done(logdir, total=1000):
+    return directory.is_done(plan_of(logdir, total), ["seed_rl train"])
+
+
+def test_a_run_is_done_up_to_the_frames_that_it_was_trained_for(tmp_path):
+    write_run(tmp_path)
+    assert is_done(tmp_path) and is_done(tmp_path, 999)
+    assert not is_done(tmp_path, 1001)
+
+
+@pytest.mark.parametrize(
+    "undo",
+    [
+        lambda run: run.saved_model.rmdir(),
+        lambda run: (run.checkpoints.path / "ckpt-5.index").unlink(),
+        lambda run: (run.checkpoints.path / "ckpt-6.index").touch(),
+        lambda run: run.record.unlink(),
+        lambda run: run.record.write_text("[]"),
+        lambda run: run.record.write_text('{"complete": "ckpt-5"}'),
+    ],
+)
+def test_a_run_that_is_not_whole_is_not_done(tmp_path, undo):
+    undo(write_run(tmp_path))
+    assert not is_done(tmp_path)
+
+
+def test_a_run_that_was_stopped_or_goes_on_is_not_done(tmp_path):
+    run = write_run(tmp_path, complete=False)
+    assert not is_done(tmp_path)
+    record.write_complete(str(tmp_path))
+    assert is_done(tmp_path)
+    known = record.read(str(tmp_path))
+    record.write(
+        str(run.path), known.identity, {"learner": known.learner_settings, "agent": known.agent_settings}
+    )
+    assert not is_done(tmp_path)
+
+
+def test_the_command_of_a_complete_run_starts_no_process(tmp_path, monkeypatch, capsys):
+    logdir = tmp_path / "run"
+    write_run(logdir)
+    monkeypatch.setattr(train, "supervise", lambda *args: pytest.fail("a process was started"))
+    before = sorted(logdir.rglob("*"))
+    args = ["seed_rl train", "catch", "vtrace", f"--logdir={logdir}"]
+    assert train.main([*args, "--total_environment_frames=1000"]) == 0
+    assert "already complete" in capsys.readouterr().err
+    assert sorted(logdir.rglob("*")) == before
+    with pytest.raises(UsageError, match="belongs to another run"):
+        train.main([*args, "--total_environment_frames=1000", "--lstm_size=7"])
+
+
+def test_commands_that_are_said_are_printable(capsys):
+    say("next:", "a\x1b[2Jb\nc")
+    assert capsys.readouterr().err == "seed_rl: next:\n  a\\x1b[2Jb\\nc\n"
