@@ -50,9 +50,10 @@ def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
 
 @contextlib.contextmanager
 def made_directory(plan: Plan) -> Iterator[None]:
-    """Makes the run directory. If the run never begins, removes it again, with the logs that are empty.
+    """Makes the run directory. If the run never begins, removes it again, unless it was there before.
 
-    A run has begun when its learner has written run.json. A directory that was there before stays.
+    A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
+    directory; a single line has been quoted (`run.supervise`).
 
     Raises:
       UsageError: it cannot be made.
@@ -69,9 +70,9 @@ def made_directory(plan: Plan) -> Iterator[None]:
         if made and not run.record.exists():
             logs = [run.actor_log(task) for task in range(len(plan.actors))]
             logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
-            with contextlib.suppress(OSError):  # A log is missing or somebody else's file is there.
+            with contextlib.suppress(OSError):  # A directory is not empty.
                 for log in logs:
-                    if log.exists() and not log.stat().st_size:
+                    if log.exists() and len(log.read_bytes().splitlines()) <= 1:
                         log.unlink()
                 for directory in made:
                     directory.rmdir()

@@ -170,7 +170,7 @@ class Life:
     def _blame(self, child: Child) -> None:
         """Reports the child that ended the run, with the reason in the last line of its log."""
         reason = child.last_line().removeprefix("seed_rl: error: ") or "it gave no reason."
-        self._say(f"error: {child.name} ended the run (its log is {child.log}): {reason}")
+        self._say(f"error: {child.name} ended the run: {reason}")
 
     def _stop(self, signals: int) -> int:
         """Stops the run after this number of signals: first the learner, then the actors."""

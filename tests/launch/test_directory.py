@@ -59,7 +59,8 @@ def test_a_run_is_introduced_in_two_lines(capsys, args, words):
     [
         ({}, set()),
         ({"actor_0.log": "", "actor_1.log": ""}, set()),
-        ({"actor_0.log": "Traceback", "actor_1.log": ""}, {"actor_0.log"}),
+        ({"actor_0.log": "seed_rl: error: quoted", "actor_1.log": ""}, set()),
+        ({"actor_0.log": "Traceback\nOSError", "actor_1.log": ""}, {"actor_0.log"}),
         ({"mine": ""}, {"mine"}),
         ({"run.json": "{}", "actor_0.log": ""}, {"run.json", "actor_0.log"}),
     ],
