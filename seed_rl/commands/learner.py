@@ -82,7 +82,10 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")
-    with usage_errors():  # Makes one environment to find out its spec.
+    display = ProgressDisplay(config.total_environment_frames, _earlier_returns(config.logdir))
+    until_the_end.callback(display.close)
+    display.stage("making one environment, to see its observations and actions")
+    with usage_errors():
         spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
     environment = EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
@@ -98,12 +101,11 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     if hosts or config.num_gateways:
         listener = _listen(config, environment, security_config, security, until_the_end)
     if hosts and listener:
+        display.stage("waiting for the other learners")
         identity = _shared_by_hosts(line, config, hosts)
         met = _meet(hosts, config, listener, identity, security, stop, until_the_end)
         if not met[1]:
             return stop.exit_code
-    display = ProgressDisplay(config.total_environment_frames, _earlier_returns(config.logdir))
-    until_the_end.callback(display.close)
     try:
         make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
         parts = (environment, make, everything, security, met, listener)

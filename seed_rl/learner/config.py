@@ -69,7 +69,10 @@ class LearnerConfig(TrainerConfig):
         at_least=1,
     )
     log_period_secs: float = option(
-        10.0, "Seconds between lines of metrics and progress.", above=0, is_plumbing=True
+        10.0,
+        "Seconds between lines of metrics and progress; fewer in the first seconds of training.",
+        above=0,
+        is_plumbing=True,
     )
     seed: int = option(
         1,

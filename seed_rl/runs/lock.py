@@ -20,13 +20,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from seed_rl.messages import warn
+from seed_rl.messages import say, warn
 from seed_rl.runs.layout import RunDirectory
 
 # How long to wait for a killed process on this host to disappear, and for a host that may be lost.
 _SAME_HOST_SECS = 10.0
 _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1
+# A wait that is longer than this is said.
+_SILENT_SECS = 1.0
 
 # The file is truncated and rewritten, so no link is followed; and nothing waits for a pipe.
 _OPEN = os.O_NOFOLLOW | os.O_NONBLOCK
@@ -83,10 +85,14 @@ def check_free(logdir: str | Path) -> None:
     Raises:
       ValueError: a learner holds it; the message is one sentence that names the holder.
     """
-    deadline = time.monotonic() + _SAME_HOST_SECS
+    start, has_said = time.monotonic(), False
     while (found := holder(logdir)) is not None:
-        if time.monotonic() >= deadline:
+        waited = time.monotonic() - start
+        if waited >= _SAME_HOST_SECS:
             raise ValueError(_refusal(logdir, found))
+        if waited >= _SILENT_SECS and not has_said:
+            has_said = True
+            say(f"{logdir} is in use by {found}; waiting up to {_SAME_HOST_SECS:g} s in case that is ending.")
         time.sleep(_POLL_SECS)
 
 
