@@ -32,10 +32,12 @@ def test_a_run_of_one_machine_is_watched_and_then_judged(house):
 
     after = house.start("doctor", house.logdir)
     assert after.end() == 0, after.output
-    head, bound, *others = lines(after)
+    head, *found = lines(after)
+    bound, *others = [line for line in found if not line.startswith("Other programs")] or found
     assert head.startswith(f"{house.logdir}: ") and "updates/s" in head
     assert "this run" in bound or bound.startswith("The machine is full")
-    assert "--" in bound and len(others) <= 3
+    assert "--" in bound or bound.startswith("Other programs")
+    assert len(others) <= 3
 
 
 def test_training_with_a_large_network_is_what_bounds_a_run(house):
@@ -49,4 +51,5 @@ def test_training_with_a_large_network_is_what_bounds_a_run(house):
     assert judged.end() == 0, judged.output
     run.signal(signal.SIGINT)
     assert run.end() == 130, run.output
-    assert lines(judged)[1].startswith("Training bounds this run"), judged.output
+    bounds = [line for line in lines(judged)[1:] if not line.startswith("Other programs")]
+    assert bounds[0].startswith("Training bounds this run"), judged.output
