@@ -25,6 +25,7 @@ FLOORS = {
     "loading": 0,
     "seeds": 0,
     "signals": 0,
+    "own_figures": 0,
     "waits": 0,
     "wire": 1,
     "environments": 1,

@@ -72,7 +72,7 @@ class CommandLine:
         return self.read(self.agent_class)
 
     def given_environment(self) -> dict[str, Any]:
-        """The environment and its settings, as far as they were set by flag; JSON values, validated (UsageError)."""
+        """The environment and its settings, as far as flags set them; JSON values, validated (UsageError)."""
         if self.environment_class is None:
             return {}
         names = [name for name in option_names(self.environment_class) if self.flag_values[name].present]

@@ -124,8 +124,8 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     """One environment, as its authors registered it.
 
     Raises:
-      ValueError: the id is not registered, its constructor does not take one of `env_kwargs`, or an environment
-        without a time limit cannot be staggered.
+      ValueError: the id is not registered, its constructor does not take one of `env_kwargs`, or an
+        environment without a time limit cannot be staggered.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
