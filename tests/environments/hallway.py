@@ -1,6 +1,6 @@
 """An environment as a user brings it: arguments, and figures of its own."""
 
-from types import MappingProxyType
+from typing import ClassVar
 
 import gymnasium
 import numpy as np
@@ -10,7 +10,7 @@ from gymnasium import spaces
 class Hallway(gymnasium.Env):
     """Ends `size` steps to the right, with a reward of 1, or after three times as many agent steps."""
 
-    metadata = MappingProxyType({"render_modes": ["rgb_array"]})
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
 
     def __init__(self, size=3, render_mode=None):
         self.size, self.render_mode = size, render_mode
