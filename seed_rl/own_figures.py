@@ -92,4 +92,4 @@ def means(episodes: Iterable[Mapping[str, float]], prefix: str) -> dict[str, flo
     for figures in episodes:
         for name, value in figures.items():
             values.setdefault(name, []).append(value)
-    return {f"{prefix}{name}": float(np.mean(found)) for name, found in values.items()}
+    return {f"{prefix}{name}": float(np.mean(found)) for name, found in sorted(values.items())}

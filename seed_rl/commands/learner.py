@@ -116,6 +116,8 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
             with usage_errors():
                 record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
+        if complete and is_first:
+            record.note_end(config.logdir, complete)
     except (AddressError, AlgorithmError, MisfitError) as error:
         raise UsageError(str(error)) from None
     except MemoryError as error:

@@ -140,6 +140,7 @@ class Learner:
         )
         self._saver.restore_experience(self._experience)
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
+        self._has_reached_return = False  # As last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
         self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
@@ -169,11 +170,11 @@ class Learner:
             self._config.compiled_batch_size,
         )
 
-    def run(self, stopping: Callable[[], bool]) -> bool:
-        """Trains until the run's environment frames are reached or `stopping` returns true.
+    def run(self, stopping: Callable[[], bool]) -> str:
+        """Trains until the run's frames or `stop_at_return` are reached, or `stopping` returns true.
 
-        Leaves a checkpoint either way, and an exported policy at the end of training. Returns whether
-        training is complete.
+        Leaves a checkpoint either way, and an exported policy at the end of training. Returns how
+        training ended, in a few words; nothing if it is not complete.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -200,6 +201,8 @@ class Learner:
             figures = self._train(serving, source, outputs, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
+            elif self._has_reached_return:
+                complete = "Training is complete, --stop_at_return is reached"
             else:
                 farewell = "The learner was stopped."
             self._save()  # Before other output, which may take a while.
@@ -224,7 +227,7 @@ class Learner:
             raise UnsavedError(
                 f"{self._saver.unsaved} Free up space, and run the same command again to resume."
             )
-        return bool(complete)
+        return complete
 
     def _source(self, serving: Serving) -> Source | Lockstep:
         distribute = self._replicas.distribute
@@ -258,9 +261,9 @@ class Learner:
                     batch = source.next(_POLL_SECS)
             with self._team.joining():
                 steps_here = sum(core.agent_steps for core in self._cores)
-                agreed = self._team.agree(batch is not None, stopping(), steps_here)
-                self._agent_steps = agreed.agent_steps
-                if agreed.stop or self._frames() >= total:
+                agreed = self._team.agree(batch is not None, stopping(), steps_here, self._reaches_return())
+                self._agent_steps, self._has_reached_return = agreed.agent_steps, agreed.reached
+                if agreed.stop or agreed.reached or self._frames() >= total:
                     self._team.finish()
                     return self._report(output, lags)
                 if agreed.may_update and batch is not None:
@@ -280,6 +283,14 @@ class Learner:
                 for sentence in health.check(figures) if self._team.is_first else ():
                     outputs.say(sentence)
                 lags = []
+
+    def _reaches_return(self) -> bool:
+        """Whether the mean return is that of `stop_at_return`; the first host knows all episodes."""
+        goal = self._config.stop_at_return
+        if goal is None or not self._team.is_first:
+            return False
+        mean_return = self._figures.settled_return(self._algorithm.num_eval_envs)
+        return mean_return is not None and mean_return >= goal
 
     def _update(self, batch: Batch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)

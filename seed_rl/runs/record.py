@@ -17,6 +17,7 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.messages import reason, warn
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
 
@@ -216,8 +217,8 @@ def read(logdir: str) -> RunRecord:
         _check_types(run)
         return run
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{file} cannot be read ({reason}); check that this version wrote it.") from None
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{file} cannot be read ({why}); check that this version wrote it.") from None
 
 
 def _check_types(run: RunRecord) -> None:
@@ -296,3 +297,13 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         write_atomically(RunDirectory(path).record, json.dumps(content, indent=2, sort_keys=True) + "\n")
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
+
+
+def note_end(logdir: str, ended: str) -> None:
+    """Adds to run.json how training ended, in a few words; a warning if that fails."""
+    file = RunDirectory(Path(logdir)).record
+    try:
+        content = read_json(file) | {"ended": ended}
+        write_atomically(file, json.dumps(content, indent=2, sort_keys=True) + "\n")
+    except (OSError, ValueError, TypeError) as error:
+        warn(f"{file} does not say how training ended ({reason(error)}).")

@@ -34,6 +34,23 @@ def test_arguments_and_figures_go_all_the_way(house, transport):
     assert other.end() == 2 and "env_kwargs" in other.last_line
 
 
+def test_a_run_that_reaches_its_return_is_complete_and_stays_so(house):
+    flags = (*GAME, "--num_envs=4", "--total_environment_frames=1000000", "--stop_at_return=0.5")
+    frames = 0
+    for _ in range(2):
+        learner = house.learner(*flags)
+        actor = house.actor(*GAME)
+        assert learner.end() == 0, learner.output
+        assert actor.end() in (0, 1)  # The second learner ends at once, and the actor may find none.
+        last = house.metrics()[-1]
+        assert last["mean_return"] >= 0.5 and last["episodes"] >= 100
+        assert "--stop_at_return is reached: " in learner.last_line
+        assert "--stop_at_return" in json.loads((house.logdir / "run.json").read_text())["ended"]
+        assert frames in (0, last["env_frames"])
+        frames = last["env_frames"]
+    assert (house.logdir / "saved_model").is_dir()
+
+
 def test_an_argument_that_the_constructor_does_not_take_ends_the_start(house):
     learner = house.learner(*GAME, """--env_kwargs={"length": 5}""")
     assert learner.end() == 2
