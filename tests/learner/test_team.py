@@ -12,8 +12,8 @@ from seed_rl.wire.hosts import SERVICE, LearnerHosts
 class Collective:
     """Stands in for TensorFlow's reductions, which are tested with real processes."""
 
-    def agree(self, has_batch, stop, agent_steps):
-        return has_batch, stop, agent_steps
+    def agree(self, has_batch, stop, agent_steps, reached):
+        return has_batch, stop, agent_steps, reached
 
     def abort(self, sentence):
         raise AssertionError(sentence)
