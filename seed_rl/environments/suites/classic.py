@@ -133,7 +133,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     module, _, env_id = config.game.rpartition(":")
     try:
         if module == PICKLE:
-            return repeat_actions(_unpickled(config, env_id, seed, **render), config)
+            return repeat_actions(_unpickled(config, env_id, seed, kwargs, render), config)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
@@ -155,15 +155,17 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     return repeat_actions(env, config)
 
 
-def _unpickled(config: GymConfig, path: str, seed: int, **render: Any) -> gymnasium.Env:
-    """What the function in a file makes. It gets the render mode if it has a parameter for that."""
+def _unpickled(
+    config: GymConfig, path: str, seed: int, kwargs: dict[str, Any], render: dict[str, str]
+) -> gymnasium.Env:
+    """What the function in a file makes of `kwargs`; it gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
             function = _foreign(pickle.load, file)
     except OSError as error:
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes_render = render.keys() <= inspect.signature(function).parameters.keys()
-    env = _foreign(function, **(render if takes_render else {}))
+    env = _foreign(function, **kwargs, **(render if takes_render else {}))
     if config.max_episode_frames:
         env = gymnasium.wrappers.TimeLimit(env, config.max_episode_frames)
     _foreign(env.reset, seed=seed)
