@@ -158,7 +158,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
 def _unpickled(
     config: GymConfig, path: str, seed: int, kwargs: dict[str, Any], render: dict[str, str]
 ) -> gymnasium.Env:
-    """What the function in a file makes of `kwargs`; it gets the render mode if it has a parameter for that."""
+    """What the function in a file makes. It gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
             function = _foreign(pickle.load, file)
