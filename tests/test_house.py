@@ -26,6 +26,7 @@ FLOORS = {
     "seeds": 0,
     "signals": 0,
     "waits": 0,
+    "own_figures": 1,
     "wire": 1,
     "environments": 1,
     "ops": 1,

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from seed_rl import own_figures
 from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.types import EnvOutput
@@ -15,7 +16,8 @@ from seed_rl.wire.generated import inference_pb2 as pb
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
-    Honours the entries of `info` that `environments.base.Info` lists. An episode that terminates
+    Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own figures
+    (`own_figures`) from that of an episode's last step. An episode that terminates
     counts at its `done` step, one that a time limit cuts short at its `truncated` step.
     Create a new instance after `BatchedEnvironment.reset`.
     """
@@ -43,7 +45,10 @@ class EpisodeStatistics:
             if ends_episode(dones[index] or truncateds[index], info):
                 if not info.get(Info.EPISODE_IS_VOID, False):
                     episode = pb.Episode(
-                        env=index, episode_return=self._returns[index], agent_steps=self._agent_steps[index]
+                        env=index,
+                        episode_return=self._returns[index],
+                        agent_steps=self._agent_steps[index],
+                        figures=own_figures.of_info(info),
                     )
                     episodes.append(episode)
                 self._returns[index], self._agent_steps[index] = 0.0, 0

@@ -117,7 +117,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
                 record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
         if complete and is_first:
-            record.write_complete(config.logdir)
+            record.write_complete(config.logdir, learner.has_reached_return)
     except (AddressError, AlgorithmError, MisfitError) as error:
         raise UsageError(str(error)) from None
     except MemoryError as error:

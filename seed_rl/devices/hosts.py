@@ -21,14 +21,16 @@ class Agreement(NamedTuple):
     """What all hosts said before an update.
 
     Attributes:
-      may_update: whether each of them has a batch, and none wants to stop.
+      may_update: whether each of them has a batch, and none wants to stop or has reached the return.
       stop: whether one of them wants to stop.
       agent_steps: since they started, summed over the hosts.
+      reached: whether the run has reached `stop_at_return`.
     """
 
     may_update: bool
     stop: bool
     agent_steps: int
+    reached: bool
 
 
 class Collective:
@@ -72,11 +74,16 @@ class Collective:
         """The training devices of all hosts; `devices` are those of this one. See `Replicas`."""
         return Replicas(devices, jit, self.strategy, self._num_hosts)
 
-    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+    def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
         """What all hosts say, as soon as all of them have said whether they have a batch and want to stop."""
-        mine = tf.constant([not has_batch, stop, agent_steps], tf.float64)
-        without, stopping, steps = self._sum(mine).numpy()
-        return Agreement(bool(without + stopping == 0), bool(stopping > 0), round(float(steps)))
+        mine = tf.constant([not has_batch, stop, agent_steps, reached], tf.float64)
+        without, stopping, steps, reaching = self._sum(mine).numpy()
+        return Agreement(
+            bool(without + stopping + reaching == 0),
+            bool(stopping > 0),
+            round(float(steps)),
+            bool(reaching > 0),
+        )
 
     def share(self, variables: Iterable[Any]) -> None:
         """Gives every host the first one's values of these variables."""

@@ -1,12 +1,13 @@
 """The episodes of an evaluation, each with a seed of its own."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 
+from seed_rl import own_figures
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
@@ -22,12 +23,14 @@ class PlayedEpisode(NamedTuple):
       seed: the seed of the environment's reset; with `actions`, it reproduces the episode.
       actions: one per agent step, in the environment's own format.
       episode_return: sum of the raw rewards.
+      figures: those of the environment's own, not checked yet.
     """
 
     number: int
     seed: int
     actions: list[Any]
     episode_return: float
+    figures: Mapping[str, float] = {}
 
     @property
     def agent_steps(self) -> int:
@@ -124,5 +127,6 @@ class _Recorded(gymnasium.Wrapper):
         except Exception:
             return outcome
         if ended and not self._continues:
-            self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return)
+            own = own_figures.of_info(info)
+            self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return, own)
         return outcome

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.evaluation.episodes import PlayedEpisode
+from seed_rl.own_figures import OWN, OwnFigures, means
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores
@@ -40,6 +41,7 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
     """Statistics over episodes, by name.
 
     `standard_error` is that of the mean, from the sample standard deviation; None for a single episode.
+    `episode/NAME` is the mean of a figure of the environment's own, over the episodes that have it.
     `human_normalized` is the human-normalized mean return in percent, for games with published scores.
     """
     returns = np.array([episode.episode_return for episode in episodes])
@@ -54,6 +56,8 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
         "max_return": float(returns.max()),
         "mean_episode_agent_steps": float(lengths.mean()),
     }
+    own = OwnFigures()
+    summary |= means([own.keep(episode.figures) for episode in episodes], OWN)
     scores = published_scores(run.environment, run.game)
     if scores is not None:
         summary["human_normalized"] = scores.human_normalized(summary["mean_return"])
@@ -77,6 +81,11 @@ def table(summary: dict[str, Any], repeats: int, asked: int) -> str:
         ("median return", f"{summary['median_return']:.2f}"),
         ("lowest, highest", f"{summary['min_return']:.2f}, {summary['max_return']:.2f}"),
         ("mean length", f"{steps:,.1f} agent steps, {steps * repeats:,.0f} environment frames"),
+    ]
+    rows += [
+        (f"mean {name.removeprefix(OWN)}", f"{value:.4g}")
+        for name, value in summary.items()
+        if name.startswith(OWN)
     ]
     if "human_normalized" in summary:
         rows.append(

@@ -72,11 +72,12 @@ class CommandLine:
         return self.read(self.agent_class)
 
     def given_environment(self) -> dict[str, Any]:
-        """The environment and its settings, by flag, as far as they were set; JSON values."""
+        """The environment and its settings, as far as flags set them; JSON values, validated (UsageError)."""
         if self.environment_class is None:
             return {}
         names = [name for name in option_names(self.environment_class) if self.flag_values[name].present]
-        return {"environment": self.environment} | {name: getattr(self.flag_values, name) for name in names}
+        settings = self.environment_config().to_dict()
+        return {"environment": self.environment} | {name: settings[name] for name in names}
 
     def given(self, *config_classes: type[Options] | None, leave_out: Collection[str] = ()) -> list[str]:
         """The flags of these classes that were set, each once as `--name=value`, for passing them on."""

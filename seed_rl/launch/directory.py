@@ -28,9 +28,12 @@ def check_directory(line: CommandLine, logdir: Path) -> None:
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
-    if not is_complete(plan.logdir, plan.total_environment_frames):
+    if not is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
         return False
-    what = f"{shortened(plan.logdir)} is already complete ({plan.total_environment_frames:,} frames)"
+    goal = f"{plan.total_environment_frames:,} frames"
+    if plan.stop_at_return is not None:
+        goal += f" or a mean return of {plan.stop_at_return:g}"
+    what = f"{shortened(plan.logdir)} is already complete ({goal})"
     say_next(plan, argv, what)
     return True
 

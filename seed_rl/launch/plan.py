@@ -41,6 +41,7 @@ class Plan:
       actors: one command per actor, in the order of their tasks.
       logdir: the run directory.
       total_environment_frames: when training is complete.
+      stop_at_return: the mean return at which it is complete earlier; None: there is none.
       num_gateways: of each learner.
     """
 
@@ -48,6 +49,7 @@ class Plan:
     actors: list[list[str]]
     logdir: Path
     total_environment_frames: int
+    stop_at_return: float | None = None
     num_gateways: int = 0
 
 
@@ -152,6 +154,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
         ],
         logdir=logdir,
         total_environment_frames=config.total_environment_frames,
+        stop_at_return=config.stop_at_return,
         num_gateways=config.num_gateways,
     )
 

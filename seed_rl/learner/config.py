@@ -28,6 +28,11 @@ class LearnerConfig(TrainerConfig):
     total_environment_frames: int = option(
         1_000_000_000, "Training ends after this many environment frames (agent steps x repeats).", at_least=1
     )
+    stop_at_return: float | None = option(
+        None,
+        "Training also ends, as complete, when the mean return reaches this: of the latest 100 episodes, "
+        "or of --evaluation_window episodes where environments evaluate.",
+    )
     inference_batch_size: int = option(
         64, "Maximum number of environments in one inference call.", at_least=1, is_plumbing=True
     )

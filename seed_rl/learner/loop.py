@@ -171,6 +171,7 @@ class Learner:
         )
         self._saver.restore_experience(self._experience)
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
+        self.has_reached_return = False  # As last agreed.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
         self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
@@ -200,11 +201,11 @@ class Learner:
             self._config.compiled_batch_size,
         )
 
-    def run(self, stopping: Callable[[], bool]) -> bool:
-        """Trains until the run's environment frames are reached or `stopping` returns true.
+    def run(self, stopping: Callable[[], bool]) -> str:
+        """Trains until the run's frames or `stop_at_return` are reached, or `stopping` returns true.
 
-        Leaves a checkpoint either way, and an exported policy at the end of training. Returns whether
-        training is complete.
+        Leaves a checkpoint either way, and an exported policy at the end of training. Returns how
+        training ended, in a few words; nothing if it is not complete.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -216,7 +217,7 @@ class Learner:
         with contextlib.closing(self._display):
             return self._run(stopping)
 
-    def _run(self, stopping: Callable[[], bool]) -> bool:
+    def _run(self, stopping: Callable[[], bool]) -> str:
         config, team = self._config, self._team
         serving = Serving(
             config,
@@ -235,9 +236,12 @@ class Learner:
             figures = self._train(serving, source, outputs, stopping)
             if self._frames() >= config.total_environment_frames:
                 complete = "Training is complete"
-                self._display.stage("writing the checkpoint and the exported policy")
+            elif self.has_reached_return:
+                complete = "Training is complete, --stop_at_return is reached"
             else:
                 farewell = "The learner was stopped."
+            if complete:
+                self._display.stage("writing the checkpoint and the exported policy")
             self._save()  # Before other output, which may take a while.
             outputs.write(figures, show=False)
         except BaseException as error:
@@ -260,7 +264,7 @@ class Learner:
             raise UnsavedError(
                 f"{self._saver.unsaved} Free up space, and run the same command again to resume."
             )
-        return bool(complete)
+        return complete
 
     def _source(self, serving: Serving) -> Source | Lockstep:
         distribute = self._replicas.distribute
@@ -291,14 +295,14 @@ class Learner:
             serving.raise_error()
             if output is None:
                 self._display.stage("collecting experience" if self._agent_steps else "waiting for actors")
-            if batch is None and not stopping():
+            if batch is None and not stopping() and not self._reaches_return():
                 with self._usage.training(TRAINING_FOR_BATCH):
                     batch = source.next(_POLL_SECS)
             with self._team.joining():
                 steps_here = sum(core.agent_steps for core in self._cores)
-                agreed = self._team.agree(batch is not None, stopping(), steps_here)
-                self._agent_steps = agreed.agent_steps
-                if agreed.stop or self._frames() >= total:
+                agreed = self._team.agree(batch is not None, stopping(), steps_here, self._reaches_return())
+                self._agent_steps, self.has_reached_return = agreed.agent_steps, agreed.reached
+                if agreed.stop or agreed.reached or self._frames() >= total:
                     self._team.finish()
                     return self._report(output, lags)
                 if agreed.may_update and batch is not None:
@@ -323,6 +327,14 @@ class Learner:
                 for sentence in health.check(figures) if self._team.is_first else ():
                     outputs.say(sentence)
                 lags = []
+
+    def _reaches_return(self) -> bool:
+        """Whether the mean return is that of `stop_at_return`; the first host knows all episodes."""
+        goal = self._config.stop_at_return
+        if goal is None or not self._team.is_first:
+            return False
+        mean_return = self._figures.settled_return(self._algorithm.num_eval_envs)
+        return mean_return is not None and mean_return >= goal
 
     def _update(self, batch: Batch) -> UpdateOutput:
         output = self._trainer.update(batch.sample, self._frames() / self._config.total_environment_frames)

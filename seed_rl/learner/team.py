@@ -63,17 +63,17 @@ class Team:
         """Surrounds what all hosts do together for an update."""
         return self._peers.joining() if self._peers else contextlib.nullcontext()
 
-    def agree(self, has_batch: bool, stop: bool, agent_steps: int) -> Agreement:
+    def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
         """What all hosts say before an update; see `Collective.agree`.
 
         Raises:
           HostLostError: another host is lost or has failed.
         """
         if not (self._peers and self._collective):
-            return Agreement(has_batch and not stop, stop, agent_steps)
+            return Agreement(has_batch and not stop and not reached, stop, agent_steps, reached)
         self._peers.check()
         with self._waits(TRAINING_FOR_HOSTS):
-            return self._collective.agree(has_batch, stop, agent_steps)
+            return self._collective.agree(has_batch, stop, agent_steps, reached)
 
     def report_with(self, figures: RunFigures) -> None:
         """Brings what the other hosts' actors report into the first one's figures."""

@@ -5,12 +5,17 @@ import math
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import psutil
 
+from seed_rl.own_figures import OWN, OWN_IN_EVALUATION, OwnFigures, means
 from seed_rl.serving.tasks import Task
+
+# The return of an episode, its agent steps (not in evaluation), and the figures of the environment's own.
+_Training: TypeAlias = tuple[float, int, dict[str, float]]
+_Evaluation: TypeAlias = tuple[float, dict[str, float]]
 
 # Number of training episodes in the mean return.
 _WINDOW = 100
@@ -41,24 +46,31 @@ class RunFigures:
           recent: value of the property `recent` when the run was last saved; episodes with a return that is
             not finite, which earlier versions saved, are dropped.
         """
-        recent = recent or {}
         self._repeats = num_action_repeats
         self._frames_before = env_frames
         self._started = time.monotonic() - seconds
         self._last = (time.monotonic(), env_frames)
         self._lock = threading.Lock()
         self._num_training_envs = num_training_envs
-        self._recent: collections.deque[tuple[float, int]] = collections.deque(
-            (tuple(e) for e in recent.get("training", ()) if math.isfinite(e[0])), maxlen=_WINDOW
-        )
-        self._evaluations: collections.deque[float] = collections.deque(
-            filter(math.isfinite, recent.get("evaluation", ())), maxlen=evaluation_window
-        )
+        self._own = OwnFigures()
+        self._recent: collections.deque[_Training] = collections.deque(maxlen=_WINDOW)
+        self._evaluations: collections.deque[_Evaluation] = collections.deque(maxlen=evaluation_window)
+        self._restore(recent or {})
         self._process = psutil.Process()
         self._news: list[Any] | None = None
         self._restarts_of_others: dict[int, int] = {}
         self.episodes = episodes
         self.actor_restarts = 0
+
+    def _restore(self, recent: Mapping[str, Any]) -> None:
+        """Earlier versions saved no figures: `[return, agent steps]`, and in evaluation the return alone."""
+        for episode_return, agent_steps, *figures in recent.get("training", ()):
+            if math.isfinite(episode_return):
+                self._recent.append((episode_return, agent_steps, self._own.keep(*figures or [{}])))
+        for episode in recent.get("evaluation", ()):
+            episode_return, *figures = episode if isinstance(episode, list) else [episode]
+            if math.isfinite(episode_return):
+                self._evaluations.append((episode_return, self._own.keep(*figures or [{}])))
 
     @property
     def recent(self) -> dict[str, Any]:
@@ -71,8 +83,11 @@ class RunFigures:
         with self._lock:
             if num_eval_envs:
                 full = len(self._evaluations) == self._evaluations.maxlen
-                return float(np.mean(self._evaluations)) if full else None
-            return float(np.mean([r for r, _ in self._recent])) if len(self._recent) == _WINDOW else None
+                returns = [episode_return for episode_return, _ in self._evaluations]
+            else:
+                full = len(self._recent) == _WINDOW
+                returns = [episode_return for episode_return, _, _ in self._recent]
+        return float(np.mean(returns)) if full else None
 
     @property
     def seconds(self) -> float:
@@ -100,8 +115,8 @@ class RunFigures:
     def add_news(self, host: int, news: Mapping[str, Any]) -> None:
         """Adds what another host has taken."""
         self._restarts_of_others[host] = int(news["actor_restarts"])
-        for episode_return, agent_steps, env in news["episodes"]:
-            self._add(float(episode_return), int(agent_steps), int(env))
+        for episode_return, agent_steps, env, figures in news["episodes"]:
+            self._add(float(episode_return), int(agent_steps), int(env), figures)
 
     def on_episodes(self, episodes: Iterable[Any]) -> None:
         """Records finished episodes that actors reported (messages), except those whose return is not finite.
@@ -110,16 +125,17 @@ class RunFigures:
         """
         for episode in episodes:
             if math.isfinite(episode.episode_return):
-                self._add(episode.episode_return, episode.agent_steps, episode.env)
+                self._add(episode.episode_return, episode.agent_steps, episode.env, episode.figures)
 
-    def _add(self, episode_return: float, agent_steps: int, env: int) -> None:
+    def _add(self, episode_return: float, agent_steps: int, env: int, figures: Mapping[str, float]) -> None:
         with self._lock:
+            own = self._own.keep(figures)
             if self._news is not None:
-                self._news.append((episode_return, agent_steps, env))
+                self._news.append((episode_return, agent_steps, env, own))
             if env >= self._num_training_envs:
-                self._evaluations.append(episode_return)
+                self._evaluations.append((episode_return, own))
             else:
-                self._recent.append((episode_return, agent_steps))
+                self._recent.append((episode_return, agent_steps, own))
                 self.episodes += 1
 
     def take(self, agent_steps: int, updates: int) -> dict[str, Any]:
@@ -149,11 +165,14 @@ class RunFigures:
     def _means(self) -> dict[str, float]:
         with self._lock:
             recent, evaluations = list(self._recent), list(self._evaluations)
-        means = {}
+        figures: dict[str, float] = {}
         if recent:
-            returns, lengths = np.array(recent).T
-            means["mean_return"] = float(returns.mean())
-            means["mean_episode_agent_steps"] = float(lengths.mean())
+            returns, lengths, own = zip(*recent, strict=True)
+            figures["mean_return"] = float(np.mean(returns))
+            figures["mean_episode_agent_steps"] = float(np.mean(lengths))
+            figures |= means(own, OWN)
         if evaluations:
-            means["mean_evaluation_return"] = float(np.mean(evaluations))
-        return means
+            returns, own = zip(*evaluations, strict=True)
+            figures["mean_evaluation_return"] = float(np.mean(returns))
+            figures |= means(own, OWN_IN_EVALUATION)
+        return figures

@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from seed_rl.messages import discard
+from seed_rl.own_figures import OWN
 from seed_rl.reporting.curve import Curve, can_draw
 from seed_rl.reporting.guard import Guard
 from seed_rl.waits import stage_waits
+
+_MOST_OWN = 3  # Figures of the environment's own; the line is to stay readable.
 
 ResultT = TypeVar("ResultT")
 
@@ -233,4 +236,5 @@ def _return(figures: Mapping[str, Any]) -> str:
     words = f"mean return {figures['mean_return']:.2f}"
     if "mean_evaluation_return" in figures:
         words += f", in evaluation {figures['mean_evaluation_return']:.2f}"
-    return words
+    own = [name for name in figures if name.startswith(OWN)]
+    return words + "".join(f", {name.removeprefix(OWN)} {figures[name]:.3g}" for name in own[:_MOST_OWN])

@@ -216,8 +216,8 @@ def read(logdir: str) -> RunRecord:
         _check_types(run)
         return run
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise ValueError(f"{file} cannot be read ({reason}); check that this version wrote it.") from None
+        why = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise ValueError(f"{file} cannot be read ({why}); check that this version wrote it.") from None
 
 
 def _check_types(run: RunRecord) -> None:
@@ -297,28 +297,41 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 
 
-def write_complete(logdir: str) -> None:
-    """Adds to run.json that training is complete: the name of the last checkpoint. The next `write` drops it.
+def write_complete(logdir: str, reached_return: bool) -> None:
+    """Adds to run.json that training is complete, with the name of the last checkpoint and what ended it.
+
+    That is the return of `--stop_at_return` or the number of frames. The next `write` drops both.
 
     Does nothing if it cannot be written: then the next start finds out from the checkpoint itself.
     """
     run = RunDirectory(Path(logdir))
     with contextlib.suppress(OSError, ValueError, LookupError):
-        _write(run.path, read_json(run.record) | {"complete": run.checkpoints.prefixes()[0].name})
+        _write(run.path, read_json(run.record) | _ended(run, reached_return))
 
 
-def is_complete(logdir: str | Path, total_environment_frames: int) -> bool:
-    """Whether a run has been trained for so many environment frames, as run.json says.
+def _ended(run: RunDirectory, reached_return: bool) -> dict[str, str]:
+    return {
+        "complete": run.checkpoints.prefixes()[0].name,
+        "ended": "return" if reached_return else "frames",
+    }
+
+
+def is_complete(
+    logdir: str | Path, total_environment_frames: int, stop_at_return: float | None = None
+) -> bool:
+    """Whether a run has been trained for so many environment frames or up to this return, as run.json says.
 
     It is not if its last checkpoint or its exported policy is not there any more: a learner makes them again.
     """
     run = RunDirectory(Path(logdir))
     try:
         content = read_json(run.record)
-        trained = content["settings"]["learner"]["total_environment_frames"]
+        learner = content["settings"]["learner"]
         names = [prefix.name for prefix in run.checkpoints.prefixes()[:1]]
         is_whole = content["complete"] in names and run.saved_model.is_dir()
-        return is_whole and total_environment_frames <= trained
+        if content.get("ended") == "return":
+            return is_whole and stop_at_return is not None and stop_at_return <= learner["stop_at_return"]
+        return is_whole and total_environment_frames <= learner["total_environment_frames"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -221,7 +221,10 @@ class Connection:
         if place.episodes:
             first = place.group.first_env
             self._on_episodes(
-                [Episode(first + e.env, e.episode_return, e.agent_steps) for e in place.episodes]
+                [
+                    Episode(first + e.env, e.episode_return, e.agent_steps, dict(e.figures))
+                    for e in place.episodes
+                ]
             )
         place.is_waiting = False
         return answer

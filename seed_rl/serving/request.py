@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -55,11 +56,13 @@ class Episode(NamedTuple):
       env: the id of the environment.
       episode_return: the sum of the raw rewards.
       agent_steps: its length, in agent steps.
+      figures: those of the environment's own, not checked yet.
     """
 
     env: int
     episode_return: float
     agent_steps: int
+    figures: Mapping[str, float] = {}
 
 
 class BadStep(NamedTuple):

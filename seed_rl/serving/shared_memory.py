@@ -210,7 +210,7 @@ class MemoryServer:
         memory = welcome.memory
         memory.address, memory.key = self._address, secrets.token_bytes(KEY_BYTES)
         memory.size, memory.group_size = join.num_groups * layout.group_size, layout.group_size
-        memory.episodes, memory.actions = layout.episodes, layout.actions
+        memory.episodes, memory.actions, memory.figures = layout.episodes, layout.actions, layout.figures
         # Not those of processes that said Ready without it, or have gone.
         self._offered = {key: offer for key, offer in self._offered.items() if offer[0].awaits_ready}
         self._offered[memory.key] = connection, layout

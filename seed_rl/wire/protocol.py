@@ -8,13 +8,16 @@ from typing import Any
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
 from seed_rl.wire.generated import inference_pb2 as pb
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 _INFERENCE = pb.DESCRIPTOR.services_by_name["Inference"]
 SERVICE = _INFERENCE.full_name
 METHOD = _INFERENCE.methods[0].name
 
-# Room in a message besides the records: field tags and episodes.
+# An episode has at most 32 figures of its environment's own, each of at most 77 bytes with a name in ASCII.
+MOST_EPISODE_BYTES = 2_560
+
+# Room in a message besides the records and the episodes: field tags.
 _MESSAGE_OVERHEAD_BYTES = 64 * 1024
 
 # A peer that answers no ping is gone: 20 s without traffic, then 10 s for the answer. Both time-outs are set,
@@ -59,7 +62,7 @@ def channel_options(max_bytes: int) -> list[tuple[str, int]]:
 
 def max_message_bytes(record_bytes: int, num_envs: int) -> int:
     """The size of the largest message with a step of `num_envs` environments."""
-    return record_bytes * num_envs + _MESSAGE_OVERHEAD_BYTES
+    return (record_bytes + MOST_EPISODE_BYTES) * num_envs + _MESSAGE_OVERHEAD_BYTES
 
 
 def spec_message(name: str, spec: ArraySpec) -> pb.ArraySpec:

@@ -11,15 +11,17 @@ import select
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from seed_rl.messages import one_line
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
+from seed_rl.wire.protocol import MOST_EPISODE_BYTES
 
 KEY_BYTES = 16
 
@@ -37,6 +39,8 @@ _MOST_BYTES_READ = 1 << 10
 _ALIGNMENT = 64
 _EPISODE = np.dtype([("agent_steps", "<i4"), ("episode_return", "<f4")])
 _NO_EPISODE = -1
+_FIGURES_BYTES = MOST_EPISODE_BYTES  # Of an environment: the size, and the message.
+_SIZE_BYTES = 4
 
 # The learner answers at once, unless it is frozen.
 _CONNECT_SECS = 5.0
@@ -54,6 +58,7 @@ class Layout(NamedTuple):
     Attributes:
       record_bytes: the size of all records, which come first.
       episodes: the offset of the episodes.
+      figures: the offset of the environments' own figures of episodes.
       actions: the offset of the actions.
       action_bytes: the size of all actions.
       group_size: the size of the part with padding, so that the next one can begin at its end.
@@ -61,6 +66,7 @@ class Layout(NamedTuple):
 
     record_bytes: int
     episodes: int
+    figures: int
     actions: int
     action_bytes: int
     group_size: int
@@ -71,10 +77,10 @@ def group_layout(spec: EnvironmentSpec, num_envs: int) -> Layout:
     record_bytes = num_envs * StepCodec(spec).record_bytes
     action_bytes = num_envs * ActionCodec(spec.action).action_bytes
     episodes = _round_up(record_bytes, 8)
-    actions = episodes + num_envs * _EPISODE.itemsize
-    return Layout(
-        record_bytes, episodes, actions, action_bytes, _round_up(actions + action_bytes, _ALIGNMENT)
-    )
+    figures = episodes + num_envs * _EPISODE.itemsize
+    actions = figures + num_envs * _FIGURES_BYTES
+    group_size = _round_up(actions + action_bytes, _ALIGNMENT)
+    return Layout(record_bytes, episodes, figures, actions, action_bytes, group_size)
 
 
 class Part:
@@ -91,22 +97,51 @@ class Part:
         view = memoryview(memory)[begin : begin + layout.group_size]
         self.records = view[: layout.record_bytes]
         self.actions = view[layout.actions : layout.actions + layout.action_bytes]
-        self._episodes = np.frombuffer(view[layout.episodes : layout.actions], _EPISODE)
+        self._episodes = np.frombuffer(view[layout.episodes : layout.figures], _EPISODE)
+        self._figures = view[layout.figures : layout.actions]
 
     def write_episodes(self, episodes: Sequence[pb.Episode]) -> None:
         """Writes the episodes that ended with a step."""
         self._episodes["agent_steps"] = _NO_EPISODE
         for episode in episodes:
             self._episodes[episode.env] = episode.agent_steps, episode.episode_return
+            data = _figures_message(episode)
+            slot = self._slot(episode.env)
+            slot[: len(data) + _SIZE_BYTES] = len(data).to_bytes(_SIZE_BYTES, "little") + data
 
     def read_episodes(self) -> list[pb.Episode]:
         """The episodes that ended with a step; not checked yet."""
         found = self._episodes.copy().tolist()  # The other process may still be writing.
         return [
-            pb.Episode(env=env, episode_return=episode_return, agent_steps=agent_steps)
+            pb.Episode(
+                env=env,
+                episode_return=episode_return,
+                agent_steps=agent_steps,
+                figures=self._read_figures(env),
+            )
             for env, (agent_steps, episode_return) in enumerate(found)
             if agent_steps != _NO_EPISODE
         ]
+
+    def _read_figures(self, env: int) -> Mapping[str, float]:
+        """The own figures of an environment's episode; none if the bytes are no message."""
+        slot = self._slot(env)
+        size = int.from_bytes(slot[:_SIZE_BYTES], "little")
+        try:
+            return pb.Episode.FromString(bytes(slot[_SIZE_BYTES:][:size])).figures
+        except DecodeError:
+            return {}
+
+    def _slot(self, env: int) -> memoryview:
+        return self._figures[env * _FIGURES_BYTES : (env + 1) * _FIGURES_BYTES]
+
+
+def _figures_message(episode: pb.Episode) -> bytes:
+    """The own figures of an episode, as many as there is room for."""
+    figures = list(episode.figures.items())
+    while len(data := pb.Episode(figures=dict(figures)).SerializeToString()) > _FIGURES_BYTES - _SIZE_BYTES:
+        figures.pop()
+    return data
 
 
 def allocate(num_bytes: int) -> int:

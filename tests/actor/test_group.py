@@ -122,6 +122,14 @@ def test_an_episode_that_continues_is_reported_at_its_real_end():
     ]
 
 
+def test_an_episode_has_the_own_figures_of_its_last_step():
+    statistics = EpisodeStatistics(2)
+    statistics.update(_output([1, 1]), [{"is_success": True}, {"metrics": {"wins": 9}}])
+    ended = _output([1, 1], done=[True, False], truncated=[False, True])
+    first, second = statistics.update(ended, [{"is_success": False}, {"metrics": {"wins": 2}}])
+    assert (dict(first.figures), dict(second.figures)) == ({"is_success": 0.0}, {"wins": 2.0})
+
+
 def test_long_returns_are_not_rounded():
     """float32 would lose ones above 2**24."""
     statistics = EpisodeStatistics(1)

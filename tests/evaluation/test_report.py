@@ -29,6 +29,14 @@ def test_statistics_by_hand():
     }
 
 
+def test_the_environments_own_figures_are_means_over_the_episodes_that_have_them():
+    own = [{"is_success": 1.0}, {"is_success": 0.0, "wins": 3.0}, {"wins": float("nan")}]
+    played = [one._replace(figures=figures) for one, figures in zip(episodes(1, 2, 3), own, strict=True)]
+    summary = summarize(run(), played)
+    assert (summary["episode/is_success"], summary["episode/wins"]) == (0.5, 3.0)
+    assert "mean is_success  0.5\n" in table(summary, repeats=1, asked=3) + "\n"
+
+
 def test_atari_is_human_normalized():
     summary = summarize(run("atari", game="Pong"), episodes(21.0, 21.0))
     assert summary["human_normalized"] == pytest.approx(100 * 41.7 / 35.3)

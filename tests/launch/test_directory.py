@@ -29,7 +29,7 @@ def write_run(logdir, args=(), total=1000, complete=True):
     run.checkpoints.path.mkdir()
     (run.checkpoints.path / "ckpt-5.index").touch()
     if complete:
-        record.write_complete(str(logdir))
+        record.write_complete(str(logdir), reached_return=False)
     return run
 
 
@@ -140,13 +140,23 @@ def test_a_run_that_is_not_whole_is_not_done(tmp_path, undo):
 def test_a_run_that_was_stopped_or_goes_on_is_not_done(tmp_path):
     run = write_run(tmp_path, complete=False)
     assert not is_done(tmp_path)
-    record.write_complete(str(tmp_path))
+    record.write_complete(str(tmp_path), reached_return=False)
     assert is_done(tmp_path)
     known = record.read(str(tmp_path))
     record.write(
         str(run.path), known.identity, {"learner": known.learner_settings, "agent": known.agent_settings}
     )
     assert not is_done(tmp_path)
+
+
+@pytest.mark.parametrize(("asked", "done"), [(None, False), (0.5, True), (0.4, True), (0.6, False)])
+def test_a_run_that_ended_at_its_return_is_done_for_that_return(tmp_path, asked, done):
+    write_run(tmp_path)
+    known = record.read(str(tmp_path))
+    settings = {"learner": known.learner_settings | {"stop_at_return": 0.5}, "agent": known.agent_settings}
+    record.write(str(tmp_path), known.identity, settings)
+    record.write_complete(str(tmp_path), reached_return=True)
+    assert record.is_complete(tmp_path, 1000, asked) == done
 
 
 def test_the_command_of_a_complete_run_starts_no_process(tmp_path, monkeypatch, capsys):

@@ -12,8 +12,8 @@ from seed_rl.wire.hosts import SERVICE, LearnerHosts
 class Collective:
     """Stands in for TensorFlow's reductions, which are tested with real processes."""
 
-    def agree(self, has_batch, stop, agent_steps):
-        return has_batch, stop, agent_steps
+    def agree(self, has_batch, stop, agent_steps, reached):
+        return has_batch, stop, agent_steps, reached
 
     def abort(self, sentence):
         raise AssertionError(sentence)
@@ -25,9 +25,10 @@ def run_figures():
 
 def test_a_learner_that_is_alone_agrees_with_itself():
     team = Team()
-    assert team.agree(True, False, 5) == (True, False, 5)
-    assert team.agree(True, True, 5) == (False, True, 5)
-    assert team.agree(False, False, 5) == (False, False, 5)
+    assert team.agree(True, False, 5) == (True, False, 5, False)
+    assert team.agree(True, True, 5) == (False, True, 5, False)
+    assert team.agree(True, False, 5, True) == (False, False, 5, True)
+    assert team.agree(False, False, 5) == (False, False, 5, False)
     assert team.exchange({"queue_depth": 1.0}) == {"queue_depth": 1.0}
     assert (team.is_first, team.num_envs(8)) == (True, 8)
 
@@ -50,7 +51,7 @@ def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
         found = teams[0].exchange({"queue_depth": 2.0, "inference_batch_size": 4.0, "replay_ratio": 0.5})
         assert found == {"queue_depth": 6.0, "inference_batch_size": 6.0, "replay_ratio": 0.5}
         for team in teams:
-            assert team.agree(True, False, 5) == (True, False, 5)
+            assert team.agree(True, False, 5) == (True, False, 5, False)
             assert 0.0 <= team.exchange({"queue_depth": 1.0})["hosts_waiting_share"] <= 1.0
     finally:
         for host in reversed(peers):

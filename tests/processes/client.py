@@ -21,7 +21,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2] / "seed_rl/wire/generated"))
 import inference_pb2 as pb
 
-VERSION, DEADLINE_SECS, END, EPISODES = 3, 300.0, 2**32 - 1, 2**31
+VERSION, DEADLINE_SECS, END, EPISODES = 4, 300.0, 2**32 - 1, 2**31
 
 
 class Client:

@@ -15,8 +15,8 @@ def figures(
     return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs, evaluation_window, recent)
 
 
-def episode(number, agent_steps=10, env=0):
-    return pb.Episode(env=env, episode_return=number, agent_steps=agent_steps)
+def episode(number, agent_steps=10, env=0, **own):
+    return pb.Episode(env=env, episode_return=number, agent_steps=agent_steps, figures=own)
 
 
 def test_means_are_over_the_last_hundred_episodes():
@@ -70,6 +70,37 @@ def test_a_resumed_run_keeps_the_recent_episodes():
         assert got[name] == want[name]
 
 
+def test_the_environments_own_figures_are_means_over_the_same_windows():
+    run = figures(num_training_envs=2, evaluation_window=2)
+    run.on_episodes(episode(0, is_success=0, wins=100) for _ in range(50))
+    run.on_episodes(episode(0, is_success=n % 2) for n in range(100))
+    run.on_episodes(episode(0, env=2, is_success=n) for n in (0, 1, 1))
+    taken = run.take(0, 0)
+    assert {name: value for name, value in taken.items() if "/" in name} == {
+        "episode/is_success": 0.5,
+        "evaluation_episode/is_success": 1.0,
+    }
+    resumed = figures(evaluation_window=2, recent=json.loads(json.dumps(run.recent))).take(0, 0)
+    assert resumed["episode/is_success"] == 0.5 and resumed["evaluation_episode/is_success"] == 1.0
+
+
+def test_hosts_pass_their_own_figures_on():
+    first, second = figures(), figures()
+    second.keep_news()
+    second.on_episodes([episode(1, wins=3)])
+    first.add_news(1, json.loads(json.dumps(second.take_news())))
+    assert first.take(0, 0)["episode/wins"] == 3
+
+
+def test_a_hostile_actor_fills_neither_memory_nor_the_log(capsys):
+    run = figures()
+    for n in range(1000):
+        run.on_episodes([episode(0, **{f"figure {100 * n + i}": i for i in range(100)})])
+    own = [name for name in run.take(0, 0) if name.startswith("episode/")]
+    assert len(own) <= 32 and len(json.dumps(run.recent)) < 100_000
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 @pytest.mark.parametrize(("num_eval_envs", "window"), [(0, 100), (1, 20), (1, 200)])
 def test_the_settled_return_is_of_a_whole_window(num_eval_envs, window):
     run = figures(num_training_envs=1, evaluation_window=window)
@@ -98,7 +129,7 @@ def test_a_return_that_is_not_finite_does_not_count(bad, num_eval_envs, window):
 def test_a_checkpoint_with_returns_that_are_not_finite_is_repaired():
     saved = {"training": [[float("nan"), 3], [2.0, 3]], "evaluation": [float("inf"), 4.0]}
     run = figures(num_training_envs=1, recent=saved)
-    assert run.recent == {"training": [(2.0, 3)], "evaluation": [4.0]}
+    assert run.recent == {"training": [(2.0, 3, {})], "evaluation": [(4.0, {})]}
     assert (run.take(0, 0)["mean_return"], run.take(0, 0)["mean_evaluation_return"]) == (2.0, 4.0)
 
 

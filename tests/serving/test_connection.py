@@ -137,7 +137,7 @@ def test_answers_go_to_their_groups_in_one_piece_for_each_connection(is_direct):
     assert episodes == []
     deliver(connections, [(request, b"%d" % numbers_of(request)[0]) for request in (*second, *first)])
     assert one.carrier.sent == [(2, b"3"), (3, b"4"), (0, b"1")]
-    assert episodes == [(5, 2.5, 2), (7, 2.5, 3), (1, 2.5, 0)]
+    assert episodes == [(5, 2.5, 2, {}), (7, 2.5, 3, {}), (1, 2.5, 0, {})]
     assert [list(task.envs) for task in tasks] == [list(range(NUM_ENVS))]
 
 

@@ -51,14 +51,14 @@ def test_groups_get_their_own_actions(harness):
 def test_episodes_are_handed_on_once_they_are_answered(harness):
     player = harness.join(num_envs=4, num_groups=2, task=1)
     harness.answering.clear()
-    episodes = [pb.Episode(env=1, episode_return=3.5, agent_steps=7)]
+    episodes = [pb.Episode(env=1, episode_return=3.5, agent_steps=7, figures={"wins": 2.0})]
     player.send(1, 2, group=1, episodes=episodes)
     wait_until(lambda: harness.taken, "the step to arrive", DEADLINE_SECS)
     assert harness.episodes == []
     harness.answering.set()
     assert player.answer(1) == [1, 2]
     assert player.ask(3, 4, group=1, done=False) == [3, 4]
-    assert harness.episodes == [(7, 3.5, 7)]
+    assert harness.episodes == [(7, 3.5, 7, {"wins": 2.0})]
 
 
 def test_what_processes_have_applied_comes_with_their_first_steps(harness):

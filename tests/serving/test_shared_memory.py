@@ -246,7 +246,7 @@ def test_a_shortage_of_memory_or_a_process_that_has_gone_leaves_nothing(harness,
     player = harness.player()
     memory, before = player.welcome().memory, len(os.listdir("/proc/self/fd"))
     monkeypatch.setattr({"posix_fallocate": os, "send_fds": socket}[lacking], lacking, fail)
-    words = {"posix_fallocate": r"no 64 bytes of shared memory left \(No space", "send_fds": "closed the"}
+    words = {"posix_fallocate": r"no 5184 bytes of shared memory left \(No space", "send_fds": "closed the"}
     with pytest.raises(NoMemoryError, match=words[lacking]):
         MemoryLink(memory, SPEC, 2, 1)
     monkeypatch.undo()

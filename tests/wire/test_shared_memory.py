@@ -29,7 +29,8 @@ def test_a_part_has_room_for_everything_in_order_and_aligned(spec, num_envs):
     assert layout.record_bytes == num_envs * StepCodec(spec).record_bytes
     assert layout.action_bytes == num_envs * ActionCodec(spec.action).action_bytes
     assert layout.record_bytes <= layout.episodes and layout.episodes % 8 == 0
-    assert layout.episodes + 8 * num_envs <= layout.actions
+    assert layout.episodes + 8 * num_envs <= layout.figures
+    assert layout.figures + 2560 * num_envs <= layout.actions
     assert layout.actions + layout.action_bytes <= layout.group_size and layout.group_size % 64 == 0
 
 
@@ -47,6 +48,39 @@ def test_parts_side_by_side_keep_what_is_written_to_them():
         part.write_episodes(episodes)  # Those of the step before are gone.
         expected.append((records, actions, episodes))
     assert [(bytes(part.records), bytes(part.actions), part.read_episodes()) for part in readers] == expected
+
+
+def _written(*steps):
+    """What is read after the episodes of these steps have been written, and the memory."""
+    layout = group_layout(SPECS[0], 2)
+    memory = mmap.mmap(-1, layout.group_size)
+    for episodes in steps:
+        Part(memory, 0, layout).write_episodes(episodes)
+    return Part(memory, 0, layout).read_episodes(), memory, layout
+
+
+def _names(count, length):
+    return {f"{i:02}".ljust(length, "x"): i / 3 for i in range(count)}
+
+
+@pytest.mark.parametrize("figures", [{}, {"is_success": 1.0}, _names(32, 64)])
+def test_an_episode_keeps_its_figures_and_no_older_ones(figures):
+    old = pb.Episode(env=1, agent_steps=1, figures={"old": 1.0})
+    new = pb.Episode(env=1, agent_steps=2, figures=figures)
+    assert _written([old], [new])[0] == [new]
+
+
+def test_figures_without_room_are_left_out():
+    (found,), _, _ = _written([pb.Episode(env=0, figures=_names(40, 64))])
+    assert 32 <= len(found.figures) < 40
+
+
+@pytest.mark.parametrize("size", [0, 3, 100, 2**32 - 1])
+def test_bytes_that_are_no_figures_do_no_harm(size):
+    _, memory, layout = _written([pb.Episode(env=1, agent_steps=7)])
+    begin = layout.figures + 2560
+    memory[begin : begin + 2560] = size.to_bytes(4, "little") + b"\xff" * 2556
+    assert Part(memory, 0, layout).read_episodes() == [pb.Episode(env=1, agent_steps=7)]
 
 
 @needs_linux

@@ -7,7 +7,9 @@ function in a file makes the environment; `seed_rl.train` writes such files with
 import dataclasses
 import importlib
 import inspect
+import json
 import pickle
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,8 @@ import numpy as np
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repeat_actions
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.suites import old_gym
+from seed_rl.files import parse_json
+from seed_rl.messages import one_line
 from seed_rl.options import option
 
 # In the place of a module, in front of a path.
@@ -58,6 +62,18 @@ class StaggeredStart(gymnasium.Wrapper):
         return int(np.random.default_rng(seed).integers(1, self._time_limit))
 
 
+_KWARGS_FORM = """write it like --env_kwargs='{"size": 7}'"""
+
+# Arguments of `gymnasium.make` that are none of an environment's, or that other settings decide.
+_NOT_KWARGS = {
+    "id": "set --game",
+    "env_id": "set --game",  # shimmy's environments import the module that it names.
+    "max_episode_steps": "set --max_episode_frames",
+    "disable_env_checker": "leave it out",
+    "render_mode": "seed_rl evaluate RUN --record=FILE makes pictures",
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class GymConfig(EnvironmentConfig):
     """Settings of Gymnasium environments."""
@@ -66,6 +82,10 @@ class GymConfig(EnvironmentConfig):
         "CartPole-v1",
         "Gymnasium id, such as CartPole-v1, or module:id to import a module first.",
         is_code=True,
+    )
+    env_kwargs: str = option(
+        "{}",
+        "Arguments of the environment's constructor, as a JSON object by name: '{\"size\": 7}'.",
     )
     max_episode_frames: int | None = option(
         None,
@@ -79,6 +99,22 @@ class GymConfig(EnvironmentConfig):
         "environments whose episodes all end at the time limit do not all play the same part at once.",
     )
 
+    def validate(self) -> None:
+        """Checks `env_kwargs`, and writes it in one form, so that equal arguments compare as equal."""
+        try:
+            kwargs = parse_json(self.env_kwargs)
+        except ValueError as error:
+            raise ValueError(f"{self._shown_kwargs()} is not JSON ({error}); {_KWARGS_FORM}.") from None
+        if not isinstance(kwargs, dict):
+            raise ValueError(f"{self._shown_kwargs()} is not a JSON object; {_KWARGS_FORM}.")
+        for name, instead in _NOT_KWARGS.items():
+            if name in kwargs:
+                raise ValueError(f"{self._shown_kwargs()} must not have {name!r}: {instead}.")
+        object.__setattr__(self, "env_kwargs", json.dumps(kwargs, sort_keys=True))
+
+    def _shown_kwargs(self) -> str:
+        return f"--env_kwargs={one_line(self.env_kwargs, 100)}"
+
     def for_evaluation(self) -> "GymConfig":
         """The same settings, but with whole episodes from the start."""
         return dataclasses.replace(self, random_start_steps=0, staggered_start=False)
@@ -88,24 +124,29 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     """One environment, as its authors registered it.
 
     Raises:
-      ValueError: the id is not registered, or an environment without a time limit cannot be staggered.
+      ValueError: the id is not registered, its constructor does not take one of `env_kwargs`, or an
+        environment without a time limit cannot be staggered.
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
+    kwargs = parse_json(config.env_kwargs)
     module, _, env_id = config.game.rpartition(":")
     try:
         if module == PICKLE:
-            return repeat_actions(_unpickled(config, env_id, seed, **render), config)
+            return repeat_actions(_unpickled(config, env_id, seed, kwargs, render), config)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
-            env = old_gym.make(env_id, config.max_episode_frames, **render)
+            env = _foreign(old_gym.make, env_id, config.max_episode_frames, kwargs, **render)
         else:
             _check_id(config.game, env_id)
             limit = config.max_episode_frames
             env = _foreign(
-                gymnasium.make, env_id, max_episode_steps=limit, disable_env_checker=True, **render
+                gymnasium.make, env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs, **render
             )
+    except TypeError as error:
+        _refuse_kwargs(config, kwargs, error)
+        raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
     _foreign(env.reset, seed=seed)
@@ -114,7 +155,9 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     return repeat_actions(env, config)
 
 
-def _unpickled(config: GymConfig, path: str, seed: int, **render: Any) -> gymnasium.Env:
+def _unpickled(
+    config: GymConfig, path: str, seed: int, kwargs: dict[str, Any], render: dict[str, str]
+) -> gymnasium.Env:
     """What the function in a file makes. It gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
@@ -122,7 +165,7 @@ def _unpickled(config: GymConfig, path: str, seed: int, **render: Any) -> gymnas
     except OSError as error:
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes_render = render.keys() <= inspect.signature(function).parameters.keys()
-    env = _foreign(function, **(render if takes_render else {}))
+    env = _foreign(function, **kwargs, **(render if takes_render else {}))
     if config.max_episode_frames:
         env = gymnasium.wrappers.TimeLimit(env, config.max_episode_frames)
     _foreign(env.reset, seed=seed)
@@ -135,6 +178,16 @@ def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     except ValueError as error:
         raise Fault(f"raised {described(error)}") from error
+
+
+def _refuse_kwargs(config: GymConfig, kwargs: dict[str, Any], error: TypeError) -> None:
+    """Raises ValueError if the error says that the constructor does not take one of the arguments."""
+    match = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if match and match[1] in kwargs:
+        raise ValueError(
+            f"--game={config.game} does not take the argument {match[1]!r} of --env_kwargs; leave it out, or "
+            "look up the names that its constructor takes."
+        ) from error
 
 
 def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:

@@ -3,7 +3,9 @@
 import contextlib
 import importlib
 import io
+from collections.abc import Mapping
 from types import ModuleType
+from typing import Any
 
 import gymnasium
 
@@ -36,12 +38,18 @@ def knows(env_id: str) -> bool:
     return True
 
 
-def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> gymnasium.Env:
+def make(
+    env_id: str,
+    max_episode_frames: int | None = None,
+    env_kwargs: Mapping[str, Any] | None = None,
+    **render: str,
+) -> gymnasium.Env:
     """One environment, as a Gymnasium environment.
 
     The registered class is made directly: `gym.make` wraps it in checks that fail on NumPy 2.
 
-    The time limit, in environment frames, is the registered one by default. `knows(env_id)` must be true.
+    The time limit, in environment frames, is the registered one by default. `env_kwargs` are arguments of the
+    constructor. `knows(env_id)` must be true.
 
     Raises:
       ImportError: shimmy is not installed.
@@ -58,6 +66,7 @@ def make(env_id: str, max_episode_frames: int | None = None, **render: str) -> g
     spec = gym.spec(env_id)
     make_env = spec.entry_point if callable(spec.entry_point) else load(spec.entry_point)
     kwargs = dict(getattr(spec, "kwargs", None) or getattr(spec, "_kwargs", None) or {})
+    kwargs |= env_kwargs or {}
     try:
         if _version(gym) < (0, 26):  # reset() returns an observation, step() four values
             env = make_env(**kwargs)

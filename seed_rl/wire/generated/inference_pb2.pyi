@@ -88,20 +88,22 @@ class ArraySpec(_message.Message):
     def __init__(self, name: _Optional[str] = ..., dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., minimum: _Optional[_Iterable[float]] = ..., maximum: _Optional[_Iterable[float]] = ..., bits: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Memory(_message.Message):
-    __slots__ = ("address", "key", "size", "group_size", "episodes", "actions")
+    __slots__ = ("address", "key", "size", "group_size", "episodes", "actions", "figures")
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     GROUP_SIZE_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     ACTIONS_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
     address: str
     key: bytes
     size: int
     group_size: int
     episodes: int
     actions: int
-    def __init__(self, address: _Optional[str] = ..., key: _Optional[bytes] = ..., size: _Optional[int] = ..., group_size: _Optional[int] = ..., episodes: _Optional[int] = ..., actions: _Optional[int] = ...) -> None: ...
+    figures: int
+    def __init__(self, address: _Optional[str] = ..., key: _Optional[bytes] = ..., size: _Optional[int] = ..., group_size: _Optional[int] = ..., episodes: _Optional[int] = ..., actions: _Optional[int] = ..., figures: _Optional[int] = ...) -> None: ...
 
 class Ready(_message.Message):
     __slots__ = ("applied", "shares_memory")
@@ -122,14 +124,23 @@ class Step(_message.Message):
     def __init__(self, group: _Optional[int] = ..., records: _Optional[bytes] = ..., episodes: _Optional[_Iterable[_Union[Episode, _Mapping]]] = ...) -> None: ...
 
 class Episode(_message.Message):
-    __slots__ = ("env", "episode_return", "agent_steps")
+    __slots__ = ("env", "episode_return", "agent_steps", "figures")
+    class FiguresEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: float
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[float] = ...) -> None: ...
     ENV_FIELD_NUMBER: _ClassVar[int]
     EPISODE_RETURN_FIELD_NUMBER: _ClassVar[int]
     AGENT_STEPS_FIELD_NUMBER: _ClassVar[int]
+    FIGURES_FIELD_NUMBER: _ClassVar[int]
     env: int
     episode_return: float
     agent_steps: int
-    def __init__(self, env: _Optional[int] = ..., episode_return: _Optional[float] = ..., agent_steps: _Optional[int] = ...) -> None: ...
+    figures: _containers.ScalarMap[str, float]
+    def __init__(self, env: _Optional[int] = ..., episode_return: _Optional[float] = ..., agent_steps: _Optional[int] = ..., figures: _Optional[_Mapping[str, float]] = ...) -> None: ...
 
 class Actions(_message.Message):
     __slots__ = ("group", "actions")

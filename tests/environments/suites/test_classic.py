@@ -96,6 +96,39 @@ def _episode(**options):
     return rows
 
 
+# (--env_kwargs, what the sentence says).
+BAD_KWARGS = {
+    "no JSON": ('{"size": 7', "is not JSON (Expecting ',' delimiter"),
+    "empty": ("", "is not JSON"),
+    "nested": ("[" * 5000, "it is nested too deeply"),
+    "a list": ("[7]", "is not a JSON object; write it like"),
+    "a number": ("7", "is not a JSON object"),
+    "a render mode": ('{"render_mode": "human"}', "must not have 'render_mode': seed_rl evaluate"),
+    "a time limit": (
+        '{"max_episode_steps": 7}',
+        "must not have 'max_episode_steps': set --max_episode_frames",
+    ),
+    "an id": ('{"env_id": "os:x"}', "must not have 'env_id': set --game"),
+    "unknown": ('{"size": 7}', "--game=CartPole-v1 does not take the argument 'size' of --env_kwargs"),
+}
+
+
+@pytest.mark.parametrize(("kwargs", "words"), BAD_KWARGS.values(), ids=BAD_KWARGS)
+def test_bad_arguments_of_the_constructor_get_one_sentence(kwargs, words):
+    with pytest.raises(ValueError) as refusal:
+        make(GymConfig(env_kwargs=kwargs), seed=0)
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_the_constructor_gets_its_arguments():
+    env = make(GymConfig(game="tests.environments.hallway:Hallway-v0", env_kwargs='{"size": 7}'), seed=0)
+    assert env.observation_space.high.tolist() == [7]
+
+
+def test_equal_arguments_are_equal_however_they_are_written():
+    assert GymConfig(env_kwargs='{"b":1,"a": [2]}') == GymConfig(env_kwargs=' {"a":[2], "b" : 1}')
+
+
 @pytest.mark.parametrize(
     ("options", "rows"),
     [

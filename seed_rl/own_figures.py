@@ -1,0 +1,95 @@
+"""The figures that an environment itself gives of an episode: `info["is_success"]` and `info["metrics"]`.
+
+An actor reads them and sends them with the episode. Whoever averages them keeps those that are valid: finite
+numbers under names of 1 to 64 printable characters, and no more than 32 names.
+"""
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from seed_rl.messages import one_line, warn
+
+MOST_FIGURES = 32
+MOST_CHARACTERS = 64
+
+# What the names of means begin with, in metrics and reports.
+OWN, OWN_IN_EVALUATION = "episode/", "evaluation_episode/"
+
+
+def of_info(info: Mapping[Any, Any]) -> dict[str, float]:
+    """The figures in the info dict of an episode's last step.
+
+    A value that is not a number becomes NaN, and a name that is too long becomes another one that is too
+    long, so that `OwnFigures` says what is wrong. At most 33 figures are read.
+    """
+    found: dict[str, float] = {}
+    try:
+        if info.get("is_success") is not None:
+            found["is_success"] = _number(info["is_success"])
+        metrics = info.get("metrics")
+        if metrics is not None and not isinstance(metrics, Mapping):
+            metrics = {"metrics": math.nan}
+        for name, value in itertools.islice((metrics or {}).items(), MOST_FIGURES + 1 - len(found)):
+            found[one_line(name, MOST_CHARACTERS + 1)] = _number(value)
+    except Exception:  # The objects are the environment's own.
+        found["metrics"] = math.nan
+    return found
+
+
+def _number(value: Any) -> float:
+    try:
+        array = np.asarray(value)
+        return float(array.reshape(())) if array.dtype.kind in "biuf" else math.nan
+    except Exception:
+        return math.nan
+
+
+class OwnFigures:
+    """Keeps the valid figures of the episodes of a run. Not thread-safe.
+
+    The first 32 names are those of the run. The first figure that is left out causes a warning, others none.
+    """
+
+    def __init__(self) -> None:
+        """Starts without names."""
+        self._names: set[str] = set()
+        self._has_warned = False
+
+    def keep(self, figures: Mapping[Any, Any]) -> dict[str, float]:
+        """The valid ones among the figures of an episode."""
+        found: dict[str, float] = {}
+        for name, value in itertools.islice(figures.items(), MOST_FIGURES + 1):
+            problem = self._problem(name, value)
+            if not problem:
+                self._names.add(name)
+                found[name] = float(value)
+            elif not self._has_warned:
+                self._has_warned = True
+                shown = one_line(name, MOST_CHARACTERS)
+                warn(
+                    f"The environment's own figure {shown!r} {problem}; it and all others like "
+                    "it are left out."
+                )
+        return found
+
+    def _problem(self, name: Any, value: Any) -> str:
+        if not (isinstance(name, str) and 0 < len(name) <= MOST_CHARACTERS and name.isprintable()):
+            return f"has no name of 1 to {MOST_CHARACTERS} printable characters"
+        if not (isinstance(value, int | float) and math.isfinite(value)):
+            return "is not a finite number"
+        if name not in self._names and len(self._names) == MOST_FIGURES:
+            return f"would be one more than the {MOST_FIGURES} that a run can have"
+        return ""
+
+
+def means(episodes: Iterable[Mapping[str, float]], prefix: str) -> dict[str, float]:
+    """The mean of each figure over the episodes that have it, under `prefix` and its name."""
+    values: dict[str, list[float]] = {}
+    for figures in episodes:
+        for name, value in figures.items():
+            values.setdefault(name, []).append(value)
+    return {f"{prefix}{name}": float(np.mean(found)) for name, found in sorted(values.items())}

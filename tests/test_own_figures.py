@@ -1,0 +1,56 @@
+"""What an environment's own figures may be."""
+
+import math
+from types import MappingProxyType
+
+import numpy as np
+import pytest
+
+from seed_rl.own_figures import OwnFigures, means, of_info
+
+# (info, the figures that are kept, words of the warning).
+INFOS = {
+    "nothing": ({}, {}, ""),
+    "other entries": ({"score_reward": 1, "lives": [1, 2], "episode": {"r": 1.0}}, {}, ""),
+    "a bool": ({"is_success": True}, {"is_success": 1.0}, ""),
+    "a bool of NumPy": ({"is_success": np.bool_(False)}, {"is_success": 0.0}, ""),
+    "a share": ({"is_success": 0.25}, {"is_success": 0.25}, ""),
+    "none": ({"is_success": None, "metrics": None}, {}, ""),
+    "metrics": ({"metrics": {"wins": 3, "time": np.float32(0.5)}}, {"wins": 3.0, "time": 0.5}, ""),
+    "arrays of one": ({"metrics": {"a": np.array(2), "b": np.array([3.0])}}, {"a": 2.0, "b": 3.0}, ""),
+    "another mapping": ({"metrics": MappingProxyType({"wins": 3})}, {"wins": 3.0}, ""),
+    "NaN": ({"metrics": {"wins": math.nan, "ok": 1}}, {"ok": 1.0}, "'wins' is not a finite number"),
+    "infinite": ({"is_success": math.inf}, {}, "'is_success' is not a finite number"),
+    "text": ({"metrics": {"wins": "3"}}, {}, "'wins' is not a finite number"),
+    "nested": ({"metrics": {"wins": {"a": 1}}}, {}, "'wins' is not a finite number"),
+    "an array": ({"metrics": {"wins": np.zeros(3)}}, {}, "'wins' is not a finite number"),
+    "a complex number": ({"metrics": {"wins": 1j}}, {}, "'wins' is not a finite number"),
+    "a huge number": ({"metrics": {"wins": 10**400}}, {}, "'wins' is not a finite number"),
+    "no mapping": ({"metrics": [1, 2]}, {}, "'metrics' is not a finite number"),
+    "no name": ({"metrics": {"": 1}}, {}, "has no name of 1 to 64 printable characters"),
+    "a long name": ({"metrics": {"x" * 65: 1}}, {}, "has no name of 1 to 64 printable characters"),
+    "a name that is not text": ({"metrics": {7: 1}}, {"7": 1.0}, ""),
+    "too many": (
+        {"metrics": {str(i): i for i in range(1000)}},
+        {str(i): float(i) for i in range(32)},
+        "'32' would be one more than the 32 that a run can have",
+    ),
+}
+
+
+@pytest.mark.parametrize(("info", "kept", "words"), INFOS.values(), ids=INFOS)
+def test_valid_figures_are_kept_and_the_first_other_one_is_reported(info, kept, words, capsys):
+    own = OwnFigures()
+    for _ in range(3):
+        assert own.keep(of_info(info)) == kept
+    said = capsys.readouterr().err
+    assert (words in said and said.count("\n") == 1) if words else not said
+
+
+def test_a_name_cannot_control_a_terminal():
+    (name,) = OwnFigures().keep(of_info({"metrics": {"a\x1b[2J\n\ud800": 1}}))
+    assert name.isprintable()
+
+
+def test_means_are_over_the_episodes_that_have_a_figure():
+    assert means([{"a": 1.0}, {"a": 3.0, "b": 5.0}, {}], "episode/") == {"episode/a": 2.0, "episode/b": 5.0}
