@@ -28,7 +28,7 @@ Connections are secured by TLS and a token, both created for the run. docs/ray.m
 """
 
 _LEFT_OUT = {
-    LocalConfig: ("server_address",),
+    LocalConfig: ("server_address", "record_every_minutes"),
     ClusterConfig: (),
     SecurityConfig: ("tls_certificate", "tls_key", "tls_authority", "tls_server_name", "token_file"),
 }

@@ -6,10 +6,12 @@ Imports no TensorFlow; the learner process does.
 import contextlib
 from pathlib import Path
 
+from seed_rl.flags.errors import require_package
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
+from seed_rl.launch.recording import Recorder
 from seed_rl.launch.run import supervise
 from seed_rl.runs.layout import RunDirectory
 
@@ -45,6 +47,8 @@ def train(argv: list[str]) -> tuple[int, Path]:
     line = parse_local([argv[0], *args], DESCRIPTION)
     with contextlib.ExitStack() as stack:
         local = line.read(LocalConfig)
+        if local.record_every_minutes:
+            require_package("imageio_ffmpeg", "record")
         private = private_server_address(local.num_learners)
         address = local.server_address or stack.enter_context(private)
         sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent
@@ -62,6 +66,8 @@ def train(argv: list[str]) -> tuple[int, Path]:
             Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
             for task, command in enumerate(plan.actors)
         ]
+        if local.record_every_minutes:
+            stack.callback(Recorder(plan.logdir, local.record_every_minutes).stop)
         code = supervise(learners, actors)
     if code == 0:
         say_next(plan, argv)

@@ -20,6 +20,12 @@ class LocalConfig(Options):
     logdir: str | None = option(
         None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory.", is_path=True
     )
+    record_every_minutes: float | None = option(
+        None,
+        "Record an episode of the newest checkpoint so often, in a process of its own with low priority: "
+        "videos/ckpt-UPDATES.mp4 in the run directory. Needs the extra [record]; see --save_checkpoint_secs.",
+        above=0,
+    )
     server_address: str | None = option(
         None,
         "Address that the learner listens on, unix:PATH or HOST:PORT; by default a unix socket in a new "

@@ -56,6 +56,8 @@ class RunDirectory:
         self.evaluations = path / "evaluations"
         self.wandb = path / "wandb"
         self.plot = path / "plot.png"
+        self.videos = path / "videos"
+        self.videos_log = path / "videos.log"
         self.environment_function = path / "environment.pickle"
 
     def replay(self, host: int = 0, num_hosts: int = 1) -> Path:

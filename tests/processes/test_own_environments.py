@@ -56,3 +56,14 @@ def test_an_argument_that_the_constructor_does_not_take_ends_the_start(house):
     assert learner.end() == 2
     assert "does not take the argument 'length'" in learner.last_line
     assert "Traceback" not in learner.output
+
+
+def test_videos_are_recorded_while_training_goes_on(house):
+    flags = ("--record_every_minutes=0.03", "--save_checkpoint_secs=1", "--total_environment_frames=1e9")
+    slow = ("--synchronous", "--num_actors=1", "--env_batch_size=1")  # So that there is time to record.
+    run = house.start("train", "catch", "dqn", *slow, *flags, f"--logdir={house.logdir}")
+    videos = house.logdir / "videos"
+    house.wait_until(lambda: videos.is_dir() and list(videos.glob("*.mp4")), lambda: run.output)
+    run.signal(2)
+    assert run.end() == 130
+    assert "no more videos" not in run.output
