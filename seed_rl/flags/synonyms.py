@@ -67,7 +67,6 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("load", "checkpoint", "resume", "pretrained", "restore"), ("init_checkpoint", "logdir")),
     **dict.fromkeys(("savefreq", "saveinterval", "checkpointfreq"), ("save_checkpoint_secs",)),
     **dict.fromkeys(("loginterval", "logfreq"), ("log_period_secs",)),
-    **dict.fromkeys(("evalepisodes", "nevalepisodes", "numepisodes", "nepisodes"), ("episodes",)),
     **dict.fromkeys(("wandb", "track", "wandbprojectname", "project"), ("wandb_project",)),
     **dict.fromkeys(("deterministic", "reproducible", "torchdeterministic"), ("synchronous",)),
     **dict.fromkeys(("maxepisodesteps", "timelimit", "maxeplen"), ("max_episode_frames",)),
