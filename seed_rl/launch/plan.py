@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import functools
 import math
 import re
 import sys
@@ -167,9 +166,7 @@ def _computed(
     return [*easier, *defaults.of_agent(agent, kind, has_network=has_network, **sizes)]
 
 
-@functools.cache
 def _spec(environment: str, config: EnvironmentConfig) -> EnvironmentSpec:
-    """The spec of an environment, which a sweep needs for every trial."""
     return suite_spec(environments.suite(environment), config, LearnerConfig.seed)
 
 
