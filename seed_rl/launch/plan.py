@@ -34,7 +34,6 @@ from seed_rl.launch.presets import (
     DEFAULT_ENVIRONMENT,
     configs_directory,
     find_preset,
-    shortened,
 )
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
@@ -82,7 +81,7 @@ def complete_arguments(
     Args:
       args: the arguments, without the program's name.
       configs: the directory of presets.
-      tell: called with each sentence on where defaults come from.
+      tell: called with a sentence on computed defaults, and on each size that was made to fit.
 
     Returns:
       The flags (if one is repeated, its last value counts) and the preset among them. The preset is None if
@@ -111,11 +110,7 @@ def complete_arguments(
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if preset and _is_for_others(preset, first, flags):
         preset = None
-    if preset:
-        tell(f"preset {shortened(preset)}; flags on the command line override it.")
-        start = [f"--flagfile={preset}"]
-    else:
-        start = _computed(first, flags, str(chosen["agent"]), tell)
+    start = [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell)
     return [*first, *start, *_fitted(first, expand_flagfiles(start), flags, tell), *flags], preset
 
 
