@@ -109,7 +109,7 @@ _OWN = (1, "none")
 
 def main(argv: list[str]) -> int:
     """Trains with all batch sizes and rules, and prints the tables; returns 1 if a run failed."""
-    config, rest = parse_options(argv, __doc__ or "", BatchSizeConfig, positional=True, pass_through=True)
+    config, rest = parse_options(argv, __doc__ or "", BatchSizeConfig, positional=None, pass_through=True)
     names = [arg for arg in rest if not arg.startswith("--")] or PRESETS
     flags = [arg for arg in rest if arg.startswith("--")]
     plan = {name: _settings(config, name, flags) for name in names}  # Bad input ends the benchmark here.

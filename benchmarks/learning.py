@@ -76,7 +76,7 @@ Results = dict[int, Progress | None]
 
 def main(argv: list[str]) -> int:
     """Trains every preset with every seed, and prints the table; returns 1 if a run failed."""
-    config, rest = parse_options(argv, __doc__ or "", LearningConfig, positional=True, pass_through=True)
+    config, rest = parse_options(argv, __doc__ or "", LearningConfig, positional=None, pass_through=True)
     names = [arg for arg in rest if not arg.startswith("--")]
     flags = [arg for arg in rest if arg.startswith("--")]
     cases = [make_case(name, flags) for name in names] if names else _cases_with_goals(flags)

@@ -1,11 +1,14 @@
 """Messages to the user; on standard error, where a terminal that fails does not end the process."""
 
 import contextlib
+import importlib.metadata
 import logging
 import os
 import re
+import shlex
 import sys
 import traceback
+from pathlib import Path
 from typing import TextIO
 
 # What TensorFlow writes around its messages: names of operations, and where a graph's ones come from.
@@ -95,8 +98,17 @@ def log_lines() -> None:
 
 
 def how_to_install(extra: str) -> str:
-    """The command that installs an extra of this project. On PyPI its name may be somebody else's."""
-    return f"in seed_rl's folder, run: pip install -e '.[{extra}]'"
+    """The command that installs an extra of this project, for this interpreter.
+
+    On PyPI its name may be somebody else's, so sources that are not installed are named by their path.
+    """
+    try:
+        importlib.metadata.distribution("seed_rl")
+        what = ["seed_rl"]
+    except importlib.metadata.PackageNotFoundError:
+        what = ["-e", str(Path(__file__).parents[1])]
+    command = [sys.executable, "-m", "pip", "install", *what[:-1]]
+    return f"run: {shlex.join(command)} '{what[-1]}[{extra}]'"
 
 
 def discard(stream: TextIO) -> None:

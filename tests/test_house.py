@@ -77,6 +77,7 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.commands.plot",
     "seed_rl.commands.report",
     "seed_rl.commands.doctor",
+    "seed_rl.commands.list",
     "seed_rl.commands.sweep",
     "seed_rl.algorithms.registry",
     "seed_rl.serving.batcher",

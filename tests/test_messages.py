@@ -1,6 +1,8 @@
 """Text of others in messages: escaped, cut, and with the part that says why."""
 
+import importlib.metadata
 import logging
+import sys
 
 import pytest
 
@@ -130,3 +132,14 @@ def test_only_a_bug_of_ours_keeps_its_traceback(library, capsys):
     lines = capsys.readouterr().err.splitlines()
     assert "AttributeError" in lines[0] and "messages.py" in "".join(lines[1:])
     assert sum("what we did wrong" in line for line in lines) == 1
+
+
+@pytest.mark.parametrize(("is_installed", "what"), [(True, "'seed_rl[atari]'"), (False, "-e '/")])
+def test_the_command_that_installs_an_extra_is_for_this_interpreter(monkeypatch, is_installed, what):
+    def find(name):
+        if not is_installed:
+            raise importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(importlib.metadata, "distribution", find)
+    text = messages.how_to_install("atari")
+    assert text.startswith(f"run: {sys.executable} -m pip install {what}") and text.endswith("[atari]'")

@@ -7,6 +7,7 @@ algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entr
 from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.algorithms import AlgorithmError
+from seed_rl.environments.base import nearest
 from seed_rl.loading import entry_points, load_entry, load_named
 from seed_rl.options import Options
 from seed_rl.types import ArraySpec, EnvironmentSpec
@@ -36,6 +37,9 @@ _ALGORITHMS = {name.lower(): _built_in(name.lower(), name) for name in _CLASSES}
 
 _ENTRY_POINTS = "seed_rl.algorithms"
 
+# Names for sets of an agent's options. `seed_rl train` takes them in the place of the agent's name.
+VARIANTS = {"rainbow": "dqn", "btr": "dqn"}
+
 # An agent's output for 1,000 observations then takes 260 MB.
 _MOST_ACTION_VALUES = 2**16
 
@@ -43,6 +47,11 @@ _MOST_ACTION_VALUES = 2**16
 def names() -> list[str]:
     """The valid names, sorted."""
     return sorted({*_ALGORITHMS, *entry_points(_ENTRY_POINTS)})
+
+
+def listed() -> str:
+    """All names for messages, with those of variants at the end."""
+    return ", ".join([*names(), *VARIANTS])
 
 
 def config_class(name: str) -> type[Options]:
@@ -94,5 +103,16 @@ def _entry(name: str) -> AlgorithmEntry:
         return _ALGORITHMS[name]
     installed = entry_points(_ENTRY_POINTS)
     if name not in installed:
-        raise ValueError(f"--agent={name} is not valid; choose one of: {', '.join(names())}.")
+        raise ValueError(_not_valid(name))
     return load_entry("agent", name, installed[name], AlgorithmEntry)
+
+
+def _not_valid(name: str) -> str:
+    if name in VARIANTS:
+        return (
+            f"--agent={name} is {VARIANTS[name]} with other options, which only launchers choose (`seed_rl "
+            f"train`); give --agent={VARIANTS[name]} and its options."
+        )
+    close = nearest(name, [*names(), *VARIANTS], count=1)
+    guess = f"did you mean {close[0]}? Choose" if close else "choose"
+    return f"--agent={name} is not valid; {guess} one of: {listed()}."

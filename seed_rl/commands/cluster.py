@@ -11,6 +11,7 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.messages import say
 from seed_rl.wire.security import SecurityConfig
 
 DESCRIPTION = """
@@ -36,7 +37,8 @@ _LEFT_OUT = {
 
 def main(argv: list[str]) -> int:
     """Runs the launcher; returns its exit code."""
-    args, preset = complete_arguments(argv[1:])
+    notes: list[str] = []
+    args, preset = complete_arguments(argv[1:], tell=notes.append)
     line = parse_local([argv[0], *args], DESCRIPTION, _LEFT_OUT)
     plan = make_plan(line, None)
     config = line.read(ClusterConfig)
@@ -45,6 +47,8 @@ def main(argv: list[str]) -> int:
     if is_done(plan, argv):
         return 0
     credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")
+    for note in notes:
+        say(note)
     introduce(line, plan, preset)
 
     if config.ray_address == "none":

@@ -16,7 +16,6 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.commands import COMMANDS, main_of
 from seed_rl.environments import registry as environments
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.presets import VARIANTS
 
 _BASH = "complete -o default -C 'seed_rl completion' seed_rl"
 _LINES = {
@@ -55,7 +54,7 @@ def candidates(words: list[str], start: str) -> list[str]:
     elif words[0] == "completion":
         found = list(_LINES)
     elif words[0] in _WITH_ENVIRONMENT and not any(word.startswith("-") for word in words):
-        places = [environments.names(), [*algorithms.names(), *VARIANTS]]
+        places = [environments.names(), [*algorithms.names(), *algorithms.VARIANTS]]
         found = list(places[len(words) - 1]) if len(words) <= len(places) else []
     else:
         return []

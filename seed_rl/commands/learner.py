@@ -34,6 +34,7 @@ from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usa
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.defaults import fitting_batch_size
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
@@ -75,6 +76,9 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
     environment_config, agent_config = line.environment_config(), line.agent_config()
+    if not line.flag_values["batch_size"].present:
+        num_hosts = config.learner_hosts.count(",") + 1
+        config = dataclasses.replace(config, batch_size=_batch_size(line, config, num_hosts))
     with usage_errors():
         config, hosts = _find_hosts(config)
         security = load_security(security_config, os.environ)
@@ -151,6 +155,12 @@ def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
     except ValueError:
         return ()
     return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
+
+
+def _batch_size(line: CommandLine, config: LearnerConfig, num_hosts: int) -> int:
+    """The default batch size, or a smaller one that the agent can make of its environments' unrolls."""
+    num_training = config.num_envs - getattr(line.agent_config(), "num_eval_envs", 0)
+    return fitting_batch_size(line.agent or "", num_training, config.batch_size, num_hosts)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:

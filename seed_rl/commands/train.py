@@ -13,6 +13,7 @@ from seed_rl.launch.directory import check_directory, introduce, is_done, made_d
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.recording import Recorder
 from seed_rl.launch.run import supervise
+from seed_rl.messages import say
 from seed_rl.runs.layout import RunDirectory
 
 DESCRIPTION = """
@@ -43,7 +44,8 @@ def train(argv: list[str]) -> tuple[int, Path]:
     Raises:
       UsageError: the run cannot start with this command line.
     """
-    args, preset = complete_arguments(argv[1:])
+    notes: list[str] = []
+    args, preset = complete_arguments(argv[1:], tell=notes.append)
     line = parse_local([argv[0], *args], DESCRIPTION)
     with contextlib.ExitStack() as stack:
         local = line.read(LocalConfig)
@@ -56,6 +58,8 @@ def train(argv: list[str]) -> tuple[int, Path]:
         check_directory(line, plan.logdir)
         if is_done(plan, argv):
             return 0, plan.logdir
+        for note in notes:
+            say(note)
         introduce(line, plan, preset)
         stack.enter_context(made_directory(plan))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners

@@ -4,11 +4,9 @@ The first stage looks only for the environment and the agent. The second defines
 others, and parses everything.
 """
 
+import contextlib
 import dataclasses
-import difflib
-import os
 import re
-import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -17,6 +15,8 @@ from absl import flags
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.flags import help
+from seed_rl.flags.choices import check_choices
 from seed_rl.flags.definitions import (
     OptionsT,
     define_options,
@@ -27,10 +27,10 @@ from seed_rl.flags.definitions import (
 )
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.flags.synonyms import nearest_flags
 from seed_rl.options import Options
 
 _GENERAL = "The choice of environment and agent, and help"
-_HELP_ARGUMENTS = frozenset(("--help", "--helpfull", "-help", "-helpfull", "-h"))
 _CHOICES = {True: "--environment=NAME and --agent=NAME", False: "--environment=NAME"}
 _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
 
@@ -113,6 +113,7 @@ def parse(
     args = name_positional(argv[1:], ("environment", "agent") if with_agent else ("environment",))
     expanded = expand_flagfiles(args)
     environment, agent = scan(expanded, ("environment", "agent")).values()
+    check_choices(environment, agent)
     with usage_errors():
         environment_class = environments.suite(environment).config_class if environment else None
         agent_class = algorithms.config_class(agent) if agent else None
@@ -125,14 +126,14 @@ def parse(
     for config_class in (*options, environment_class, agent_class):
         if config_class is not None:
             define_options(config_class, flag_values, (leave_out or {}).get(config_class, ()))
-    if not _HELP_ARGUMENTS.isdisjoint(expanded):
+    if asks_help(expanded):
         is_more = environment is None or (with_agent and agent is None)
-        more = f"\nWith {_CHOICES[with_agent]}, --help also prints their flags." if is_more else ""
-        _end_with_help(description, flag_values, more)
+        more = f"\nWith {_CHOICES[with_agent]}, help also prints their flags." if is_more else ""
+        _end_with_help(description, flag_values, expanded, more)
     if with_agent and environment is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
     if with_agent and agent is None:
-        raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(algorithms.names())}).")
+        raise UsageError(f"No agent is chosen; add --agent=NAME ({algorithms.listed()}).")
     chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
     _parse_all(expand_flagfiles(args, passed_over=foreign - set(flag_values)), flag_values, chosen)
     return CommandLine(environment or "", agent, environment_class, agent_class, flag_values)
@@ -165,8 +166,8 @@ def parse_options(
     flag_values = flags.FlagValues()
     flag_values.set_gnu_getopt(True)
     define_options(config_class, flag_values)
-    if not _HELP_ARGUMENTS.isdisjoint(argv[1:]):
-        _end_with_help(description, flag_values)
+    if asks_help(argv[1:]):
+        _end_with_help(description, flag_values, argv[1:])
     _, *rest = _parse(argv[1:], flag_values, known_only=pass_through)
     others = [arg for arg in rest if pass_through and arg.startswith("--")]
     words = [arg for arg in rest if arg not in others]
@@ -211,27 +212,51 @@ def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
     return {name: getattr(flag_values, name) for name in names}
 
 
+def asks_help(args: Collection[str]) -> bool:
+    """Whether one of the arguments asks for help."""
+    return not help.ARGUMENTS.isdisjoint(args)
+
+
+def scan_environment(args: Sequence[str]) -> EnvironmentConfig:
+    """The settings of the environment that a command line chooses; other flags are ignored.
+
+    Raises:
+      UsageError: no environment is chosen, or a value is invalid.
+    """
+    name = scan(args, ("environment",))["environment"] or ""
+    with usage_errors():
+        config_class = environments.suite(name).config_class
+    flag_values = flags.FlagValues()
+    _define_general(flag_values, with_agent=True)
+    define_options(config_class, flag_values)
+    _parse([arg for arg in args if arg not in help.ARGUMENTS], flag_values, known_only=True)
+    return read_options(config_class, flag_values)
+
+
 def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
     flag_values.set_gnu_getopt(True)
     where: dict[str, Any] = {"flag_values": flag_values, "module_name": _GENERAL}
     names = _list(environments.names())
     flags.DEFINE_flag(_string_flag("environment", f"The environment to act in, one of: {names}."), **where)
     if with_agent:
-        names = _list(algorithms.names())
+        names = algorithms.listed()
         flags.DEFINE_flag(_string_flag("agent", f"The algorithm to train with, one of: {names}."), **where)
     text = "A file of flags, one per line; later flags override earlier ones."
     flags.DEFINE_flag(_string_flag("flagfile", text), **where)
-    text = "Prints the flags of this command, the chosen environment and the chosen agent."
-    for name in ("help", "helpfull"):
-        flags.DEFINE_flag(flags.BooleanFlag(name, False, text), **where)
+    text = "Prints the most useful flags, with the values of this command."
+    flags.DEFINE_flag(flags.BooleanFlag("help", False, text), **where)
+    text = "Prints all flags of this command, the chosen environment and the chosen agent."
+    flags.DEFINE_flag(flags.BooleanFlag("helpfull", False, text), **where)
 
 
-def _end_with_help(description: str, flag_values: flags.FlagValues, more: str = "") -> NoReturn:
-    texts = [description.strip(), flag_values.get_help(include_special_flags=False), more]
-    try:
-        print(*filter(None, texts), sep="\n", flush=True)
-    except BrokenPipeError:  # As with `| head`; without this, Python would fail at exit on what is left.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _end_with_help(
+    description: str, flag_values: flags.FlagValues, args: Sequence[str], more: str = ""
+) -> NoReturn:
+    given = [arg for arg in args if arg not in help.ARGUMENTS]
+    with contextlib.suppress(UsageError):  # Help is there for those who do not know the flags yet.
+        _parse(given, flag_values, known_only=True)
+    is_full = not help.FULL.isdisjoint(args)
+    help.write([description.strip(), *help.texts(flag_values, is_full), more])
     raise SystemExit(0)
 
 
@@ -252,7 +277,7 @@ def _parse(
     try:
         return flag_values(["main", *args], known_only)
     except flags.UnrecognizedFlagError as error:
-        near = [f"--{name}" for name in difflib.get_close_matches(error.flagname, list(flag_values))]
+        near = [f"--{name}" for name in nearest_flags(error.flagname, list(flag_values))]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the valid ones."
         whose = f" for {chosen}" if chosen else ""
         raise UsageError(f"Unknown flag --{error.flagname}{whose}; {hint}") from None

@@ -34,6 +34,14 @@ class _PathParser(flags.ArgumentParser):
         return os.path.expanduser(argument)
 
 
+def whole_number(text: str | None) -> int | None:
+    """The number that a flag's text stands for; None for no text, and for text that is no such number."""
+    try:
+        return None if text is None else _WholeNumberParser().parse(text)
+    except ValueError:
+        return None
+
+
 def define_options(
     config_class: type[Options], flag_values: flags.FlagValues, leave_out: Collection[str] = ()
 ) -> None:

@@ -2,31 +2,48 @@
 
 import contextlib
 import dataclasses
+import math
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.flags.command_line import CommandLine, name_positional, parse, scan
-from seed_rl.flags.definitions import option_names, options_of
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.specs import suite_spec
+from seed_rl.flags.choices import check_choices
+from seed_rl.flags.command_line import (
+    CommandLine,
+    asks_help,
+    name_positional,
+    parse,
+    scan,
+    scan_environment,
+)
+from seed_rl.flags.definitions import option_names, options_of, whole_number
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.launch import defaults
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.presets import (
     DEFAULT_AGENT,
     DEFAULT_ENVIRONMENT,
-    VARIANTS,
     configs_directory,
     find_preset,
 )
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
+from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.hosts import LearnerHosts
 
 _POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
+_SIZES = ("num_actors", "env_batch_size")
+# Sizes that depend on the number of environments.
+_FITTED = ("batch_size", "num_eval_envs", "num_env_groups")
 _COMPUTED = frozenset(("num_envs", "task", "learner_hosts", "learner_index"))
 _SOCKET_PATH_BYTES = 102  # The limit of macOS minus one for `serving.sockets`; Linux allows four more.
 _LAST_PORT = 2**16 - 1
@@ -53,42 +70,128 @@ class Plan:
     num_gateways: int = 0
 
 
-def complete_arguments(args: Sequence[str], configs: Path | None = None) -> tuple[list[str], Path | None]:
-    """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, a preset first.
+def complete_arguments(
+    args: Sequence[str], configs: Path | None = None, tell: Callable[[str], object] = lambda note: None
+) -> tuple[list[str], Path | None]:
+    """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, defaults first.
 
-    The agent may be one of `presets.VARIANTS`, whose directory is `configs`, by default the project's own.
+    The defaults are those of a preset, else computed from the environment's spaces. The agent may be one of
+    `algorithms.registry.VARIANTS`. Presets are in `configs`, by default the project's own.
+
+    Args:
+      args: the arguments, without the program's name.
+      configs: the directory of presets.
+      tell: called with a sentence on computed defaults, and on each size that was made to fit.
 
     Returns:
       The flags (if one is repeated, its last value counts) and the preset among them. The preset is None if
       there is none for this environment and agent, or if a flagfile was given.
 
     Raises:
-      UsageError: too many arguments before the first flag, or there is no preset of a variant.
+      UsageError: too many arguments before the first flag; or, without a preset, the environment cannot be
+        made, or the agent cannot act in it.
     """
     flags = name_positional(args, _POSITIONAL)
     expanded = expand_flagfiles(flags)
-    has_flagfile = expanded != flags
     chosen_agent = scan(expanded, ("agent",))["agent"]
-    variant = chosen_agent if chosen_agent in VARIANTS else None
+    variant = chosen_agent if chosen_agent in algorithms.VARIANTS else None
+    has_flagfile = expanded != flags
     if variant:
-        flags.append(f"--agent={VARIANTS[variant]}")
-    defaults = [f"--agent={DEFAULT_AGENT}"]
+        flags.append(f"--agent={algorithms.VARIANTS[variant]}")
+    first = [f"--agent={DEFAULT_AGENT}"]
     if has_flagfile:
-        return [*defaults, *flags], None
-    defaults.append(f"--environment={DEFAULT_ENVIRONMENT}")
-    chosen = scan([*defaults, *flags], ("environment", "agent", "game"))
+        return [*first, *_fitted(first, [], expanded, tell), *flags], None
+    first.append(f"--environment={DEFAULT_ENVIRONMENT}")
+    chosen = scan([*first, *flags], ("environment", "agent", "game"))
     if variant:
         chosen["agent"] = variant
-        defaults.append(
-            f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}"
-        )  # Not that of the agent.
+        first.append(f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}")  # Its own.
+    check_choices(chosen["environment"], chosen["agent"])
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
-    if variant and not preset:
+    if preset and _is_for_others(preset, first, flags):
+        preset = None
+    start = [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell)
+    return [*first, *start, *_fitted(first, expand_flagfiles(start), flags, tell), *flags], preset
+
+
+def _is_for_others(preset: Path, first: Sequence[str], flags: Sequence[str]) -> bool:
+    """Whether a preset is for a game whose observations or actions are of another kind than the chosen one's.
+
+    Games of gym have nothing in common; somebody's own may be any of them.
+    """
+    lines = expand_flagfiles([f"--flagfile={preset}"])
+    of_preset, chosen = (scan(args, ("environment", "game")) for args in (lines, [*first, *lines, *flags]))
+    if of_preset["game"] == chosen["game"]:
+        return False
+    try:
+        configs = (scan_environment(lines), scan_environment([*first, *lines, *flags]))
+        kinds = [defaults.kind_of(_spec(chosen["environment"] or "", config)) for config in configs]
+    except (ValueError, ImportError):  # The learner says so.
+        return False
+    return kinds[0][:2] != kinds[1][:2]
+
+
+def _computed(
+    first: Sequence[str], flags: Sequence[str], agent: str, tell: Callable[[str], object]
+) -> list[str]:
+    """The flags of `launch.defaults` for the chosen environment, which is made to look at its spaces.
+
+    If only help is asked for, an environment that cannot be made is no error.
+    """
+    name = scan([*first, *flags], ("environment",))["environment"] or ""
+    base = algorithms.VARIANTS.get(agent, agent)
+    easier = defaults.of_environment(name)
+    with usage_errors():
+        algorithms.config_class(base)
+        try:
+            config = scan_environment([*first, *easier, *flags])
+            kind = defaults.kind_of(_spec(name, config))
+        except (ValueError, ImportError):
+            if asks_help(flags):
+                return easier
+            raise
+    if needed := defaults.refusal(base, kind.action):
+        able = ", ".join(a for a in algorithms.names() if not defaults.refusal(a, kind.action))
         raise UsageError(
-            f"There is no preset of {variant} for {chosen['environment']}; give the agent, "
-            f"{VARIANTS[variant]}, and its options."
+            f"--agent={base} needs {needed}, and {name} has {kind.action} actions; choose one of: {able}."
         )
-    return [*defaults, *([f"--flagfile={preset}"] if preset else []), *flags], preset
+    tell(f"no preset for {name} {agent}: defaults for {kind}; add --help to see them.")
+    sizes = {size: whole_number(text) for size, text in scan(flags, _SIZES).items()}
+    has_network = scan(flags, ("network",))["network"] is not None
+    return [*easier, *defaults.of_agent(agent, kind, has_network=has_network, **sizes)]
+
+
+def _spec(environment: str, config: EnvironmentConfig) -> EnvironmentSpec:
+    return suite_spec(environments.suite(environment), config, LearnerConfig.seed)
+
+
+def _fitted(
+    first: Sequence[str], start: Sequence[str], given: Sequence[str], tell: Callable[[str], object]
+) -> list[str]:
+    """Flags for sizes that were not given and do not fit the number of environments, which may have been."""
+    read = scan([*first, *start, *given], ("agent", "num_learners", *_SIZES, *_FITTED))
+    num_actors, per_actor, num_learners = (
+        whole_number(read[name]) or LocalConfig.defaults()[name] for name in (*_SIZES, "num_learners")
+    )
+    num_envs = num_actors * per_actor
+    old = {name: whole_number(read[name]) for name in _FITTED}
+    num_eval_envs, batch_size = old["num_eval_envs"] or 0, old["batch_size"] or LearnerConfig.batch_size
+    is_given = {name: value is not None for name, value in scan(given, _FITTED).items()}
+    if not is_given["num_eval_envs"]:
+        num_eval_envs = min(num_eval_envs, num_envs // 2)
+    new = {"num_eval_envs": num_eval_envs, "num_env_groups": math.gcd(old["num_env_groups"] or 1, per_actor)}
+    with contextlib.suppress(ValueError):  # No such agent is reported where flags are parsed.
+        new["batch_size"] = defaults.fitting_batch_size(
+            read["agent"] or "", num_envs - num_eval_envs, batch_size, num_learners
+        )
+    fitted = []
+    for name, value in new.items():
+        present = batch_size if name == "batch_size" else old[name] or value
+        if not is_given[name] and value != present:
+            fitted.append(f"--{name}={value}")
+            if start:
+                tell(f"--{name}={value} and not {present}, to fit {num_envs} environments.")
+    return fitted
 
 
 def parse_local(

@@ -7,8 +7,6 @@ import seed_rl
 
 DEFAULT_ENVIRONMENT = "atari"
 DEFAULT_AGENT = "vtrace"
-# Sets of an agent's options that have a name of their own: their presets have it in the place of the agent's.
-VARIANTS = {"rainbow": "dqn", "btr": "dqn"}
 
 
 def configs_directory() -> Path:
@@ -26,7 +24,8 @@ def shortened(path: Path) -> Path:
 def find_preset(directory: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
     """The flagfile for a small machine: the game's, else the environment's, else the only one.
 
-    `agent` may be one of `VARIANTS`; `game` is the `--game` that was given, None if the preset determines it.
+    `agent` may be one of `algorithms.registry.VARIANTS`; `game` is the `--game` that was given, None if the
+    preset determines it.
     """
     stem = f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []

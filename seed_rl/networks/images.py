@@ -1,8 +1,6 @@
-"""Which arrays are images, and where they have their height, width and channels."""
+"""Which arrays are images, and where they have their height, width and channels. Imports no TensorFlow."""
 
 import math
-
-import tensorflow as tf
 
 from seed_rl.types import ArraySpec
 
@@ -43,17 +41,6 @@ def turned_shape(spec: ArraySpec, num_frames: int = 1) -> tuple[int, ...]:
     """`(H, W, C * num_frames)` of images; C counts all that is neither height nor width."""
     height, width, *others = (spec.shape[dimension] for dimension in dimensions(spec))
     return height, width, math.prod(others) * num_frames
-
-
-def turn(images: tf.Tensor, spec: ArraySpec, num_frames: int = 1) -> tf.Tensor:
-    """Puts height and width first: from `[..., *spec.shape, num_frames]` to `[N, *turned_shape]`.
-
-    N is the product of the leading dimensions, which need not be there.
-    """
-    flat = tf.reshape(images, [-1, *spec.shape, num_frames])
-    order = [1 + dimension for dimension in dimensions(spec)]
-    flat = tf.transpose(flat, [0, *order, len(flat.shape) - 1])
-    return tf.reshape(flat, [-1, *turned_shape(spec, num_frames)])
 
 
 def must_be_turned(spec: ArraySpec, torso: str) -> bool:

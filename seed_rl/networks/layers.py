@@ -1,4 +1,4 @@
-"""What networks are built of: chains of layers, and linear layers with a normalization and an activation."""
+"""What networks are built of: chains, linear layers with normalization and activation, and turned images."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -6,7 +6,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from seed_rl.networks import images
 from seed_rl.networks.config import NetworkConfig
+from seed_rl.types import ArraySpec
 
 
 def track_each(owner: Any, layers: Iterable[Any], name: str) -> list[Any]:
@@ -56,3 +58,14 @@ def dense(config: NetworkConfig, units: int, activation: str = "relu") -> Any:
 def normalization(layer_norm: bool) -> list[Any]:
     """Layer normalization (Ba et al., 2016) over the last dimension, or nothing."""
     return [keras.layers.LayerNormalization()] if layer_norm else []
+
+
+def turn(pixels: tf.Tensor, spec: ArraySpec, num_frames: int = 1) -> tf.Tensor:
+    """Puts height and width first: from `[..., *spec.shape, num_frames]` to `[N, *turned_shape]`.
+
+    N is the product of the leading dimensions, which need not be there.
+    """
+    flat = tf.reshape(pixels, [-1, *spec.shape, num_frames])
+    order = [1 + dimension for dimension in images.dimensions(spec)]
+    flat = tf.transpose(flat, [0, *order, len(flat.shape) - 1])
+    return tf.reshape(flat, [-1, *images.turned_shape(spec, num_frames)])

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from seed_rl.networks import images
+from seed_rl.networks.layers import turn
 from seed_rl.ops.replicas import mean_over_replicas, num_replicas
 from seed_rl.types import ArraySpec
 
@@ -90,7 +90,7 @@ class RunningScale(keras.layers.Layer):
         shift = tf.convert_to_tensor(self.mean)
         if self._one_scale:
             if self._turned is not None:
-                shift = images.turn(shift, self._turned)[0]
+                shift = turn(shift, self._turned)[0]
             shift = tf.expand_dims(shift, -1) if shift.shape.rank == 2 else shift
             shift = tf.repeat(shift, self._num_frames, -1)
         return Affine(shift, scale)

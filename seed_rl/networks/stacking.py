@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from seed_rl.networks import images
+from seed_rl.networks.layers import turn
 from seed_rl.types import ArraySpec, Nest
 
 
@@ -84,7 +85,7 @@ class FrameStack:
         if self._spec.bits is not None:
             frames = unpack_stacks(frames if self.has_state else frames[..., tf.newaxis], self._spec)
         if self._is_turned:
-            frames = images.turn(frames, self._spec.unpacked, self._num_frames)
+            frames = turn(frames, self._spec.unpacked, self._num_frames)
         return tf.reshape(frames, [num_steps, -1, *self.shape]), state
 
     def states(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:

@@ -62,7 +62,9 @@ def test_an_installed_package_adds_an_algorithm(add):
 
 def test_an_unknown_name_lists_the_installed_ones(add):
     add({"sarsa": entry()})
-    with pytest.raises(ValueError, match=r"--agent=salsa is not valid; choose one of: .*sarsa, vtrace"):
+    with pytest.raises(
+        ValueError, match=r"--agent=salsa is not valid; did you mean sarsa. Choose one of: .*sarsa, vtrace"
+    ):
         registry.config_class("salsa")
 
 

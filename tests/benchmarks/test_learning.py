@@ -58,9 +58,9 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [
-        (("catch/none",), "^There is no preset for catch/none; choose an environment and an agent"),
+        (("catch/none",), "^--agent=none is not valid; choose one of"),
         (("catch",), "^'catch' is no preset; write ENVIRONMENT/AGENT, like catch/ppo"),
-        (("catch/rainbow",), "^There is no preset of rainbow for catch"),
+        (("catch/rainbow",), "^There is no preset for catch/rainbow"),
         (("catch/ppo", "--learning_rat=1"), "did you mean --learning_rate"),
         (("catch/ppo", "--seeds=one"), "--seeds=one is not valid"),
     ],

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.flags import command_line
+from seed_rl.flags import choices, command_line
 from seed_rl.options import Options, option
 
 
@@ -46,8 +46,12 @@ def registries(monkeypatch):
         "plain": SimpleNamespace(config_class=PlainConfig),
     }
     environments = SimpleNamespace(names=lambda: list(suites), suite=_lookup(suites, "environment"))
-    monkeypatch.setattr(command_line, "environments", environments)
     agents = SimpleNamespace(
-        names=lambda: ["greedy"], config_class=_lookup({"greedy": GreedyConfig}, "agent")
+        names=lambda: ["greedy"],
+        listed=lambda: "greedy",
+        VARIANTS={},
+        config_class=_lookup({"greedy": GreedyConfig}, "agent"),
     )
-    monkeypatch.setattr(command_line, "algorithms", agents)
+    for module in (command_line, choices):
+        monkeypatch.setattr(module, "environments", environments)
+        monkeypatch.setattr(module, "algorithms", agents)

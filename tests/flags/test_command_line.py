@@ -124,21 +124,34 @@ def test_given_flags_are_passed_on_once():
     assert line.given(MainConfig, MainConfig, leave_out={"loud"}) == ["--batch_size=9"]
 
 
-@pytest.mark.parametrize("argument", ["--help", "--helpfull", "-h"])
-def test_help_prints_the_flags_of_what_was_chosen(argument, capsys):
+def help_for(capsys, *args):
     with pytest.raises(SystemExit) as end:
-        parsed(argument, "--environment=maze")
+        parsed(*args)
     assert end.value.code == 0
-    text = capsys.readouterr().out
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("argument", ["--help", "-h"])
+def test_help_prints_the_most_useful_flags_with_their_values(argument, capsys, tmp_path):
+    (tmp_path / "a.flags").write_text("--environment=maze\n--agent=greedy\n--batch_size=5\n--game=big")
+    text = help_for(capsys, argument, f"--flagfile={tmp_path}/a.flags", "--batch_size=6", "--nonsense=1")
+    assert text.startswith("What it does.")
+    lines = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
+    assert lines == ["--environment=maze", "--agent=greedy", "--game=big", "--num_envs=4", "--batch_size=6"]
+    assert "--helpfull" in text
+
+
+def test_helpfull_prints_all_flags_of_what_was_chosen(capsys):
+    text = help_for(capsys, "--helpfull", "--environment=maze", "--walls=7")
     assert text.startswith("What it does.")
     for part in (
         "\nSettings of the main:\n",
         "--batch_size: Unrolls in a batch.\n    (default: '32')",
-        "--walls",
+        "(default: '7')",
     ):
         assert part in text
     assert "--greed" not in text
-    assert text.endswith("--agent=NAME, --help also prints their flags.\n")
+    assert text.endswith("--agent=NAME, help also prints their flags.\n")
 
 
 @pytest.mark.parametrize("name", ["plot", "actor"])

@@ -55,5 +55,5 @@ def test_other_errors_of_the_stage_stay_what_they_are():
 
 def test_a_missing_package_names_the_extra():
     require_package("sys", "learner")
-    with pytest.raises(UsageError, match=r"no_such_thing is not installed; .*pip install -e '.\[learner\]'"):
+    with pytest.raises(UsageError, match=r"no_such_thing is not installed; .*-m pip install .*\[learner\]'"):
         require_package("no_such_thing", "learner")

@@ -1,6 +1,7 @@
 import pytest
 
 from seed_rl.actor.config import ActorConfig
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.flags import command_line
 from seed_rl.launch import plan, presets
 from seed_rl.launch.config import LocalConfig
@@ -49,7 +50,7 @@ def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path
 @pytest.mark.parametrize("name", [path.stem for path in sorted(presets.configs_directory().glob("*.flags"))])
 def test_every_preset_is_valid(name):
     line, made = resolved(name)
-    words = [line.agent, *(word for word, agent in presets.VARIANTS.items() if agent == line.agent)]
+    words = [line.agent, *(word for word, agent in algorithms.VARIANTS.items() if agent == line.agent)]
     assert name.startswith(tuple(f"{line.environment}_{word}" for word in words))
     assert made.actors
 

@@ -6,6 +6,7 @@ import tensorflow as tf
 from seed_rl.networks import images
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.encoder import Encoder
+from seed_rl.networks.layers import turn
 from seed_rl.types import ArraySpec
 
 # Shape, dtype, and the order of dimensions; None if it is no image.
@@ -41,7 +42,7 @@ def test_images_and_the_order_of_their_dimensions(shape, dtype, order):
         return
     assert images.dimensions(spec) == order
     array = np.random.default_rng(0).integers(0, 2, (2, 3, *shape, 2)).astype("uint8")
-    turned = images.turn(tf.constant(array), spec, 2).numpy()
+    turned = turn(tf.constant(array), spec, 2).numpy()
     assert turned.shape == (6, *images.turned_shape(spec, 2))
     expected = np.transpose(array.reshape(6, *shape, 2), [0, *(1 + i for i in order), len(shape) + 1])
     np.testing.assert_array_equal(turned, expected.reshape(turned.shape))

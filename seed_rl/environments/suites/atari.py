@@ -8,6 +8,7 @@ EnvPool and ale-py's own vector environment can give the same frames, but are no
 """
 
 import dataclasses
+import re
 from typing import Any
 
 import gymnasium
@@ -19,6 +20,8 @@ from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 _NOOP = 0
+# Gymnasium's and ALE's ids: ALE/Breakout-v5, BreakoutNoFrameskip-v4, Breakout-ramDeterministic-v0.
+_ID = re.compile(r"^(ALE/)?(?P<game>\w+?)(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,6 +203,18 @@ class Atari(gymnasium.Env):
         return self._cv2.resize(self._pooled, size, interpolation=self._cv2.INTER_LINEAR)
 
 
+def find_game(name: str) -> str | None:
+    """Our name for a game, from that name in any letter case or an id; None without such a game or ale-py."""
+    try:
+        from ale_py import registration, roms
+    except ImportError:
+        return None
+    found = _ID.match(name)
+    ids = {rom_id.replace("_", ""): rom_id for rom_id in roms.get_all_rom_ids()}
+    rom_id = ids.get(found["game"].replace("_", "").lower()) if found else None
+    return registration.rom_id_to_name(rom_id) if rom_id else None
+
+
 def _rom(game: str) -> str:
     """Path of a game's ROM; 'MsPacman' and 'ms_pacman' are the same game."""
     from ale_py import ALEInterface, registration, roms
@@ -208,7 +223,8 @@ def _rom(game: str) -> str:
     rom_id = ids.get(game.replace("_", "").lower())
     if rom_id is None:
         names = map(registration.rom_id_to_name, ids.values())
-        nearest = hint(game.replace("_", ""), names)
+        known = find_game(game)
+        nearest = f"; write --game={known}" if known else hint(game.replace("_", ""), names)
         raise ValueError(f"--game={game} is not an Atari game that ale-py includes{nearest}.")
     path = roms.get_rom_path(rom_id)
     if path is None or not ALEInterface.isSupportedROM(path):  # loading it would end the process

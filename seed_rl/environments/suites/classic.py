@@ -16,15 +16,20 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repeat_actions
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.suites import old_gym
 from seed_rl.files import parse_json
-from seed_rl.messages import one_line
+from seed_rl.messages import how_to_install, one_line
 from seed_rl.options import option
 
 # In the place of a module, in front of a path.
 PICKLE = "pickle"
+# Modules that register ids, by the beginning of these.
+_MODULES = {"MiniGrid-": "minigrid", "BabyAI-": "minigrid"}
+_ID = re.compile(r"^[\w/-]+-v\d+$")
+# Our extras that install packages, by a word of the error that says that one is missing.
+_EXTRAS = {"mujoco": "mujoco", "box2d": "box2d", "minigrid": "minigrid", "pygame": "record"}
 
 
 class StaggeredStart(gymnasium.Wrapper):
@@ -148,7 +153,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
         _refuse_kwargs(config, kwargs, error)
         raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
-        raise ImportError(f"--game={config.game} needs a package that is not installed: {error}") from error
+        raise ImportError(_missing(config.game, str(error))) from error
     _foreign(env.reset, seed=seed)
     if config.staggered_start:
         env = StaggeredStart(env, _time_limit(env, config), seed)
@@ -200,12 +205,34 @@ def _time_limit(env: gymnasium.Env, config: GymConfig) -> int:
     return limit
 
 
+def find_id(name: str) -> str | None:
+    """The value of --game that somebody may mean by a name; None if it is not the form of an id."""
+    if name in gymnasium.registry:
+        return name
+    for start, module in _MODULES.items():
+        if name.startswith(start):
+            return f"{module}:{name}"
+    module, _, env_id = name.rpartition(":")
+    if not _ID.match(env_id):
+        return None
+    return name if module else next(iter(nearest(name, gymnasium.registry, count=1)), None)
+
+
 def _check_id(game: str, env_id: str) -> None:
     try:
         gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
-        nearest = hint(env_id, gymnasium.registry)
-        raise ValueError(f"--game={game} is not a Gymnasium id{nearest}.") from error
+        known = find_id(game) if game.startswith(tuple(_MODULES)) else None
+        choice = f"; write --game={known}" if known else hint(env_id, gymnasium.registry)
+        raise ValueError(f"--game={game} is not a Gymnasium id{choice}.") from error
+
+
+def _missing(game: str, problem: str) -> str:
+    """What to do about a package that an environment needs and that is not installed."""
+    extra = next((extra for word, extra in _EXTRAS.items() if word in problem.lower()), None)
+    if extra:
+        return f"--game={game} needs a package that is not installed; {how_to_install(extra)}."
+    return f"--game={game} needs a package that is not installed: {problem}"
 
 
 SUITE = Suite(GymConfig, make)

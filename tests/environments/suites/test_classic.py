@@ -1,6 +1,7 @@
 """Gymnasium environments by id."""
 
 import importlib.util
+import sys
 
 import gymnasium
 import numpy as np
@@ -156,6 +157,7 @@ def test_repeats_sum_rewards_and_stop_at_an_end_and_limits_count_environment_fra
         ("cartpol-v1", r"^--game=cartpol-v1 is not a Gymnasium id; the nearest are: CartPole-v\d, .*\.$"),
         ("CartPole-v77", r"^--game=CartPole-v77 is not a Gymnasium id; the nearest are: CartPole-v\d"),
         ("!", r"^--game=! is not a Gymnasium id\.$"),
+        ("MiniGrid-Unheard-Of-v0", "; write --game=minigrid:MiniGrid-Unheard-Of-v0"),
         ("gymnasium:CartPol-v1", r"^--game=gymnasium:CartPol-v1 is not .* CartPole-v\d"),
     ],
 )
@@ -177,6 +179,24 @@ def test_a_missing_engine_is_named(monkeypatch):
     monkeypatch.setattr(gymnasium.registry["SeedRlDict-v0"], "entry_point", missing)
     with pytest.raises(ImportError, match=r"--game=SeedRlDict-v0 needs .*pip install engine"):
         make(GymConfig(game="SeedRlDict-v0"), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("problem", "extra"),
+    [
+        ('MuJoCo is not installed, run `pip install "gymnasium[mujoco]"`', "mujoco"),
+        ("Box2D is not installed, you can install it by run `pip install swig`", "box2d"),
+        ("No module named 'minigrid'", "minigrid"),
+    ],
+)
+def test_a_missing_engine_of_ours_comes_with_the_command_that_installs_it(monkeypatch, problem, extra):
+    def missing(**_):
+        raise gymnasium.error.DependencyNotInstalled(problem)
+
+    monkeypatch.setattr(gymnasium.registry["SeedRlDict-v0"], "entry_point", missing)
+    with pytest.raises(ImportError) as error:
+        make(GymConfig(game="SeedRlDict-v0"), seed=0)
+    assert f"{sys.executable} -m pip install" in str(error.value) and f"[{extra}]'" in str(error.value)
 
 
 STAGGERED = GymConfig(game="Pendulum-v1", max_episode_frames=50, staggered_start=True)

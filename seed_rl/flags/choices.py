@@ -1,0 +1,40 @@
+"""What somebody may mean by an environment or an agent that does not exist."""
+
+from collections.abc import Callable
+
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import nearest
+from seed_rl.environments.suites.atari import find_game
+from seed_rl.environments.suites.classic import find_id
+from seed_rl.flags.errors import UsageError
+
+# The environments whose games have names that other libraries know.
+_GAMES: dict[str, Callable[[str], str | None]] = {"atari": find_game, "gym": find_id}
+
+
+def check_choices(environment: str | None, agent: str | None) -> None:
+    """Checks the names of the environment and the agent, as far as they are given.
+
+    Raises:
+      UsageError: there is no such environment or agent; the message has the command that was likely meant.
+    """
+    agents = [*algorithms.names(), *algorithms.VARIANTS]
+    if environment is None or environment in environments.names():
+        return
+    if environment in agents and agent in environments.names():
+        raise UsageError(
+            f"--environment={environment} is not valid: the environment comes first, then the agent; write "
+            f"{agent} {environment}."
+        )
+    for suite, find in _GAMES.items():
+        if game := find(environment):
+            raise UsageError(
+                f"--environment={environment} is not valid: it is a game of {suite}; write {suite} "
+                f"{agent if agent in agents else 'AGENT'} --game={game}."
+            )
+    close = nearest(environment, environments.names(), count=1)
+    guess = f"did you mean {close[0]}? Choose" if close else "choose"
+    raise UsageError(
+        f"--environment={environment} is not valid; {guess} one of: {', '.join(environments.names())}."
+    )

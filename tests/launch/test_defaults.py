@@ -1,0 +1,179 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.environments import registry as environments
+from seed_rl.environments.actions import action_spec
+from seed_rl.environments.specs import observation_spec
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch import defaults, plan
+from seed_rl.launch.defaults import fitting_batch_size
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.types import EnvironmentSpec
+
+IMAGE = spaces.Box(0, 255, (84, 84, 3), np.uint8)
+BOARD = spaces.Box(0, 1, (10, 10, 4), np.bool_)
+VECTOR = spaces.Box(-np.inf, np.inf, (5,))
+DISCRETE = spaces.Discrete(3)
+AGENTS = (*algorithms.names(), *algorithms.VARIANTS)
+NO_PRESETS = Path("/nonexistent")
+
+
+def kind(observation, action=DISCRETE, repeats=1):
+    spec = EnvironmentSpec(observation_spec(observation), action_spec(action), repeats)
+    return defaults.kind_of(spec)
+
+
+@pytest.mark.parametrize(
+    ("observation", "expected", "stacks"),
+    [
+        (IMAGE, "images", True),
+        (spaces.Box(0, 255, (84, 84), np.uint8), "images", True),
+        (spaces.Box(0, 255, (4, 84, 84), np.uint8), "images", False),  # Stacked already.
+        (spaces.Box(0, 1, (72, 96, 4), np.bool_), "images", True),
+        (spaces.Box(0.0, 1.0, (84, 84, 3)), "images", False),
+        (spaces.Dict(a=IMAGE, b=VECTOR), "images", True),
+        (BOARD, "boards", False),
+        (spaces.Dict(a=BOARD, b=VECTOR), "boards", False),
+        (spaces.Box(0, 255, (2, 2, 3), np.uint8), "vectors", False),
+        (VECTOR, "vectors", False),
+        (spaces.Discrete(9), "vectors", False),
+        (spaces.Box(0.0, 1.0, (10, 5)), "vectors", False),
+    ],
+)
+def test_the_kind_of_observations(observation, expected, stacks):
+    found = kind(observation)
+    assert (found.observation, found.stacks) == (expected, stacks)
+
+
+@pytest.mark.parametrize(
+    ("action", "expected", "unable"),
+    [
+        (spaces.Discrete(3), "discrete", set()),
+        (spaces.Box(-1, 1, (2,)), "continuous", {"dqn", "pqn", "r2d2"}),
+        (spaces.MultiDiscrete([2, 3]), "several discrete", {"dqn", "pqn", "r2d2", "sac"}),
+    ],
+)
+def test_the_kind_of_actions_says_which_agents_can_act(action, expected, unable):
+    found = kind(VECTOR, action)
+    assert found.action == expected
+    assert {agent for agent in algorithms.names() if defaults.refusal(agent, found.action)} == unable
+
+
+@pytest.mark.parametrize("observation", [IMAGE, BOARD, VECTOR], ids=["images", "boards", "vectors"])
+@pytest.mark.parametrize("action", [DISCRETE, spaces.Box(-1, 1, (2,))], ids=["discrete", "continuous"])
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_has_valid_defaults_for_what_it_can_play(observation, action, agent):
+    found = kind(observation, action, repeats=4)
+    base = algorithms.VARIANTS.get(agent, agent)
+    flags = ["--environment=catch", f"--agent={base}", *defaults.of_agent(agent, found)]
+    line = plan.parse_local(["train", *flags], "")
+    assert plan.make_plan(line, "unix:/tmp/x").actors
+    config = line.read(LearnerConfig, num_envs=1, logdir="")
+    assert 1_000_000 <= config.total_environment_frames <= 12_000_000
+
+
+def test_replay_of_large_observations_is_smaller():
+    def size(observation):
+        flags = defaults.of_agent("dqn", kind(observation))
+        return next(int(flag.partition("=")[2]) for flag in flags if flag.startswith("--replay_buffer_size="))
+
+    assert size(spaces.Box(0, 255, (500, 500, 3), np.uint8)) * 750_000 <= 10**9 < size(VECTOR) * 750_000
+
+
+def test_a_network_of_ones_own_goes_without_torsos():
+    flags = defaults.of_agent("ppo", kind(BOARD), has_network=True)
+    assert not any(flag.startswith(("--torso", "--normalize_observations")) for flag in flags)
+
+
+@pytest.mark.parametrize(
+    ("agent", "num_envs", "num_learners", "expected"),
+    [
+        ("ppo", 16, 1, 16),
+        ("ppo", 64, 1, 32),
+        ("ppo", 30, 1, 30),
+        ("ppo", 37, 1, 1),
+        ("pqn", 48, 2, 24),
+        ("a2c", 16, 1, 16),
+        ("a2c", 48, 1, 48),
+        ("vtrace", 16, 1, 32),
+        ("dqn", 16, 1, 32),
+    ],
+)
+def test_batches_fit_the_rollouts_of_all_environments(agent, num_envs, num_learners, expected):
+    assert fitting_batch_size(agent, num_envs, 32, num_learners) == expected
+
+
+def resolved(*args, configs=None):
+    notes = []
+    complete, preset = plan.complete_arguments(args, configs, notes.append)
+    line = plan.parse_local(["train", *complete], "")
+    plan.make_plan(line, "unix:/tmp/x")
+    return line, preset, notes
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("name", environments.names())
+def test_no_pair_starts_a_run_of_a_billion_frames(name, agent):
+    """Each is resolved as the launcher does it, or names what is to be installed."""
+    try:
+        line, preset, notes = resolved(name, agent)
+    except UsageError as error:
+        assert name in ("dmlab", "football") and "nstall" in str(error)
+        return
+    assert line.flag_values["total_environment_frames"].present
+    assert line.flag_values["total_environment_frames"].value < 10_000_000
+    assert preset or notes[0].startswith(f"no preset for {name} {agent}: defaults for")
+    assert line.agent_config()
+
+
+@pytest.mark.parametrize(
+    ("args", "values"),
+    [
+        (["catch", "dqn"], {"batch_size": 64, "num_eval_envs": 2}),
+        (["catch", "dqn", "1", "4"], {"num_actors": 1, "env_batch_size": 4, "num_eval_envs": 0}),
+        (["catch", "dqn", "--batch_size=7"], {"batch_size": 7}),
+        (["catch", "ppo", "3", "5"], {"batch_size": 3}),
+        (["catch", "a2c", "3", "5"], {"batch_size": 15}),
+        (["catch", "vtrace", "1", "3"], {"num_env_groups": 1}),
+        (["catch", "rainbow"], {"dueling": True, "exploration": "noisy", "logdir": "runs/catch_rainbow"}),
+    ],
+)
+def test_without_a_preset_defaults_fit_what_was_given(args, values):
+    line, _, _ = resolved(*args, configs=NO_PRESETS)
+    assert {name: line.flag_values[name].value for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("args", "values"),
+    [
+        (["catch", "ppo", "1", "6"], {"batch_size": 6}),
+        (["catch", "ppo"], {"batch_size": 8}),
+        (["catch", "a2c", "1", "6"], {"batch_size": 6}),
+        (["catch", "dqn", "1", "2"], {"num_eval_envs": 1}),
+        (["gym", "vtrace", "2", "5"], {"num_env_groups": 1}),
+        (["catch", "a2c", "1", "6", "--batch_size=4"], {"batch_size": 4}),
+    ],
+)
+def test_a_presets_sizes_fit_the_number_of_environments_that_was_given(args, values):
+    line, _, _ = resolved(*args)
+    assert {name: line.flag_values[name].value for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("game", "has_preset"),
+    [("CartPole-v1", True), ("Acrobot-v1", True), ("Pendulum-v1", False)],
+)
+def test_a_preset_is_only_for_games_of_its_kind(game, has_preset):
+    _, preset, notes = resolved("gym", "ppo", f"--game={game}")
+    assert (preset is not None, notes == []) == (has_preset, has_preset)
+
+
+def test_an_agent_that_cannot_act_is_refused_with_those_that_can():
+    with pytest.raises(
+        UsageError, match=r"--agent=dqn needs one discrete action.*one of: a2c, appo, ppo, sac"
+    ):
+        resolved("gym", "dqn", "--game=Pendulum-v1")
