@@ -50,9 +50,12 @@ class Recorder:
                 return
 
     def _command(self, checkpoint: Path) -> list[str]:
-        """Evaluates one episode. The code that the run names is what this user trains with."""
+        """Evaluates an episode with this checkpoint, or the next one if this one is deleted by then.
+
+        The code that the run names is what this user trains with.
+        """
         video = self._run.videos / f"{checkpoint.name}.mp4"
-        flags = (f"--checkpoint={checkpoint}", f"--record={video}", f"--output={video.with_suffix('.json')}")
+        flags = ("--checkpoint=last", f"--record={video}", f"--output={video.with_suffix('.json')}")
         options = ("--episodes=1", "--num_envs=1", "--overwrite", "--trust_code")
         command = [*_LOW_PRIORITY, sys.executable, "-m", "seed_rl", "evaluate", str(self._run.path)]
         return [*command, *flags, *options]

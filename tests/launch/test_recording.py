@@ -29,7 +29,7 @@ def recorder(tmp_path, monkeypatch):
 
 
 def test_each_checkpoint_is_recorded_once(recorder, tmp_path):
-    code = "import sys; open('{}/seen', 'a').write(sys.argv[1] + ' ')".format(tmp_path)
+    code = f"import sys; open('{tmp_path}/seen', 'a').write(sys.argv[1] + ' ')"
     one, said = recorder(code)
     wait_until(lambda: (tmp_path / "seen").exists(), "the first recording")
     (tmp_path / "checkpoints" / "ckpt-7.index").touch()

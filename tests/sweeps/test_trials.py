@@ -70,8 +70,8 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
     text = SPACE.replace("flagfile: preset.flags\n", "").replace("total_environment_frames: 5e4, ", "")
     sweep = made(tmp_path, text=text)
     assert (sweep.preset, sweep.flagfiles) == (preset, [preset])
-    assert sweep.total_frames == 400_000  # The preset's.
-    assert sweep.identity["flags"]["total_environment_frames"] == 400_000
+    assert sweep.total_frames == 150_000  # The preset's.
+    assert sweep.identity["flags"]["total_environment_frames"] == 150_000
     run = sweep.run(1, 1, {"learning_rate": 0.001})
     assert f"--flagfile={preset}" in run.command
     # What the launcher makes of the command is what was checked.
