@@ -5,9 +5,9 @@ import tensorflow as tf
 from seed_rl.networks.stacking import unpack
 from seed_rl.types import ACTION_MASK, ArraySpec, EnvironmentSpec, Nest
 
-# The logit, or the value, of a forbidden action. No value that inference accepts is lower. Float32's softmax
-# makes exactly 0 of it, and it is finite, so that this probability times its logarithm is 0.
-FORBIDDEN = -1e8
+# The logit, or the value, of a forbidden action: about the lowest that inference accepts in an answer. Float32's
+# softmax makes exactly 0 of it, and it is finite, so that this probability times its logarithm is 0.
+FORBIDDEN = -9.9e7
 
 
 class ActionMask:
@@ -23,7 +23,7 @@ class ActionMask:
         if not isinstance(self._spec, ArraySpec) or self._spec.unpacked.shape != (size,):
             raise ValueError(
                 f"The observation '{ACTION_MASK}' is {self._spec}, but the action is {action}; a mask has a "
-                "bool for each value of a discrete action. Give the observation another name if it is no mask."
+                "bool for each value of a discrete action. If it is no mask, give it another name."
             )
 
     def of(self, observation: Nest) -> tf.Tensor | None:

@@ -163,9 +163,7 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
     return repeat_actions(env, config)
 
 
-def _unpickled(
-    config: GymConfig, path: str, kwargs: dict[str, Any], render: dict[str, str]
-) -> gymnasium.Env:
+def _unpickled(config: GymConfig, path: str, kwargs: dict[str, Any], render: dict[str, str]) -> gymnasium.Env:
     """What the function in a file makes. It gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
