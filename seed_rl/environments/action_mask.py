@@ -59,8 +59,8 @@ class _Masked(gymnasium.Wrapper):
         fits = array.shape == (self._size,) and array.dtype.kind in "biuf"
         if not fits or not (is_bool or ((array == 0) | (array == 1)).all()):
             raise Fault(
-                f"returned {array.dtype}{list(array.shape)} for the {ACTION_MASK}, but it must be a bool (or 0 "
-                f"or 1) for each of the {self._size} values of the action"
+                f"returned {array.dtype}{list(array.shape)} for the {ACTION_MASK}, but it must be a bool (or "
+                f"0 or 1) for each of the {self._size} values of the action"
             )
         allowed = array.astype(np.bool_)
         if not np.logical_or.reduceat(allowed, self._starts).all():

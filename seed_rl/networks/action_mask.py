@@ -5,8 +5,8 @@ import tensorflow as tf
 from seed_rl.networks.stacking import unpack
 from seed_rl.types import ACTION_MASK, ArraySpec, EnvironmentSpec, Nest
 
-# The logit, or the value, of a forbidden action: about the lowest that inference accepts in an answer. Float32's
-# softmax makes exactly 0 of it, and it is finite, so that this probability times its logarithm is 0.
+# The logit, or the value, of a forbidden action: about the lowest that inference accepts in an answer.
+# Float32's softmax makes exactly 0 of it, and it is finite, so that 0 times its logarithm is 0.
 FORBIDDEN = -9.9e7
 
 
