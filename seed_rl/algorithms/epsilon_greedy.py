@@ -45,16 +45,23 @@ class EpsilonGreedyPolicy(Policy):
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
         """Takes the best action or, with the environment's epsilon, a random one; see `Policy.act`."""
-        q_values, state = self.values(prev_action, env, state, env_ids)
-        return self._answer(epsilon_greedy(q_values, self.epsilons(env_ids)), q_values), state
+        q_values, state = self._masked_values(prev_action, env, state, env_ids)
+        allowed = self._network.mask.of(env.observation)
+        return self._answer(epsilon_greedy(q_values, self.epsilons(env_ids), allowed), q_values), state
 
     def act_greedy(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor
     ) -> tuple[AgentOutput, Nest]:
         """Takes the best action; otherwise like `act`."""
         del env_ids
-        q_values, state = self.values(prev_action, env, state, None)
+        q_values, state = self._masked_values(prev_action, env, state, None)
         return self._answer(tf.argmax(q_values, -1), q_values), state
+
+    def _masked_values(
+        self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Nest]:
+        q_values, state = self.values(prev_action, env, state, env_ids)
+        return self._network.mask.apply(q_values, env.observation), state
 
     def _answer(self, action: tf.Tensor, q_values: tf.Tensor) -> AgentOutput:
         return AgentOutput(tf.cast(action, self._action_dtype), {"q_values": q_values})

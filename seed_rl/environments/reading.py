@@ -92,7 +92,12 @@ class LeafReader:
 
 
 def start_of_episode(returned: Any) -> Any:
-    """The observation in what `reset` returned.
+    """The observation in what `reset` returned; raises what `reset_outcome` does."""
+    return reset_outcome(returned)[0]
+
+
+def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
+    """What `reset` returned, observation and info, checked.
 
     Raises:
       Fault: it is not a pair of observation and info dict.
@@ -100,7 +105,7 @@ def start_of_episode(returned: Any) -> Any:
     if not isinstance(returned, tuple | list) or len(returned) != 2:
         raise Fault(f"returned {_shown(returned)}, not (observation, info)")
     _check_info(returned[1])
-    return returned[0]
+    return returned[0], returned[1]
 
 
 def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.action_mask import ActionMask
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
@@ -22,7 +23,7 @@ class ActorCritic(keras.layers.Layer):
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
         super().__init__()
-        self.trunk = Trunk(config, env_spec)
+        self.trunk, self._mask = Trunk(config, env_spec), ActionMask(env_spec)
         # Small weights start near the distribution whose parameters are zeros, in every state.
         small = keras.initializers.Orthogonal(0.01)
         # The last layers always compute in float32: bfloat16 has three digits, too few for a value.
@@ -37,7 +38,8 @@ class ActorCritic(keras.layers.Layer):
         """The outputs at each step, and the state after the last; see `Trunk.unroll`."""
         features, state = self.trunk.unroll(prev_action, env, state)
         baseline = tf.squeeze(self._baseline_head(features), -1)
-        return ActorCriticOutput(self._policy_head(features), baseline), state
+        parameters = self._mask.apply(self._policy_head(features), env.observation)
+        return ActorCriticOutput(parameters, baseline), state
 
 
 class PolicyNetwork(keras.layers.Layer):
@@ -45,7 +47,7 @@ class PolicyNetwork(keras.layers.Layer):
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_policy_parameters: int):
         super().__init__()
-        self.trunk = Trunk(config, env_spec)
+        self.trunk, self.mask = Trunk(config, env_spec), ActionMask(env_spec)
         small = keras.initializers.Orthogonal(0.01)
         self._head = keras.layers.Dense(num_policy_parameters, kernel_initializer=small, dtype="float32")
         self.unroll(*self.trunk.example())
@@ -54,4 +56,4 @@ class PolicyNetwork(keras.layers.Layer):
     def unroll(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
         """Parameters float32 `[T, B, P]` at each step, and the state after the last; see `Trunk.unroll`."""
         features, state = self.trunk.unroll(prev_action, env, state)
-        return self._head(features), state
+        return self.mask.apply(self._head(features), env.observation), state

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
+from seed_rl.networks.action_mask import ActionMask
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.layers import dense
 from seed_rl.networks.noisy import NoisyDense
@@ -41,11 +42,15 @@ class QNetwork(keras.layers.Layer):
 
     `Q(x, a) = V(x) + A(x, a) - mean over b of A(x, b)` (Wang et al., 2016, equation 9), for each output
     separately (Hessel et al., 2018, "The integrated agent").
+
+    Attributes:
+      trunk: what comes before the streams.
+      mask: the environment's action mask. `unroll` applies it, `outputs` does not.
     """
 
     def __init__(self, config: NetworkConfig, env_spec: EnvironmentSpec, num_actions: int, head: Head):
         super().__init__()
-        self.trunk = Trunk(config, env_spec)
+        self.trunk, self.mask = Trunk(config, env_spec), ActionMask(env_spec)
         self._num_actions, self._head = num_actions, head
         features, _ = self.trunk.unroll(*self.trunk.example())
         if head.implicit:
@@ -74,7 +79,8 @@ class QNetwork(keras.layers.Layer):
         """Values float32 `[T, B, A]` of a head with one output, and the last state; see `Trunk.unroll`."""
         features, state = self.trunk.unroll(prev_action, env, state)
         values = self._outputs(tf.reshape(features, [-1, features.shape[-1]]), noisy=False)
-        return tf.reshape(values, [features.shape[0], -1, self._num_actions]), state
+        values = tf.reshape(values, [features.shape[0], -1, self._num_actions])
+        return self.mask.apply(values, env.observation), state
 
     def features(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tuple[tf.Tensor, Nest]:
         """The trunk's features at one step `[N, ...]`, float32 `[N, F]`, and the next state."""

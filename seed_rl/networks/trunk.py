@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.networks.action_mask import without_mask
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.encoder import Encoder
 from seed_rl.networks.recurrent import LSTM
@@ -27,7 +28,7 @@ class Trunk(keras.layers.Layer):
         self._env_spec = env_spec
         self._use_last_action_and_reward = config.use_last_action_and_reward
         self._max_abs_last_reward = config.max_abs_last_reward
-        self._encoder = Encoder(config, env_spec.observation)
+        self._encoder = Encoder(config, without_mask(env_spec.observation))
         self._core = LSTM(config.lstm_size) if config.lstm_size else None
 
     @property

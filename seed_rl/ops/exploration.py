@@ -24,9 +24,15 @@ def annealed_epsilon(progress: tf.Tensor, initial: float, final: float, fraction
     return initial + share * (final - initial)
 
 
-def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor) -> tf.Tensor:
-    """From values `[B, A]` to actions int64 `[B]`: the best or, with probability epsilon `[B]`, any one."""
+def epsilon_greedy(q_values: tf.Tensor, epsilons: tf.Tensor, allowed: tf.Tensor | None = None) -> tf.Tensor:
+    """From values `[B, A]` to actions int64 `[B]`: the best or, with probability epsilon `[B]`, any one.
+
+    If only some are `allowed`, bool `[B, A]`, any one of those; forbidden ones have values below all others.
+    """
     greedy = tf.argmax(q_values, -1)
     explores = draws.uniform(tf.shape(greedy)) < epsilons
-    anything = draws.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)
+    if allowed is None:
+        anything = draws.uniform(tf.shape(greedy), maxval=q_values.shape[-1], dtype=tf.int64)
+    else:
+        anything = tf.argmax(tf.where(allowed, draws.uniform(tf.shape(q_values)), -1.0), -1)
     return tf.where(explores, anything, greedy)

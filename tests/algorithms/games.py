@@ -3,7 +3,10 @@
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
+from tests.environments import forbidding
 
 B = 16
 CATCH = EnvironmentSpec(ArraySpec((10, 5), "float32"), ArraySpec((), "int32", (0,), (2,)))
@@ -36,6 +39,30 @@ class Games:
     def _output(self, reward, done, observation):
         arrays = np.array(reward, np.float32), np.array(done), np.zeros(B, bool), np.stack(observation)
         return EnvOutput(*map(tf.constant, arrays))
+
+
+class ForbiddingGames:
+    """B games of Catch with action masks; counts forbidden actions as well.
+
+    Attributes:
+      spec: of the environments.
+      returns: of finished episodes.
+      forbidden: how many forbidden actions were taken.
+    """
+
+    def __init__(self, first_seed=0):
+        config = GymConfig(game=f"{forbidding.__name__}:Forbidding-v0")
+        self._batch = BatchedEnvironment(SUITE, config, range(first_seed, first_seed + B))
+        self.spec, self.returns, self.forbidden = self._batch.spec, [], 0
+
+    def reset(self):
+        return tf.nest.map_structure(tf.constant, self._batch.reset())
+
+    def step(self, actions):
+        output, infos = self._batch.step(actions.numpy())
+        self.returns += output.reward[output.done].tolist()
+        self.forbidden += sum(info.get("metrics", {}).get("forbidden", 0) for info in infos)
+        return tf.nest.map_structure(tf.constant, output)
 
 
 def steps(algorithm, games, act):

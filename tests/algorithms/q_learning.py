@@ -8,6 +8,7 @@ from seed_rl.types import ArraySpec, EnvOutput
 A = 4
 ACTION = ArraySpec((), "int32", (0,), (A - 1,))
 VECTOR = ArraySpec((6,), "float32")
+MASKED = {"action_mask": ArraySpec.packed((A,)), "observation": VECTOR}
 
 
 def shake(algorithm, scale):
@@ -23,6 +24,8 @@ def shake(algorithm, scale):
 
 def random_env(rng, shape, observation, ends=0.2):
     """Steps `shape` = [S, B] with terminations and truncations anywhere; rewards far above 1."""
+    if observation is MASKED:
+        return with_masks(rng, random_env(rng, shape, VECTOR, ends))
     done = rng.random(shape) < ends
     truncated = np.zeros(shape, bool)
     truncated[:-1] = done[1:] & ~done[:-1] & (rng.random((shape[0] - 1, shape[1])) < 0.5)
@@ -32,6 +35,19 @@ def random_env(rng, shape, observation, ends=0.2):
     else:
         frames = rng.normal(size=(*shape, *observation.shape)).astype(np.float32)
     return EnvOutput(reward, done, truncated, frames)
+
+
+def with_masks(rng, env, num_actions=A):
+    """The same steps with an action mask; each allows one action or more."""
+    allowed = rng.random((*env.reward.shape, num_actions)) < 0.4
+    np.put_along_axis(allowed, rng.integers(0, num_actions, (*env.reward.shape, 1)), True, -1)
+    return env._replace(observation={"action_mask": np.packbits(allowed, -1), "observation": env.observation})
+
+
+def allowed_in(env, num_actions=A):
+    """The masks of steps, bool `[..., A]`."""
+    mask = np.asarray(env.observation["action_mask"])
+    return np.unpackbits(mask, -1, count=num_actions).astype(bool)
 
 
 def rows_like_the_first(num_rows, observation):

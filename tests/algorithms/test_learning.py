@@ -11,7 +11,7 @@ from seed_rl.environments.suites.catch import Catch
 from seed_rl.environments.suites.recall import Recall
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
-from tests.algorithms.games import CATCH, RECALL, B, Games, unrolls
+from tests.algorithms.games import CATCH, RECALL, B, ForbiddingGames, Games, unrolls
 
 PQN = {"epochs": 2, "lambda_": 0.9, "epsilon_fraction": 0.5, "final_epsilon": 0.01}
 # Agent, settings, batches of 16 unrolls, learning rate, and unrolls in a minibatch.
@@ -33,7 +33,7 @@ WITH_MEMORY = {
 }
 
 
-def learn(spec, make, agent, options, num_batches, learning_rate, batch_size):
+def learn(spec, games, agent, options, num_batches, learning_rate, batch_size):
     """Mean return of the last 200 episodes; every batch, or rollout, is one unroll of each of B games."""
     keras.utils.set_random_seed(0)
     settings = {"unroll_length": 20, "lstm_size": 0, **options}
@@ -41,7 +41,7 @@ def learn(spec, make, agent, options, num_batches, learning_rate, batch_size):
     config = TrainerConfig(
         batch_size=batch_size, learning_rate=learning_rate, learning_rate_schedule="constant", clip_norm=1.0
     )
-    trainer, games = Trainer(algorithm, config), Games(make)
+    trainer = Trainer(algorithm, config)
     for number, sample in enumerate(itertools.islice(unrolls(algorithm, games), num_batches)):
         trainer.update(sample, number / num_batches)
     return np.mean(games.returns[-200:])
@@ -52,8 +52,20 @@ def learn(spec, make, agent, options, num_batches, learning_rate, batch_size):
 )
 def test_learns_catch(name):
     agent, options, *rest = LEARNERS[name]
+    games = Games(lambda seed: Catch(10, 5, seed))
     # A random policy gets about -0.6.
-    assert learn(CATCH, lambda seed: Catch(10, 5, seed), agent, {**options, "mlp_sizes": "64"}, *rest) > 0.7
+    assert learn(CATCH, games, agent, {**options, "mlp_sizes": "64"}, *rest) > 0.7
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name if name == "vtrace" else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS],
+)
+def test_learns_with_action_masks_and_never_takes_a_forbidden_action(name):
+    agent, options, *rest = LEARNERS[name]
+    games = ForbiddingGames()
+    mean_return = learn(games.spec, games, agent, {**options, "mlp_sizes": "64"}, *rest)
+    assert mean_return > 0.7 and games.forbidden == 0
 
 
 @pytest.mark.slow
@@ -62,6 +74,6 @@ def test_learns_catch(name):
 def test_recalls_what_it_saw_only_with_a_memory(name, lstm_size, solved):
     agent, options, *rest = WITH_MEMORY[name]
     options = {**options, "lstm_size": lstm_size, "mlp_sizes": "32"}
-    mean_return = learn(RECALL, lambda seed: Recall(4, 2, seed), agent, options, *rest)
+    mean_return = learn(RECALL, Games(lambda seed: Recall(4, 2, seed)), agent, options, *rest)
     # Chance is a half; 200 episodes of chance reach 0.65 about once in 50,000 times.
     assert mean_return >= 0.95 if solved else mean_return < 0.65

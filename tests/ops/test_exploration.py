@@ -40,3 +40,13 @@ def test_epsilon_falls_in_a_line_and_then_stays(progress, fraction, expected):
     found = annealed_epsilon(tf.constant(progress), 1.0, 0.1, fraction)
     assert found.dtype == tf.float32
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_random_actions_are_drawn_from_the_allowed_ones():
+    tf.random.set_seed(0)
+    rows, allowed = 20_000, [True, False, True, True]
+    q_values = tf.tile([[0.0, -1e8, 1.0, 2.0]], [rows, 1])
+    action = epsilon_greedy(q_values, tf.fill([rows], 0.6), tf.tile([allowed], [rows, 1]))
+    shares = np.bincount(action, minlength=4) / rows
+    np.testing.assert_allclose(shares, [0.2, 0.0, 0.2, 0.6], atol=0.012)
+    assert shares[1] == 0

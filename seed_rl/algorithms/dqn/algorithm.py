@@ -99,10 +99,11 @@ class DQN(Algorithm):
         loss, error = (tf.where(valid, x, 0.0) for x in (loss, error))
 
         q_values = self._returns.mean(outputs)
+        allowed_values = self._online.mask.apply(q_values, transitions.first.env.observation)
         means = {
             "td_error": error,
             "q_value": tf.gather(q_values, transitions.action, batch_dims=1),
-            "q_max": tf.reduce_max(q_values, -1),
+            "q_max": tf.reduce_max(allowed_values, -1),
             "target": self._returns.mean_target(target),
         }
         metrics = {name: masked_mean(values, valid) for name, values in means.items()}
@@ -138,22 +139,25 @@ class DQN(Algorithm):
         features, _ = self._target.features(*transitions.last)
         fractions = returns.fractions(tf.shape(features)[0], for_target=True)
         outputs = self._target.outputs(features, fractions, noisy)
+        masked = self._online.mask.apply
+        observation = transitions.last.env.observation
         if config.munchausen:
             first, _ = self._target.features(*transitions.first)
             reward += munchausen_bonus(
-                returns.q_values(self._target, first, noisy),
+                masked(returns.q_values(self._target, first, noisy), transitions.first.env.observation),
                 transitions.action,
                 config.munchausen_alpha,
                 config.munchausen_temperature,
                 config.munchausen_clip,
             )
-            value = soft_value(outputs, returns.mean(outputs), config.munchausen_temperature)
+            q_values = masked(returns.mean(outputs), observation)
+            value = soft_value(outputs, q_values, config.munchausen_temperature)
             return returns.target(reward, discount, value)
         q_values = returns.mean(outputs)
         if config.double:
             online_features, _ = self._online.features(*transitions.last)
             q_values = returns.q_values(self._online, online_features, noisy)
-        best = tf.gather(outputs, tf.argmax(q_values, -1), batch_dims=1)
+        best = tf.gather(outputs, tf.argmax(masked(q_values, observation), -1), batch_dims=1)
         return returns.target(reward, discount, best)
 
     def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.sac.config import SACConfig
+from seed_rl.networks.action_mask import FORBIDDEN
 from seed_rl.ops import draws
 from seed_rl.ops.bounds import bounds_of
 from seed_rl.ops.distributions import ActionDistribution, Categorical, Normal, distribution_for
@@ -45,8 +46,11 @@ class Actions(abc.ABC):
         """The values of actions `[T, B, ...]`, float32 `[2, T, B]`, from those of `TwinCritics.values`."""
 
     @abc.abstractmethod
-    def anything(self, parameters: tf.Tensor) -> tf.Tensor:
-        """Actions `[B, ...]`, uniformly random where that is possible, for a policy's parameters `[B, P]`."""
+    def anything(self, parameters: tf.Tensor, allowed: tf.Tensor | None) -> tf.Tensor:
+        """Actions `[B, ...]`, uniformly random where that is possible, for a policy's parameters `[B, P]`.
+
+        If `allowed`, bool `[B, A]`, is not None, only allowed actions are drawn.
+        """
 
 
 class ContinuousActions(Actions):
@@ -75,8 +79,9 @@ class ContinuousActions(Actions):
         del action
         return values
 
-    def anything(self, parameters: tf.Tensor) -> tf.Tensor:
+    def anything(self, parameters: tf.Tensor, allowed: tf.Tensor | None) -> tf.Tensor:
         """Uniform between the bounds; components that lack one are those of a sample of the policy."""
+        del allowed
         has_bounds = np.reshape(self._bounds.is_bounded, self._spec.shape)
         if not has_bounds.any():
             return self.distribution.sample(parameters)
@@ -106,9 +111,10 @@ class DiscreteActions(Actions):
         """Picks the values of these actions from those of all."""
         return tf.gather(values, tf.stack([action, action]), batch_dims=3)
 
-    def anything(self, parameters: tf.Tensor) -> tf.Tensor:
-        """All actions with the same probability."""
-        return self.distribution.sample(tf.zeros_like(parameters))
+    def anything(self, parameters: tf.Tensor, allowed: tf.Tensor | None) -> tf.Tensor:
+        """All allowed actions with the same probability."""
+        uniform = tf.zeros_like(parameters)
+        return self.distribution.sample(uniform if allowed is None else tf.where(allowed, 0.0, FORBIDDEN))
 
 
 def actions_for(spec: ArraySpec, config: SACConfig) -> Actions:

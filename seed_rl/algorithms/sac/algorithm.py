@@ -41,7 +41,7 @@ class Temperature(keras.layers.Layer):
         """Alpha: float32 scalar."""
         return tf.exp(tf.convert_to_tensor(self._parameter))
 
-    def loss(self, entropy: tf.Tensor, target: float) -> tf.Tensor:
+    def loss(self, entropy: tf.Tensor, target: float | tf.Tensor) -> tf.Tensor:
         """`alpha (entropy - target)` (equation 18), of any shape; no gradient goes to the entropy."""
         return self.value() * tf.stop_gradient(entropy - target)
 
@@ -133,7 +133,7 @@ class SAC(Algorithm):
         losses = {
             ACTOR: -(value + temperature * entropy),
             CRITIC: 0.5 * tf.reduce_sum(tf.square(errors), 0),
-            TEMPERATURE: self._temperature.loss(entropy, self._actions.target_entropy),
+            TEMPERATURE: self._temperature.loss(entropy, self._target_entropy(now)),
         }
         sizes = tf.reduce_mean(tf.abs(errors), 0)
         means = {"q_value": tf.reduce_mean(taken, 0), "target": target, "entropy": entropy, "td_error": sizes}
@@ -175,6 +175,14 @@ class SAC(Algorithm):
         discount = tf.where(later.env.done[0], 0.0, self._config.discounting)
         reward = clip_reward(later.env.reward[0], self._config.max_abs_reward)
         return reward + discount * (value + temperature * entropy)[0]
+
+    def _target_entropy(self, step: _Step) -> float | tf.Tensor:
+        """What the temperature is adjusted for: with action masks `[B]`, by how many actions are allowed."""
+        allowed = self._actor.mask.of(step.env.observation)
+        if allowed is None or self._config.target_entropy is not None:
+            return self._actions.target_entropy
+        number = tf.reduce_sum(tf.cast(allowed[0], tf.float32), -1)
+        return self._config.target_entropy_fraction * tf.math.log(number)
 
     def _noise(self, batch_size: int) -> tf.Tensor:
         """Standard normal `[2, B, N]`, for both steps of each transition, on however many devices."""

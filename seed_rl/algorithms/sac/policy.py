@@ -37,7 +37,8 @@ class SACPolicy(Policy):
         parameters, state = self._act(prev_action, env, state)
         distribution = self._actions.distribution
         sampled, best = distribution.sample(parameters), distribution.mode(parameters)
-        action = tf.where(self._is_random > 0.0, self._actions.anything(parameters), sampled)
+        anything = self._actions.anything(parameters, self._network.mask.of(env.observation))
+        action = tf.where(self._is_random > 0.0, anything, sampled)
         evaluates = env_ids >= self._num_training_envs
         evaluates = tf.reshape(evaluates, [-1] + [1] * (len(action.shape) - 1))
         return AgentOutput(tf.where(evaluates, best, action), {"policy_parameters": parameters}), state

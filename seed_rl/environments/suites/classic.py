@@ -16,6 +16,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.suites import old_gym
@@ -138,7 +139,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     module, _, env_id = config.game.rpartition(":")
     try:
         if module == PICKLE:
-            return repeat_actions(_unpickled(config, env_id, seed, kwargs, render), config)
+            return _finished(_unpickled(config, env_id, kwargs, render), config, seed)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
@@ -154,15 +155,20 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
         raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(_missing(config.game, str(error))) from error
-    _foreign(env.reset, seed=seed)
+    return _finished(env, config, seed)
+
+
+def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
+    """The environment after its first reset, with what the settings and its action masks add to it."""
+    returned = _foreign(env.reset, seed=seed)
+    info = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
+    env = masked(env, info, config)
     if config.staggered_start:
         env = StaggeredStart(env, _time_limit(env, config), seed)
     return repeat_actions(env, config)
 
 
-def _unpickled(
-    config: GymConfig, path: str, seed: int, kwargs: dict[str, Any], render: dict[str, str]
-) -> gymnasium.Env:
+def _unpickled(config: GymConfig, path: str, kwargs: dict[str, Any], render: dict[str, str]) -> gymnasium.Env:
     """What the function in a file makes. It gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
@@ -171,10 +177,8 @@ def _unpickled(
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes_render = render.keys() <= inspect.signature(function).parameters.keys()
     env = _foreign(function, **kwargs, **(render if takes_render else {}))
-    if config.max_episode_frames:
-        env = gymnasium.wrappers.TimeLimit(env, config.max_episode_frames)
-    _foreign(env.reset, seed=seed)
-    return StaggeredStart(env, _time_limit(env, config), seed) if config.staggered_start else env
+    limit = config.max_episode_frames
+    return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
 
 
 def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

@@ -12,7 +12,16 @@ from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of, variables_of
-from tests.algorithms.q_learning import ACTION, VECTOR, A, random_env, rows_like_the_first, shake
+from tests.algorithms.q_learning import (
+    ACTION,
+    MASKED,
+    VECTOR,
+    A,
+    allowed_in,
+    random_env,
+    rows_like_the_first,
+    shake,
+)
 from tests.selection import mostly_slow
 
 B, N_STEPS = 40, 3
@@ -37,6 +46,9 @@ def random_sample(algorithm, seed=0, observation=FRAME, ends=0.2):
     rng, num_steps = np.random.default_rng(seed), algorithm.unroll.stored_steps
     env = random_env(rng, (num_steps, B), observation, ends)
     actions = rng.integers(0, A, (num_steps + 1, B)).astype(np.int32)
+    if observation is MASKED:
+        allowed = allowed_in(env)
+        actions[1:] = np.where(allowed, rng.random(allowed.shape), -1).argmax(-1)
     arrays = (actions[:-1], env, AgentOutput(actions[1:], {}))
     return Sample(*tf.nest.map_structure(tf.constant, arrays), (), tf.ones([B]))
 
@@ -93,6 +105,11 @@ class Slow:
         limit = self.config.max_abs_reward
         return min(max(reward, -limit), limit) if limit else reward
 
+    def allowed(self, values, step, b):
+        """The values with -inf in the place of those of forbidden actions."""
+        masked = isinstance(self.env.observation, dict)
+        return np.where(allowed_in(self.env)[step, b], values, -np.inf) if masked else values
+
     def transition(self, b):
         """The sum of rewards, the discount, and the step to bootstrap from."""
         total, discount, step = 0.0, 1.0, self.start
@@ -114,13 +131,13 @@ class Slow:
         later = self.outputs(target, step, b, self.fractions[True][b] if quantile else None)
         if config.munchausen:
             tau = config.munchausen_temperature
-            first = np.log(softmax(self.q(target, self.start, b) / tau)[action])
+            first = np.log(softmax(self.allowed(self.q(target, self.start, b), self.start, b) / tau)[action])
             total += config.munchausen_alpha * max(tau * first, config.munchausen_clip)
-            policy = softmax(self.mean(later) / tau)
+            policy = softmax(self.allowed(self.mean(later), step, b) / tau)
             later = sum(policy[a] * (later[a] - tau * np.log(policy[a])) for a in range(A) if policy[a])
         else:
             values = self.q(online, step, b) if config.double else self.mean(later)
-            later = later[values.argmax()]
+            later = later[self.allowed(values, step, b).argmax()]
         if config.distribution == "categorical":
             return self.categorical(taken, total, discount, softmax(later))
         if quantile:
@@ -183,11 +200,12 @@ FURTHER_SETTINGS = [
 ]
 
 
+@pytest.mark.parametrize("observation", [FRAME, MASKED], ids=["frames", "masks"])
 @pytest.mark.parametrize("options", mostly_slow(SETTINGS + FURTHER_SETTINGS, SETTINGS), ids=str)
-def test_loss_and_priorities_against_numpy(options, monkeypatch):
-    algorithm = make(**options)
+def test_loss_and_priorities_against_numpy(options, observation, monkeypatch):
+    algorithm = make(observation, **options)
     fractions = fix_fractions(algorithm, monkeypatch)
-    sample = random_sample(algorithm)
+    sample = random_sample(algorithm, observation=observation)
     slow = Slow(algorithm, sample, fractions)
     expected = np.array([slow.loss(b) for b in range(B)])
     output = tf.function(algorithm.losses, autograph=False)(sample)

@@ -11,7 +11,16 @@ from seed_rl.algorithms.r2d2.config import R2D2Config
 from seed_rl.algorithms.target_network import copy_weights
 from seed_rl.types import ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of
-from tests.algorithms.q_learning import ACTION, VECTOR, A, random_env, rows_like_the_first, shake
+from tests.algorithms.q_learning import (
+    ACTION,
+    MASKED,
+    VECTOR,
+    A,
+    allowed_in,
+    random_env,
+    rows_like_the_first,
+    shake,
+)
 from tests.selection import mostly_slow
 
 T, BURN_IN, B, ENDS = 7, 3, 4, 0.25
@@ -125,6 +134,25 @@ def test_loss_and_priorities_against_numpy(options):
     np.testing.assert_allclose(output.metrics["td_error"], abs(errors[valid]).mean(), rtol=1e-3)
     taken = np.take_along_axis(q[0][:-1], action[:-1, :, None], -1)[..., 0]
     np.testing.assert_allclose(output.metrics["q_value"], taken[valid].mean(), rtol=1e-3)
+
+
+def test_loss_and_priorities_against_numpy_with_action_masks():
+    algorithm = make(MASKED, frame_stack=1)
+    config, sample = algorithm._config, random_sample(algorithm, observation=MASKED)
+    action, env = without_burn_in((sample.agent.action, sample.env), config.burn_in)
+    allowed = allowed_in(env)
+    assert np.take_along_axis(allowed, action[..., None], -1).all() and not allowed.all()
+    networks = algorithm._online, algorithm._target
+    q = [np.where(allowed, q_values(network, sample, config.burn_in), -np.inf) for network in networks]
+    errors, output = slow_errors(config, *q, action, env), algorithm.losses(sample)
+    np.testing.assert_allclose(output.by_objective[LOSS], 0.5 * (errors**2).sum(0), rtol=1e-3)
+    expected = slow_priorities(config, errors, env.truncated)
+    np.testing.assert_allclose(output.priority, expected, rtol=1e-3)
+    assert abs(output.metrics["q_max"]) < 1e4
+    # Where both networks are the one that acted, the values from acting give the same.
+    copy_weights(algorithm._online, algorithm._target)
+    first = algorithm.initial_priority(sample.env._replace(observation=()), sample.agent)
+    np.testing.assert_allclose(first, algorithm.losses(sample).priority, rtol=1e-3)
 
 
 @pytest.mark.parametrize("options", SETTINGS, ids=str)

@@ -12,7 +12,8 @@ from seed_rl.ops.distributions import MIN_STDDEV
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec
-from tests.algorithms.sac.transitions import BOX, DISCRETE, FRAME, UNBOUNDED, B, make, random_sample
+from tests.algorithms.q_learning import allowed_in, with_masks
+from tests.algorithms.sac.transitions import BOX, DISCRETE, FRAME, UNBOUNDED, VECTOR, B, make, random_sample
 from tests.selection import mostly_slow
 
 GAMMA, ALPHA = 0.9, 0.3
@@ -45,8 +46,11 @@ class Slow:
         parameters, _ = self._algorithm._actor.unroll(*at(self._sample, t), ())
         parameters = parameters.numpy()[0, b].astype(np.float64)
         if self._spec.is_discrete:
-            log_p = scipy.special.log_softmax(parameters)
             smaller = self.values(network, t, b, 0).min(0)
+            if isinstance(self._sample.env.observation, dict):
+                allowed = allowed_in(self._sample.env)[t, b]
+                parameters, smaller = parameters[allowed], smaller[allowed]
+            log_p = scipy.special.log_softmax(parameters)
             return sum(np.exp(log_p) * smaller), -sum(np.exp(log_p) * log_p)
         mean, deviation = parameters[:2], np.log1p(np.exp(parameters[2:] + np.log(np.e - 1))) + MIN_STDDEV
         base = mean + deviation * self._noise[t, b]
@@ -94,6 +98,21 @@ def test_losses_are_those_of_the_papers(action, target_entropy):
     entropies = [slow.improved(algorithm._critics, 0, b)[1] for b in range(B) if valid[b]]
     np.testing.assert_allclose(found.metrics["entropy"], np.mean(entropies), rtol=1e-4)
     np.testing.assert_allclose(found.metrics["temperature"], ALPHA, rtol=1e-5)
+
+
+def test_losses_with_action_masks_are_those_over_the_allowed_actions():
+    """The target of the entropy is a fraction of that of a policy uniform over the allowed actions."""
+    observation = {"action_mask": ArraySpec.packed((4,)), "observation": VECTOR}
+    algorithm, rng = make(DISCRETE, observation), np.random.default_rng(0)
+    sample = random_sample(DISCRETE, done=DONE, truncated=TRUNCATED)
+    sample = sample._replace(env=tf.nest.map_structure(tf.constant, with_masks(rng, sample.env)))
+    allowed = allowed_in(sample.env)
+    best = np.where(allowed, rng.random(allowed.shape), -1).argmax(-1)
+    sample = sample._replace(agent=sample.agent._replace(action=tf.constant(best, tf.int32)))
+    slow, found = Slow(algorithm, sample, DISCRETE), algorithm.losses(sample)
+    expected = [slow.losses(b, 0.5 * np.log(allowed[0, b].sum())) for b in range(B)]
+    for name, losses in found.by_objective.items():
+        np.testing.assert_allclose(losses, [e[name] for e in expected], rtol=1e-4, atol=1e-4, err_msg=name)
 
 
 def test_what_follows_a_truncated_step_is_no_experience():

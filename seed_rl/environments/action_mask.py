@@ -1,0 +1,99 @@
+"""Environments that say which of their discrete actions are allowed now: a bool array in the observation."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from seed_rl.environments.actions import shown, whole_numbers
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.failures import Fault
+from seed_rl.environments.reading import parts, reset_outcome
+from seed_rl.types import ACTION_MASK
+
+
+class _Masked(gymnasium.Wrapper):
+    """Observations are dicts whose `action_mask` is bool `[A]`, from the environment's own or from `info`.
+
+    An observation that is no dict becomes its entry `observation`.
+    """
+
+    def __init__(self, env: gymnasium.Env, num_values: np.ndarray):
+        """`num_values` `[k]` says how many values each of the k discrete actions takes; A is their sum."""
+        super().__init__(env)
+        self._starts, self._size = np.cumsum(num_values) - num_values, int(num_values.sum())
+        space = env.observation_space
+        self._is_dict = isinstance(space, spaces.Dict)
+        inner = dict(space.spaces) if isinstance(space, spaces.Dict) else {"observation": space}
+        self._is_observed = ACTION_MASK in inner
+        inner[ACTION_MASK] = spaces.Box(0, 1, (self._size,), np.bool_)
+        self.observation_space = spaces.Dict(inner)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict]:
+        observation, info = reset_outcome(self.env.reset(seed=seed, options=options))
+        return self._with_mask(observation, info, is_last=False), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict]:
+        observation, reward, terminated, truncated, info = parts(self.env.step(action))
+        observation = self._with_mask(observation, info, is_last=terminated or truncated)
+        return observation, reward, terminated, truncated, info
+
+    def _with_mask(self, observation: Any, info: dict, is_last: bool) -> dict[str, Any]:
+        found = dict(observation) if self._is_dict else {"observation": observation}
+        return {**found, ACTION_MASK: self._checked((found if self._is_observed else info), is_last)}
+
+    def _checked(self, source: dict, is_last: bool) -> np.ndarray:
+        """The mask as bools `[A]`; after an episode's last step, all are true if it is missing or all false.
+
+        Raises:
+          Fault: it is missing, has another form, or allows no action.
+        """
+        mask = source.get(ACTION_MASK)
+        if mask is None:
+            if is_last:
+                return np.ones(self._size, np.bool_)
+            raise Fault(f"returned no {ACTION_MASK}; every step that does not end an episode must give one")
+        array = np.asarray(mask)
+        is_bool = array.dtype.kind == "b"
+        fits = array.shape == (self._size,) and array.dtype.kind in "biuf"
+        if not fits or not (is_bool or ((array == 0) | (array == 1)).all()):
+            raise Fault(
+                f"returned {array.dtype}{list(array.shape)} for the {ACTION_MASK}, but it must be a bool (or "
+                f"0 or 1) for each of the {self._size} values of the action"
+            )
+        allowed = array.astype(np.bool_)
+        if not np.logical_or.reduceat(allowed, self._starts).all():
+            if is_last:
+                return np.ones(self._size, np.bool_)
+            raise Fault(f"returned an {ACTION_MASK} that forbids all actions; it must allow at least one")
+        return allowed
+
+
+def masked(env: gymnasium.Env, info: Any, config: EnvironmentConfig) -> gymnasium.Env:
+    """The environment with its masks in the observations; the environment itself if it has none.
+
+    It has masks if its observation space is a Dict with the key `action_mask`, or if `info`, that of a reset,
+    has this key. A mask has a 0 or 1 for each action; those of MultiDiscrete actions follow one another.
+
+    Raises:
+      ValueError: it has masks, but its actions are not discrete, or settings repeat actions or draw them at
+        random.
+    """
+    space = getattr(env, "observation_space", None)
+    is_observed = isinstance(space, spaces.Dict) and ACTION_MASK in space.spaces
+    if not is_observed and not (isinstance(info, dict) and ACTION_MASK in info):
+        return env
+    numbers = whole_numbers(env.action_space)
+    if numbers is None:
+        raise ValueError(
+            f"The environment has an {ACTION_MASK}, but its actions are {shown(env.action_space)}; only "
+            "discrete actions can be masked. If it is no mask, give it another name."
+        )
+    for name, allowed in (("num_action_repeats", 1), ("random_start_steps", 0)):
+        if getattr(config, name) != allowed:
+            raise ValueError(
+                f"--{name}={getattr(config, name)} could take actions that the environment's {ACTION_MASK} "
+                f"forbids; use --{name}={allowed}."
+            )
+    return _Masked(env, np.reshape(numbers[1], -1))
