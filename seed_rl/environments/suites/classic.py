@@ -137,8 +137,9 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     kwargs = parse_json(config.env_kwargs)
     module, _, env_id = config.game.rpartition(":")
     try:
-        if module == PICKLE:
-            return repeat_actions(_unpickled(config, env_id, seed, kwargs, render), config)
+        if config.game.startswith(f"{PICKLE}:"):
+            path = config.game.removeprefix(f"{PICKLE}:")
+            return repeat_actions(_unpickled(config, path, seed, kwargs, render), config)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
