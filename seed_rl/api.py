@@ -6,7 +6,7 @@ Everything here does what the command of the same name does, with the same setti
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
-from seed_rl.files import replacing
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.runs import record
@@ -29,6 +28,10 @@ from seed_rl.signals import STOP_CODES
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.agent import Agent
+
+
+# What the command writes; the function writes nothing.
+_WRITES = frozenset(("logdir", "output", "overwrite", "record"))
 
 
 class Run:
@@ -113,12 +116,21 @@ def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: A
       KeyboardInterrupt: training was stopped, with a checkpoint.
       RuntimeError: training failed.
     """
-    with contextlib.ExitStack() as stack:
-        name = environment if isinstance(environment, str) else "gym"
-        if not isinstance(environment, str):
-            flags = stack.enter_context(_pickled(environment, agent, flags))
-        words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
-        code, logdir = _train(["seed_rl train", name, agent, *words])
+    for name in (environment, agent):
+        if isinstance(name, str) and name.startswith("-"):
+            raise UsageError(f"{name} is a flag; write flags as keyword arguments, such as seed=1.")
+    if "help" in flags:
+        raise UsageError(
+            "train() has no argument 'help'; `seed_rl train ENVIRONMENT AGENT --help` has a list."
+        )
+    content = None
+    if not isinstance(environment, str):
+        content, game = _pickled(environment)
+        logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', game)}_{agent}"
+        file = RunDirectory(Path(logdir)).environment_function.absolute()
+        environment, flags = "gym", {**flags, "logdir": logdir, "game": f"{PICKLE}:{file}"}
+    words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
+    code, logdir = _train(["seed_rl train", environment, agent, *words], content)
     if code in STOP_CODES:
         raise KeyboardInterrupt
     if code == USAGE_EXIT_CODE:
@@ -149,9 +161,13 @@ def load(
       The agent; `agent.act(observation)` chooses actions.
 
     Raises:
-      ValueError: there is no such run or checkpoint; one sentence.
+      ValueError: there is no such run or checkpoint, or `num_envs` is less than 1; one sentence.
       ImportError: TensorFlow or the environment's package is not installed.
     """
+    if num_envs is not None and num_envs < 1:
+        raise UsageError(
+            f"num_envs={num_envs} is too low; it must be at least 1, or None for one environment."
+        )
     run = run if isinstance(run, Run) else Run(run, trust_code)
     with quiet_start(), usage_errors():
         subject = load_subject(str(run.logdir), checkpoint, trust_code=run._trust_code)
@@ -186,9 +202,9 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int = 200, **flags: An
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
     with usage_errors():
-        unknown = settings.keys() - evaluation.EvaluateConfig.defaults().keys()
+        unknown = flags.keys() - (evaluation.EvaluateConfig.defaults().keys() - _WRITES)
         if unknown:
-            raise UsageError(f"evaluate() has no argument {sorted(unknown)[0]!r}.")
+            raise UsageError(f"evaluate() has no argument {min(unknown)!r}.")
         config = evaluation.EvaluateConfig.of(**settings)
         with quiet_start():
             subject = evaluation.rebuilt(config)
@@ -203,11 +219,8 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@contextlib.contextmanager
-def _pickled(
-    function: Callable[[], gymnasium.Env], agent: str, flags: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """The flags of a run whose environments this function makes; the function goes into the run directory.
+def _pickled(function: Callable[[], gymnasium.Env]) -> tuple[bytes, str]:
+    """The pickled function, and the name of the environments that it makes.
 
     Raises:
       UsageError: it makes no Gymnasium environment, or cannot be pickled.
@@ -224,25 +237,8 @@ def _pickled(
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     env.close()
     try:
-        content = cloudpickle.dumps(function)
+        return cloudpickle.dumps(function), name
     except Exception as error:
         raise UsageError(
             f"The function cannot be pickled ({error}); make the environment inside it."
         ) from error
-    logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}_{agent}"
-    run = RunDirectory(Path(logdir))
-    path, is_new = run.environment_function.absolute(), not run.path.exists()
-    try:
-        run.path.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(content)
-        yield {**flags, "logdir": logdir, "game": f"{PICKLE}:{path}"}
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written ({error.strerror}); choose another logdir.") from None
-    finally:
-        if not run.record.exists():  # The run never began.
-            with contextlib.suppress(OSError):
-                path.unlink()
-                if is_new:
-                    run.path.rmdir()

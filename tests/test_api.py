@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -141,6 +143,56 @@ def test_a_batch_of_another_size_gets_one_sentence(cart_pole, observation):
         cart_pole.load(num_envs=2).act(observation)
 
 
+@pytest.mark.slow
+def test_another_function_does_not_change_a_run_that_is_complete(cart_pole):
+    file = cart_pole.logdir / "environment.pickle"
+    before = file.read_bytes()
+    seed_rl.train(lambda: gymnasium.make("Acrobot-v1"), "ppo", logdir=cart_pole.logdir, **SMALL)
+    assert file.read_bytes() == before
+
+
+@pytest.mark.slow
+def test_a_run_with_a_function_can_be_moved(cart_pole):
+    shutil.copytree(cart_pole.logdir, "at 12:30")
+    with pytest.raises(ValueError, match="names code"):
+        seed_rl.load("at 12:30")
+    run = seed_rl.Run("at 12:30", trust_code=True)
+    (cart_pole.logdir / "environment.pickle").rename("hidden")
+    try:
+        assert len(run.evaluate(episodes=2)["returns"]) == 2
+    finally:
+        Path("hidden").rename(cart_pole.logdir / "environment.pickle")
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_with_a_checkpoint_and_the_same_call_resumes():
+    code = (
+        "import seed_rl, sys\n"
+        "seed_rl.train('atari', 'vtrace', num_actors=1, game='Pong', logdir='pong', log_period_secs=1,"
+        " total_environment_frames=int(sys.argv[1]))"
+    )
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-c", code, "1000000000"]
+    with subprocess.Popen(command, env=variables, stdout=-1, stderr=subprocess.STDOUT, text=True) as process:
+        assert any("updates," in line for line in process.stdout)
+        process.send_signal(signal.SIGINT)
+        rest = process.stdout.read()
+    assert rest.rstrip().endswith("KeyboardInterrupt")
+    run = seed_rl.Run("pong")
+    trained = run.metrics()["env_frames"].max()
+    subprocess.run([*command[:-1], str(trained + 1000)], env=variables, check=True)
+    assert trained < run.metrics()["env_frames"].max()
+
+    # The agent of an Atari game plays in the environment that the run makes.
+    agent, env = run.load(), run.make_env()
+    observation, _ = env.reset(seed=1)
+    for _ in range(20):
+        observation, _, terminated, truncated, _ = env.step(agent.act(observation))
+        assert not (terminated or truncated)
+        assert agent.observation_space.contains(observation)
+    env.close()
+
+
 def boom():
     raise OSError("no display")
 
@@ -155,6 +207,9 @@ def boom():
         ((lambda: 5, "ppo"), {}, "returned int"),
         ((boom, "ppo"), {}, "no display"),
         ((lambda: gymnasium.make("CartPole-v1"), "sax"), {}, "--agent=sax is not valid"),
+        (("--help", "vtrace"), {}, "--help is a flag"),
+        (("catch", "--help"), {}, "--help is a flag"),
+        (("catch", "vtrace"), {"help": True}, "no argument 'help'"),
     ],
 )
 def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
@@ -162,6 +217,20 @@ def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
         seed_rl.train(*args, **flags)
     runs = Path("runs")
     assert not runs.exists() or not list(runs.iterdir())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["record", "output", "overwrite", "logdir", "episode"])
+def test_evaluating_takes_no_argument_that_it_would_not_use(cart_pole, name):
+    with pytest.raises(seed_rl.UsageError, match=f"no argument '{name}'"):
+        seed_rl.evaluate(cart_pole, **{name: "x"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_envs", [0, -1])
+def test_an_agent_acts_for_one_environment_at_least(cart_pole, num_envs):
+    with pytest.raises(seed_rl.UsageError, match="at least 1"):
+        cart_pole.load(num_envs=num_envs)
 
 
 def test_there_is_no_such_run():

@@ -38,8 +38,12 @@ def main(argv: list[str]) -> int:
     return train(argv)[0]
 
 
-def train(argv: list[str]) -> tuple[int, Path]:
+def train(argv: list[str], environment_function: bytes | None = None) -> tuple[int, Path]:
     """Trains; returns the exit code and the run directory.
+
+    Args:
+      argv: the command line.
+      environment_function: a pickled function that makes the environments; --game names its file.
 
     Raises:
       UsageError: the run cannot start with this command line.
@@ -61,7 +65,7 @@ def train(argv: list[str]) -> tuple[int, Path]:
         for note in notes:
             say(note)
         introduce(line, plan, preset)
-        stack.enter_context(made_directory(plan))
+        stack.enter_context(made_directory(plan, environment_function))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners
         learners = [Child("learner 0" if others else "the learner", first, private=sockets)]
         for i, command in enumerate(others, start=1):

@@ -1,16 +1,18 @@
 """The run directory of a launcher, and what a launcher says before and after a run."""
 
 import contextlib
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from seed_rl.files import replacing
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.presets import shortened
-from seed_rl.messages import say
+from seed_rl.messages import reason, say
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
 from seed_rl.runs.record import check, is_complete, run_identity
@@ -52,8 +54,10 @@ def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def made_directory(plan: Plan) -> Iterator[None]:
+def made_directory(plan: Plan, environment_function: bytes | None = None) -> Iterator[None]:
     """Makes the run directory. If the run never begins, removes it again, unless it was there before.
+
+    A pickled function that makes the environments goes into a file that only this user can read.
 
     A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
     directory; a single line has been quoted (`run.supervise`).
@@ -68,8 +72,12 @@ def made_directory(plan: Plan) -> Iterator[None]:
     except OSError as error:
         raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
     try:
+        if environment_function is not None:
+            _write_function(run.environment_function, environment_function)
         yield
     finally:
+        if environment_function is not None and not run.record.exists():
+            run.environment_function.unlink(missing_ok=True)
         if made and not run.record.exists():
             logs = [run.actor_log(task) for task in range(len(plan.actors))]
             logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
@@ -79,6 +87,15 @@ def made_directory(plan: Plan) -> Iterator[None]:
                         log.unlink()
                 for directory in made:
                     directory.rmdir()
+
+
+def _write_function(path: Path, content: bytes) -> None:
+    try:
+        with replacing(path) as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(content)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written ({reason(error)}); choose another --logdir.") from None
 
 
 def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:

@@ -15,6 +15,7 @@ import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
@@ -143,7 +144,7 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         return
     _check_folders(run)
     try:
-        recorded = completed(read_json(run.record))["identity"]
+        recorded = _contents(run)["identity"]
     except FileNotFoundError:
         if run.checkpoints.path.exists() or run.metrics.exists():
             raise ValueError(
@@ -208,7 +209,7 @@ def read(logdir: str) -> RunRecord:
         what = missing if path.is_dir() else "is not a directory"
         raise ValueError(f"{logdir} {what}; name the --logdir of a run.")
     try:
-        content = completed(read_json(file))
+        content = _contents(RunDirectory(path))
         settings = content["settings"]
         run = RunRecord(
             path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
@@ -245,6 +246,21 @@ def differences(recorded: Any, mine: Any, name: str = "") -> list[str]:
             for text in differences(recorded.get(key), mine.get(key), f"{name} {key}".strip())
         ]
     return [] if recorded == mine else [f"{name}: {recorded} there, {mine} now"]
+
+
+def _contents(run: RunDirectory) -> Any:
+    """The `completed` contents of a run.json.
+
+    The environment function is the one in this directory, even if the directory was moved.
+    """
+    content = completed(read_json(run.record))
+    function = run.environment_function.absolute()
+    with contextlib.suppress(KeyError, TypeError, AttributeError):  # The caller reports it.
+        settings = content["identity"]["environment"]["settings"]
+        kind, _, path = settings["game"].partition(":")
+        if kind == PICKLE and Path(path).name == function.name and function.exists():
+            settings["game"] = f"{PICKLE}:{function}"
+    return content
 
 
 def completed(content: Any) -> Any:

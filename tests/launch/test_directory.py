@@ -175,3 +175,15 @@ def test_the_command_of_a_complete_run_starts_no_process(tmp_path, monkeypatch, 
 def test_commands_that_are_said_are_printable(capsys):
     say("next:", "a\x1b[2Jb\nc")
     assert capsys.readouterr().err == "seed_rl: next:\n  a\\x1b[2Jb\\nc\n"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp_path, is_there):
+    logdir = tmp_path / "run"
+    if is_there:
+        logdir.mkdir()
+    with directory.made_directory(plan_of(logdir), b"function"):
+        file = RunDirectory(logdir).environment_function
+        assert file.read_bytes() == b"function"
+        assert file.stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])

@@ -138,8 +138,9 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     kwargs = parse_json(config.env_kwargs)
     module, _, env_id = config.game.rpartition(":")
     try:
-        if module == PICKLE:
-            return _finished(_unpickled(config, env_id, kwargs, render), config, seed)
+        if config.game.startswith(f"{PICKLE}:"):
+            path = config.game.removeprefix(f"{PICKLE}:")
+            return _finished(_unpickled(config, path, kwargs, render), config, seed)
         if module:
             _foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
