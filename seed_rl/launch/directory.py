@@ -13,6 +13,8 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import reason, say
+from seed_rl.runs import record
+from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
 from seed_rl.runs.record import check, is_complete, run_identity
@@ -43,6 +45,8 @@ def is_done(plan: Plan, argv: Sequence[str]) -> bool:
 def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
     """Says what is trained, on what, from which preset and where."""
     local, game = line.read(LocalConfig), getattr(line.environment_config(), "game", None)
+    if game is not None and game.startswith("pickle:"):
+        game = "with environments of your function"
     task = " ".join(filter(None, (line.environment, game)))
     learners = f"{len(plan.learners)} learners, " if len(plan.learners) > 1 else ""
     say(
@@ -109,10 +113,23 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
     more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
     say(
         f"{what}. Next:",
-        f"seed_rl evaluate {logdir}",
+        f"seed_rl evaluate {logdir}{_trust(plan.logdir)}",
         f"seed_rl plot {logdir}",
         f"{argv[0]} {shlex.join([*command, more])}",
     )
+
+
+def _trust(logdir: Path) -> str:
+    """The flag without which evaluating a run is refused, because its record names code; '' if it is not."""
+    try:
+        run = record.read(str(logdir))
+    except ValueError:
+        return ""
+    try:
+        check_imports(run, trust_code=False)
+    except ValueError:
+        return " --trust_code"
+    return ""
 
 
 def _count(number: int, what: str) -> str:

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from seed_rl.commands import train
@@ -187,3 +189,15 @@ def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp
         assert file.read_bytes() == b"function"
         assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])
+
+
+def test_evaluating_code_of_the_users_own_needs_trust(tmp_path, capsys):
+    """What is suggested is a command that works."""
+    write_run(tmp_path)
+    directory.say_next(plan_of(tmp_path), ["seed_rl train", "catch", "vtrace"])
+    assert "--trust_code" not in capsys.readouterr().err
+    content = json.loads((tmp_path / "run.json").read_text())
+    content["identity"]["environment"] = {"name": "gym", "settings": {"game": "my_envs:Corridor-v0"}}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    directory.say_next(plan_of(tmp_path), ["seed_rl train", "gym", "vtrace"])
+    assert f"seed_rl evaluate {tmp_path} --trust_code" in capsys.readouterr().err
