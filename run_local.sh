@@ -6,7 +6,7 @@
 # Without arguments: Pong with V-trace, using the preset for small machines. --help lists the flags.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
-extras=learner,atari
-[[ "$*" != *minatar* ]] || extras+=,minatar # It brings pandas, seaborn and matplotlib.
+extras=learner,atari,plot
+[[ "$*" != *minatar* ]] || extras+=,minatar # It brings pandas and seaborn.
 setup_venv "$extras"
 exec "$VENV_PYTHON" -m seed_rl train "$@"

@@ -51,13 +51,13 @@ def installs(calls):
 def test_the_first_run_installs_and_starts_with_the_arguments(clone):
     code, _, calls = run(clone, "run_local.sh", "catch", "vtrace", "--logdir=a b")
     assert code == 0
-    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari]")
+    assert len(installs(calls)) == 1 and installs(calls)[0].endswith(f"-e {clone}[learner,atari,plot]")
     assert calls[-1] == "-m seed_rl train catch vtrace --logdir=a b"
 
 
 def test_minatar_is_installed_where_it_is_played(clone):
     calls = run(clone, "run_local.sh", "minatar", "rainbow")[2]
-    assert installs(calls)[0].endswith("[learner,atari,minatar]")
+    assert installs(calls)[0].endswith("[learner,atari,plot,minatar]")
 
 
 def test_the_next_run_installs_nothing_until_pyproject_toml_changes(clone):
