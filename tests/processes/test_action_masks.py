@@ -39,7 +39,9 @@ def test_no_forbidden_action_is_ever_taken(house, agent):
 
     for flags in (("--greedy",), ()):
         output = house.path / "result.json"
-        evaluation = house.start("evaluate", house.logdir, "--episodes=20", f"--output={output}", *flags)
+        evaluation = house.start(
+            "evaluate", house.logdir, "--episodes=20", f"--output={output}", "--overwrite", *flags
+        )
         assert evaluation.end() == 0, evaluation.output
         assert json.loads(output.read_text())["episode/forbidden"] == 0
 
