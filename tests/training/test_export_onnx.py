@@ -23,6 +23,10 @@ SEVERAL = EnvironmentSpec(
     {"camera": ArraySpec((8, 8, 3), "uint8"), "speed": ArraySpec((), "float32")},
     ArraySpec((2,), "int32", (0, 0), (2, 3)),
 )
+MASKED = EnvironmentSpec(
+    {"action_mask": ArraySpec.packed((11,)), "observation": ArraySpec((5,), "float32")},
+    ArraySpec((), "int32", (0,), (10,)),
+)
 
 CASES = {
     "vtrace": ("vtrace", CATCH, {"lstm_size": 0}),
@@ -35,6 +39,7 @@ CASES = {
     "normalized": ("ppo", JOINTS, {"normalize_observations": True, "normalize_rewards": True}),
     "sac": ("sac", JOINTS, {}),
     "several": ("vtrace", SEVERAL, {}),
+    "masked": ("dqn", MASKED, {}),
 }
 
 
@@ -79,7 +84,8 @@ def test_onnx_runtime_computes_the_policy(case, tmp_path):
     for step in range(6):
         action, env = random_step(rng, spec, step)
         observation = env.observation
-        named = {f"observation/{key}": x for key, x in observation.items()} if spec is SEVERAL else {}
+        is_dict = isinstance(observation, dict)
+        named = {f"observation/{key}": x for key, x in observation.items()} if is_dict else {}
         inputs = {"prev_action": action, **env._asdict(), **named, **theirs}
         if named:
             del inputs["observation"]
