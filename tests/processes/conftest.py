@@ -55,6 +55,11 @@ class Process:
         return self._output.read_text(errors="replace")
 
     @property
+    def said(self) -> list[str]:
+        """The lines of the output, without those that only name a stage of the start."""
+        return [line for line in self.output.splitlines() if not line.endswith(" ...")]
+
+    @property
     def last_line(self) -> str:
         return (self.output.strip().splitlines() or [""])[-1]
 

@@ -24,7 +24,7 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         actor = house.only_actor()
         assert learner.end() == 0, learner.output
         assert actor.end() == 0
-        assert learner.output.splitlines()[0] == first_line
+        assert first_line in learner.output.splitlines()
         assert ("Resuming from" in learner.output) == (run > 0)
         assert house.metrics()[-1]["env_frames"] >= frames
         updated = [line for line in house.metrics() if "policy_lag_updates" in line]
