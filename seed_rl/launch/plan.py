@@ -12,9 +12,6 @@ from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.environments import registry as environments
-from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.specs import suite_spec
 from seed_rl.flags.choices import check_choices
 from seed_rl.flags.command_line import (
     CommandLine,
@@ -35,9 +32,9 @@ from seed_rl.launch.presets import (
     configs_directory,
     find_preset,
 )
+from seed_rl.launch.spaces import kinds_of
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
-from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.hosts import LearnerHosts
 
 _POSITIONAL = ("environment", "agent", "num_actors", "env_batch_size")
@@ -125,7 +122,7 @@ def _is_for_others(preset: Path, first: Sequence[str], flags: Sequence[str]) -> 
         return False
     try:
         configs = (scan_environment(lines), scan_environment([*first, *lines, *flags]))
-        kinds = [defaults.kind_of(_spec(chosen["environment"] or "", config)) for config in configs]
+        kinds = kinds_of(chosen["environment"] or "", configs)
     except (ValueError, ImportError):  # The learner says so.
         return False
     return kinds[0][:2] != kinds[1][:2]
@@ -145,7 +142,7 @@ def _computed(
         algorithms.config_class(base)
         try:
             config = scan_environment([*first, *easier, *flags])
-            kind = defaults.kind_of(_spec(name, config))
+            (kind,) = kinds_of(name, [config])
         except (ValueError, ImportError):
             if asks_help(flags):
                 return easier
@@ -159,10 +156,6 @@ def _computed(
     sizes = {size: whole_number(text) for size, text in scan(flags, _SIZES).items()}
     has_network = scan(flags, ("network",))["network"] is not None
     return [*easier, *defaults.of_agent(agent, kind, has_network=has_network, **sizes)]
-
-
-def _spec(environment: str, config: EnvironmentConfig) -> EnvironmentSpec:
-    return suite_spec(environments.suite(environment), config, LearnerConfig.seed)
 
 
 def _fitted(

@@ -73,7 +73,7 @@ def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code,
     assert f"episodes         {asked}\n" in process.output
     assert len(set(result["seeds"])) == result["episodes"] == len(result["returns"])
     assert set(result["returns"]) == {fragile.LENGTH}
-    assert ("No picture of gameplay: The environment cannot" in process.output) != has_picture
+    assert ("no picture of gameplay. The environment cannot" in process.output) != has_picture
     assert video.exists() == (code == 0 and any("record" in flag for flag in flags))
     assert list((trained.logdir / "tensorboard" / "evaluation").iterdir())
 
