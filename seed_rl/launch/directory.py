@@ -87,10 +87,16 @@ def made_directory(plan: Plan, environment_function: bytes | None = None) -> Ite
             logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
             with contextlib.suppress(OSError):  # A directory is not empty.
                 for log in logs:
-                    if log.exists() and len(log.read_bytes().splitlines()) <= 1:
+                    if log.exists() and _says_little(log):
                         log.unlink()
                 for directory in made:
                     directory.rmdir()
+
+
+def _says_little(log: Path) -> bool:
+    """Whether a log has at most one line, such as an error that was shown, besides the stages of a start."""
+    lines = log.read_bytes().splitlines()
+    return len([line for line in lines if not line.endswith(b" ...")]) <= 1
 
 
 def _write_function(path: Path, content: bytes) -> None:
