@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
-from seed_rl.evaluation.subject import Subject, load_subject
+from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.messages import complain, reason
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.seeds import LARGEST_SEED
 
@@ -38,16 +38,9 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class EvaluateConfig(Options):
+class EvaluateConfig(SubjectConfig):
     """What to evaluate, for how many episodes, and where the results go."""
 
-    logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
-    checkpoint: str = option(
-        "last",
-        "The checkpoint to evaluate: last, best (by the run's own mean return), or a path prefix such as "
-        ".../ckpt-1200.",
-        is_path=True,
-    )
     episodes: int = option(200, "Number of episodes to play.", at_least=1)
     num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
     greedy: bool = option(
@@ -70,11 +63,6 @@ class EvaluateConfig(Options):
         None,
         "Video file, .mp4 or .gif, with the best and a typical (median) episode. Needs the extra [record].",
         is_path=True,
-    )
-    trust_code: bool = option(
-        False,
-        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
-        "they are neither part of an installed package nor on PYTHONPATH.",
     )
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
     failures: FailureConfig = part(FailureConfig)

@@ -12,29 +12,22 @@ import dataclasses
 import os
 from pathlib import Path
 
-from seed_rl.evaluation.subject import Subject, load_subject
+from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.messages import reason
-from seed_rl.options import Options, option
+from seed_rl.options import option
 from seed_rl.runs.layout import RunDirectory
 
 _SAVED_MODEL, _ONNX = "saved_model", "onnx"
 
 
 @dataclasses.dataclass(frozen=True)
-class ExportConfig(Options):
+class ExportConfig(SubjectConfig):
     """Which policy is written, how, and where to."""
 
-    logdir: str | None = option(None, "Directory of the run.", is_path=True)
-    checkpoint: str = option(
-        "last",
-        "The checkpoint to export: last, best (by the run's own mean return), or a path prefix such as "
-        ".../ckpt-1200.",
-        is_path=True,
-    )
     format: str = option(
         _SAVED_MODEL,
         "saved_model for TensorFlow, or onnx for ONNX Runtime and others, which needs the extra [onnx].",
@@ -45,11 +38,6 @@ class ExportConfig(Options):
         "Directory of the SavedModel, or file of the ONNX model; by default saved_model or policy.onnx in "
         "the run directory.",
         is_path=True,
-    )
-    trust_code: bool = option(
-        False,
-        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
-        "they are neither part of an installed package nor on PYTHONPATH.",
     )
     overwrite: bool = option(False, "Overwrite an export that already exists.")
 

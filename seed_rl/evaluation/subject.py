@@ -1,5 +1,6 @@
 """Rebuilds from a run directory what trained there: the environments, and the policy of a checkpoint."""
 
+import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.environments import registry as environments
@@ -7,6 +8,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.specs import suite_spec
 from seed_rl.loading import fast_tensorflow_import
+from seed_rl.options import Options, option
 from seed_rl.runs import record
 from seed_rl.runs.imports import check_imports
 from seed_rl.runs.record import RunRecord
@@ -15,6 +17,23 @@ from seed_rl.types import EnvironmentSpec
 
 if TYPE_CHECKING:
     from seed_rl.evaluation.load import Trained
+
+
+@dataclasses.dataclass(frozen=True)
+class SubjectConfig(Options):
+    """Which run, and which of its checkpoints."""
+
+    logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
+    checkpoint: str = option(
+        "last",
+        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200.",
+        is_path=True,
+    )
+    trust_code: bool = option(
+        False,
+        "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
+        "they are neither part of an installed package nor on PYTHONPATH.",
+    )
 
 
 class Subject(NamedTuple):
