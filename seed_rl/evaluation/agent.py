@@ -48,13 +48,12 @@ class Agent:
         ]
         self._decode = action_decoder(env.action_space)
         self._spec = spec
-        self._make_choice = lambda: Choice(policy, spec, self._size, env_id, greedy)
-        self.reset()
+        self._choose = Choice(policy, spec, self._size, env_id, greedy)
+        self._begins = True
 
     def reset(self) -> None:
         """Forgets everything: the next observations are the first of their episodes."""
-        self._choose = self._make_choice()
-        self._begins = True
+        self._begins = True  # The policy itself starts afresh there.
 
     def act(self, observation: Any, reward: Any = 0.0, done: Any = False) -> Any:
         """Chooses an action, or a batch of them.
