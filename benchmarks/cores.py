@@ -5,7 +5,7 @@ into logical devices. They share the same cores, so that no speedup is to be exp
 only what splitting costs. `CUDA_VISIBLE_DEVICES=-1` hides the GPUs.
 
 The batches are random, of Pong's shape, with the networks of the presets for small machines:
---algorithm=vtrace with `configs/atari_vtrace_small.flags`, r2d2 with `configs/atari_r2d2_pong_small.flags`.
+--algorithm=vtrace with `configs/small/atari_vtrace.flags`, r2d2 with `configs/small/atari_r2d2_pong.flags`.
 With --scaling=strong, --batch_size is that of the whole batch, whatever the number of devices; with weak, it
 is that of each device. Efficiency is the speed relative to one device, divided by the number of devices.
 benchmarks.update_parts says what the parts are.
@@ -34,7 +34,7 @@ from seed_rl.options import Options, option
 
 GOAL = 0.98
 
-_PRESETS = {"vtrace": "atari_vtrace_small.flags", "r2d2": "atari_r2d2_pong_small.flags"}
+_PRESETS = {"vtrace": "small/atari_vtrace.flags", "r2d2": "small/atari_r2d2_pong.flags"}
 _ON_GPUS, _ON_A_CPU = (1, 2, 4, 8), (1, 2, 4)
 _PARTS = ("distribute", "gradients", "reduction", "apply", "update", "publish")
 

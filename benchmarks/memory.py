@@ -63,7 +63,7 @@ def main(argv: list[str]) -> int:
 
 
 def _sample(config: MemoryConfig, rest: Sequence[str]) -> Samples:
-    preset = configs_directory() / "atari_vtrace_small.flags"
+    preset = configs_directory() / "small/atari_vtrace.flags"
     run_flags = [f"--flagfile={preset}", "--total_environment_frames=1000000000", *rest]
     parse_local(["train", *run_flags], "")  # Bad flags end the benchmark here.
     samples: Samples = []

@@ -24,8 +24,8 @@ from seed_rl.options import Options, option
 GOAL = 0.97
 
 _PONG = {
-    "vtrace": f"--flagfile={configs_directory()}/atari_vtrace_small.flags",
-    "r2d2": f"--flagfile={configs_directory()}/atari_r2d2_pong_small.flags",
+    "vtrace": f"--flagfile={configs_directory()}/small/atari_vtrace.flags",
+    "r2d2": f"--flagfile={configs_directory()}/small/atari_r2d2_pong.flags",
 }
 # For each variant, the flags of the run with it and of the run without it.
 VARIANTS = {

@@ -61,7 +61,7 @@ def _run(config: RecallBenchmarkConfig, variant: str, rest: list[str]) -> dict[s
     """Runs a variant; returns its last mean return, with frames and seconds."""
     agent, memory = variant.split("_", 1)
     flags = [
-        f"--flagfile={configs_directory() / f'recall_{agent}_small.flags'}",
+        f"--flagfile={configs_directory() / f'small/recall_{agent}.flags'}",
         *_AGENT_FLAGS[agent],
         _MEMORY_FLAGS[memory],
         f"--delay={config.delay}",

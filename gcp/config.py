@@ -6,7 +6,7 @@
     bucket: gs://MY-BUCKET/runs          # the run directory is BUCKET/DISPLAY_NAME
     learner: {machine: n1-standard-8, accelerator: NVIDIA_TESLA_T4}
     actors: {machine: n1-standard-4, replicas: 4, processes: 4, environments: 4}
-    flagfile: ../catch_vtrace_small.flags    # relative to this file
+    flagfile: ../small/catch_vtrace.flags    # relative to this file
     flags: {total_environment_frames: 1e6}   # win over the flagfile
 
 The fields of `JobConfig` below are all keys, with their defaults.

@@ -12,7 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 TOOLS=(buildah ca-certificates iptables mmdebstrap netavark podman runc) # netavark calls iptables.
 COMPOSE_RELEASE=trixie # The first Debian that has Docker Compose v2.
-PRESET=catch_vtrace_small
+PRESET=small/catch_vtrace
 FRAMES=600000
 TLS_FRAMES=100000
 GIBIBYTES=12 # Disk space in the folder for temporary files (TMPDIR, or /tmp), until everything is removed.

@@ -3,7 +3,7 @@ r"""The learner process: hosts inference, trains, and keeps the run directory.
 Examples:
   seed_rl learner --environment=catch --agent=vtrace --server_address=unix:/tmp/seed_rl.sock \
     --num_envs=16 --logdir=runs/catch
-  seed_rl learner --flagfile=configs/atari_vtrace.flags --server_address=0.0.0.0:8686 \
+  seed_rl learner --flagfile=configs/paper/seed/atari_vtrace.flags --server_address=0.0.0.0:8686 \
     --tls_certificate=learner.pem --tls_key=learner.key --token_file=token --num_envs=256 --logdir=runs/pong
 
 Actors are started with `seed_rl actor`; `seed_rl train` starts both on one machine.

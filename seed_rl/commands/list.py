@@ -23,7 +23,7 @@ from seed_rl.messages import how_to_install, one_line
 from seed_rl.options import Options, option
 
 _LEGEND = (
-    "preset: settings for a small machine, in configs/; computed: settings from the environment's spaces.",
+    "preset: settings for a small machine, in configs/small/; computed: from the environment's spaces.",
     "Train with: seed_rl train ENVIRONMENT AGENT",
 )
 

@@ -87,6 +87,14 @@ class Fault(Exception):
     """Something wrong that an environment returned; the message is a clause that follows the method."""
 
 
+def foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls what others wrote. Their ValueError becomes a `Fault`: only a suite's own is a refusal."""
+    try:
+        return function(*args, **kwargs)
+    except ValueError as error:
+        raise Fault(f"raised {described(error)}") from error
+
+
 def blame(method: str, error: BaseException) -> str:
     """What an environment did wrong, in one line: `step() raised OSError: no device`.
 

@@ -53,7 +53,7 @@ def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
         f"training {line.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
         f"{_count(local.env_batch_size, 'environment')}, {plan.total_environment_frames:,} frames."
     )
-    source = f"preset {preset.name}; " if preset else ""
+    source = f"preset {preset.parent.name}/{preset.name}; " if preset else ""
     say(f"{source}run directory {shortened(plan.logdir)}.")
 
 

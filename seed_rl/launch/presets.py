@@ -21,16 +21,16 @@ def shortened(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
-def find_preset(directory: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
+def find_preset(configs: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
     """The flagfile for a small machine: the game's, else the environment's, else the only one.
 
-    `agent` may be one of `algorithms.registry.VARIANTS`; `game` is the `--game` that was given, None if the
-    preset determines it.
+    They are in `configs`/small and named ENVIRONMENT_AGENT or ENVIRONMENT_AGENT_GAME. `agent` may be one of
+    `algorithms.registry.VARIANTS`; `game` is the `--game` that was given, None if the preset determines it.
     """
-    stem = f"{environment}_{agent}"
-    exact = [f"{stem}_{game.lower()}_small"] if game and "/" not in game else []
-    for name in (*exact, f"{stem}_small"):
+    directory, stem = configs / "small", f"{environment}_{agent}"
+    exact = [f"{stem}_{game.lower()}"] if game and "/" not in game else []
+    for name in (*exact, stem):
         if os.path.isfile(directory / f"{name}.flags"):
             return directory / f"{name}.flags"
-    candidates = [path for path in sorted(directory.glob("*small.flags")) if path.name.startswith(f"{stem}_")]
+    candidates = [path for path in sorted(directory.glob("*.flags")) if path.name.startswith(f"{stem}_")]
     return candidates[0] if len(candidates) == 1 else None

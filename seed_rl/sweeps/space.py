@@ -2,7 +2,7 @@
 
     environment: catch
     agent: vtrace
-    flagfile: ../catch_vtrace_small.flags   # relative to this file; left out: the preset of the pair, if any
+    flagfile: ../small/catch_vtrace.flags   # relative to this file; left out: the preset of the pair, if any
     flags: {total_environment_frames: 40000}   # may be left out; the same in every trial
     space:
       learning_rate: {log_uniform: [1e-4, 1e-2]}

@@ -40,7 +40,7 @@ def write_run(logdir, args=(), total=1000, complete=True):
     [
         ("catch vtrace", ["training vtrace on catch, 2 actors of 16 environments, 150,000 frames"]),
         ("catch vtrace 1 1", ["1 actor of 1 environment,"]),
-        ("catch vtrace", ["preset catch_vtrace_small.flags; run directory runs/catch_vtrace."]),
+        ("catch vtrace", ["preset small/catch_vtrace.flags; run directory runs/catch_vtrace."]),
         (
             "atari vtrace --game=Pong",
             ["training vtrace on atari Pong,", "run directory runs/atari_vtrace_Pong."],

@@ -14,10 +14,11 @@ ADDRESS = "unix:/tmp/test.sock"
 
 @pytest.fixture
 def configs(tmp_path):
-    (tmp_path / "atari_vtrace_small.flags").write_text(
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small/atari_vtrace.flags").write_text(
         "--environment=atari\n--agent=vtrace\n--game=Pong\n--num_actors=3\n--env_batch_size=5\n--batch_size=8"
     )
-    (tmp_path / "catch_vtrace_small.flags").write_text("--environment=catch\n--agent=vtrace\n--batch_size=4")
+    (tmp_path / "small/catch_vtrace.flags").write_text("--environment=catch\n--agent=vtrace\n--batch_size=4")
     return tmp_path
 
 
@@ -32,7 +33,7 @@ def flags_of(command):
 
 def test_no_argument_is_the_default_preset(configs):
     _, preset = plan.complete_arguments([], configs)
-    assert preset == configs / "atari_vtrace_small.flags"
+    assert preset == configs / "small/atari_vtrace.flags"
     made = planned(configs)
     assert made.learners[0][:4] == [sys.executable, "-m", "seed_rl", "learner"]
     assert flags_of(made.learners[0]) == {
@@ -62,9 +63,9 @@ def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
 
 
 def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
-    (configs / "catch_rainbow_small.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
+    (configs / "small/catch_rainbow.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
     args, preset = plan.complete_arguments(["catch", "rainbow", "3", "--n_steps=2"], configs)
-    assert preset == configs / "catch_rainbow_small.flags"
+    assert preset == configs / "small/catch_rainbow.flags"
     assert args[-1] == "--agent=dqn"
     made = planned(configs, "catch", "rainbow", "3", "--n_steps=2")
     learner = flags_of(made.learners[0])

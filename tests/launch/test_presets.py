@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from seed_rl.actor.config import ActorConfig
@@ -8,35 +10,37 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
 
 NAMES = (
-    *("atari_vtrace_small", "atari_vtrace_breakout_small", "catch_vtrace_small", "gym_r2d2_cartpole_small"),
-    *("atari_r2d2", "maze_vtrace_a_small", "maze_vtrace_b_small"),
+    *("small/atari_vtrace", "small/atari_vtrace_breakout", "small/catch_vtrace", "small/gym_r2d2_cartpole"),
+    *("paper/seed/atari_r2d2", "small/maze_vtrace_a", "small/maze_vtrace_b"),
 )
 
 
 @pytest.fixture
 def configs(tmp_path):
     for name in NAMES:
-        (tmp_path / f"{name}.flags").touch()
+        path = tmp_path / f"{name}.flags"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
     return tmp_path
 
 
 @pytest.mark.parametrize(
     ("environment", "agent", "game", "expected"),
     [
-        ("catch", "vtrace", None, "catch_vtrace_small"),
-        ("atari", "vtrace", None, "atari_vtrace_small"),
-        ("atari", "vtrace", "Pong", "atari_vtrace_small"),
-        ("atari", "vtrace", "Breakout", "atari_vtrace_breakout_small"),
-        ("gym", "r2d2", "Acrobot-v1", "gym_r2d2_cartpole_small"),
+        ("catch", "vtrace", None, "small/catch_vtrace"),
+        ("atari", "vtrace", None, "small/atari_vtrace"),
+        ("atari", "vtrace", "Pong", "small/atari_vtrace"),
+        ("atari", "vtrace", "Breakout", "small/atari_vtrace_breakout"),
+        ("gym", "r2d2", "Acrobot-v1", "small/gym_r2d2_cartpole"),
         ("atari", "r2d2", None, None),
         ("maze", "vtrace", None, None),
-        ("maze", "vtrace", "B", "maze_vtrace_b_small"),
-        ("catch", "vtrace", "../x", "catch_vtrace_small"),
+        ("maze", "vtrace", "B", "small/maze_vtrace_b"),
+        ("catch", "vtrace", "../x", "small/catch_vtrace"),
     ],
 )
 def test_the_nearest_preset_is_found(configs, environment, agent, game, expected):
     found = presets.find_preset(configs, environment, agent, game)
-    assert (found and found.stem) == expected
+    assert found == (expected and configs / f"{expected}.flags")
 
 
 def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path):
@@ -47,11 +51,17 @@ def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path
     assert presets.configs_directory() == tmp_path / "seed_rl" / "configs"
 
 
-@pytest.mark.parametrize("name", [path.stem for path in sorted(presets.configs_directory().glob("*.flags"))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        str(path.relative_to(presets.configs_directory()).with_suffix(""))
+        for path in sorted(presets.configs_directory().rglob("*.flags"))
+    ],
+)
 def test_every_preset_is_valid(name):
     line, made = resolved(name)
     words = [line.agent, *(word for word, agent in algorithms.VARIANTS.items() if agent == line.agent)]
-    assert name.startswith(tuple(f"{line.environment}_{word}" for word in words))
+    assert Path(name).name.startswith(tuple(f"{line.environment}_{word}" for word in words))
     assert made.actors
 
 
@@ -71,7 +81,12 @@ def launched_environments(made):
 
 @pytest.mark.parametrize(
     ("name", "num_envs"),
-    [("atari_r2d2", 620), ("atari_vtrace", 256), ("dmlab_vtrace", 312), ("football_vtrace", 624)],
+    [
+        ("paper/seed/atari_r2d2", 620),
+        ("paper/seed/atari_vtrace", 256),
+        ("paper/seed/dmlab_vtrace", 312),
+        ("paper/seed/football_vtrace", 624),
+    ],
 )
 def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(name, num_envs):
     line, made = resolved(name)

@@ -12,14 +12,14 @@ from tests.plotting.synthetic import make_record
 @pytest.mark.parametrize(
     ("preset", "name"),
     [
-        ("atari_rainbow", "Rainbow"),
-        ("atari_rainbow_pong_small", "ε-Rainbow"),
-        ("minatar_rainbow_small", "Rainbow"),
-        ("atari_btr", "BTR"),
-        ("atari_dqn", "DQN"),
-        ("atari_dqn_epsilon_rainbow", "ε-Rainbow"),
-        ("minatar_dqn_small", "DQN"),
-        ("catch_vtrace_small", "V-trace"),
+        ("paper/others/atari_rainbow", "Rainbow"),
+        ("small/atari_rainbow_pong", "ε-Rainbow"),
+        ("small/minatar_rainbow", "Rainbow"),
+        ("paper/others/atari_btr", "BTR"),
+        ("paper/others/atari_dqn", "DQN"),
+        ("paper/accelerated_methods/atari_dqn_epsilon_rainbow", "ε-Rainbow"),
+        ("small/minatar_dqn", "DQN"),
+        ("small/catch_vtrace", "V-trace"),
     ],
 )
 def test_names_of_presets(preset, name):

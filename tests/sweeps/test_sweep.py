@@ -239,7 +239,7 @@ def test_a_dry_run_prints_what_is_left_and_writes_nothing(sweeping, capsys):
     assert not sweeping.logdir.exists()
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    preset = f"--flagfile={configs_directory() / 'catch_vtrace_small.flags'}"
+    preset = f"--flagfile={configs_directory() / 'small/catch_vtrace.flags'}"
     assert (
         f" -m fake_main {preset} --environment=catch --agent=vtrace " in lines[0]
         and "--clip_norm=3" in lines[0]

@@ -66,7 +66,7 @@ def test_a_run_is_a_command_of_the_launcher(tmp_path):
 
 
 def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
-    preset = configs_directory() / "catch_vtrace_small.flags"
+    preset = configs_directory() / "small/catch_vtrace.flags"
     text = SPACE.replace("flagfile: preset.flags\n", "").replace("total_environment_frames: 5e4, ", "")
     sweep = made(tmp_path, text=text)
     assert (sweep.preset, sweep.flagfiles) == (preset, [preset])

@@ -10,7 +10,6 @@ import inspect
 import json
 import pickle
 import re
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -18,7 +17,7 @@ import numpy as np
 
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, nearest, repeat_actions
-from seed_rl.environments.failures import Fault, described
+from seed_rl.environments.failures import foreign
 from seed_rl.environments.suites import old_gym
 from seed_rl.files import parse_json
 from seed_rl.messages import how_to_install, one_line
@@ -142,13 +141,13 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
             path = config.game.removeprefix(f"{PICKLE}:")
             return _finished(_unpickled(config, path, kwargs, render), config, seed)
         if module:
-            _foreign(importlib.import_module, module)
+            foreign(importlib.import_module, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
-            env = _foreign(old_gym.make, env_id, config.max_episode_frames, kwargs, **render)
+            env = old_gym.make(env_id, config.max_episode_frames, kwargs, **render)
         else:
             _check_id(config.game, env_id)
             limit = config.max_episode_frames
-            env = _foreign(
+            env = foreign(
                 gymnasium.make, env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs, **render
             )
     except TypeError as error:
@@ -161,7 +160,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
 
 def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
     """The environment after its first reset, with what the settings and its action masks add to it."""
-    returned = _foreign(env.reset, seed=seed)
+    returned = foreign(env.reset, seed=seed)
     info = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
     env = masked(env, info, config)
     if config.staggered_start:
@@ -173,21 +172,13 @@ def _unpickled(config: GymConfig, path: str, kwargs: dict[str, Any], render: dic
     """What the function in a file makes. It gets the render mode if it has a parameter for that."""
     try:
         with open(path, "rb") as file:
-            function = _foreign(pickle.load, file)
+            function = foreign(pickle.load, file)
     except OSError as error:
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes_render = render.keys() <= inspect.signature(function).parameters.keys()
-    env = _foreign(function, **kwargs, **(render if takes_render else {}))
+    env = foreign(function, **kwargs, **(render if takes_render else {}))
     limit = config.max_episode_frames
     return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
-
-
-def _foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls what others wrote. A ValueError from there is a failure, and not a refusal of this suite."""
-    try:
-        return function(*args, **kwargs)
-    except ValueError as error:
-        raise Fault(f"raised {described(error)}") from error
 
 
 def _refuse_kwargs(config: GymConfig, kwargs: dict[str, Any], error: TypeError) -> None:

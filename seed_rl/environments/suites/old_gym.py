@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 
+from seed_rl.environments.failures import foreign
 from seed_rl.loading import load
 from seed_rl.messages import how_to_install
 
@@ -54,6 +55,7 @@ def make(
     Raises:
       ImportError: shimmy is not installed.
       ValueError: an observation or action space is of a kind that Gymnasium does not have.
+      Fault: the environment's own code raised ValueError.
     """
     gym = import_gym()
     try:
@@ -69,12 +71,12 @@ def make(
     kwargs |= env_kwargs or {}
     try:
         if _version(gym) < (0, 26):  # reset() returns an observation, step() four values
-            env = make_env(**kwargs)
+            env = foreign(make_env, **kwargs)
             if hasattr(gym.wrappers, "StepAPICompatibility"):  # gym 0.25 has environments that return five
                 env = gym.wrappers.StepAPICompatibility(env, False)
             env = shimmy.GymV21CompatibilityV0(env=env, **render)
         else:
-            env = shimmy.GymV26CompatibilityV0(env=make_env(**kwargs | render))
+            env = shimmy.GymV26CompatibilityV0(env=foreign(make_env, **kwargs | render))
     except NotImplementedError as error:
         raise ValueError(f"--game={env_id} cannot be used: {error}") from error
     limit = max_episode_frames or spec.max_episode_steps
