@@ -6,6 +6,7 @@ ended by SIGINT, as by Ctrl-C, and judged by its metrics.jsonl.
 
 import contextlib
 import dataclasses
+import math
 import os
 import re
 import signal
@@ -160,7 +161,7 @@ def train(
       seed: the run's `--seed`.
       logdir: the run directory; a file beside it, with `.log` added, has the output.
       mark: a mean return to reach, see `progress`.
-      stop_at_mark: whether the run ends there.
+      stop_at_mark: whether the run ends there, by `--stop_at_return`.
       minutes: limit on the training time of all sessions together; 0: none.
 
     Raises:
@@ -170,22 +171,22 @@ def train(
     def found() -> Progress:
         return progress(read_metrics(logdir), mark)
 
-    def ended(so_far: Progress) -> bool:
-        return (
-            so_far.frames >= case.total_frames
-            or bool(minutes and so_far.seconds >= 60 * minutes)
-            or (stop_at_mark and so_far.frames_to_mark is not None)
-        )
-
     before = found()
-    if ended(before):
+    is_over = bool(minutes) and before.seconds >= 60 * minutes
+    is_reached = stop_at_mark and before.frames_to_mark is not None
+    if is_over or is_reached or before.frames >= case.total_frames:
         return before
     logdir.parent.mkdir(parents=True, exist_ok=True)
     log = logdir.with_name(f"{logdir.name}.log")
-    flags = (f"--seed={seed}", f"--logdir={logdir}")
+    flags = [f"--seed={seed}", f"--logdir={logdir}"]
+    if stop_at_mark and mark is not None:
+        flags.append(f"--stop_at_return={mark}")
     child = module_child("seed_rl", "train", *case.arguments, *flags, log=log)
-    patience = 60 * minutes - before.seconds + _START_SECS if minutes else None
-    _supervise(child, _on_change(RunDirectory(logdir).metrics, lambda: ended(found())), patience)
+    if minutes:
+        over = _on_change(RunDirectory(logdir).metrics, lambda: found().seconds >= 60 * minutes)
+        _supervise(child, over, 60 * minutes - before.seconds + _START_SECS)
+    else:
+        _supervise(child)
     return found()
 
 
@@ -195,8 +196,8 @@ def run_directory(parent: Path, case: Case, *parts: str) -> Path:
     return parent / re.sub(r"[^A-Za-z0-9._-]+", "-", name)
 
 
-def _supervise(child: Child, done: Callable[[], bool], patience: float | None) -> None:
-    """Runs the child until `done`, or for `patience` seconds; then, and at a Ctrl-C, stops it.
+def _supervise(child: Child, done: Callable[[], bool] = lambda: False, patience: float = math.inf) -> None:
+    """Runs the child until it ends, `done`, or `patience` seconds are over; then, and at a Ctrl-C, stops it.
 
     Raises:
       FailedRun: it failed.
@@ -210,7 +211,7 @@ def _supervise(child: Child, done: Callable[[], bool], patience: float | None) -
                     if code:
                         raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
                     return
-                case Tick() if done() or (patience is not None and child.seconds > patience):
+                case Tick() if done() or child.seconds > patience:
                     return
     finally:
         _stop(child, watch)

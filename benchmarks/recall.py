@@ -9,17 +9,17 @@ Flags of `seed_rl train` may be added (as --name=value) and override the default
 
 import dataclasses
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import LocalRun, check_names, print_result, print_table
+from benchmarks.harness import check_names, print_result, print_table
+from benchmarks.learning_runs import make_case, train
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.presets import configs_directory
 from seed_rl.options import Options, option
 
 GOAL = 0.95
-
-_FEWEST_EPISODES = 200
 
 _AGENT_FLAGS = {
     # Advantages must reach back over the whole delay.
@@ -61,28 +61,16 @@ def _run(config: RecallBenchmarkConfig, variant: str, rest: list[str]) -> dict[s
     """Runs a variant; returns its last mean return, with frames and seconds."""
     agent, memory = variant.split("_", 1)
     flags = [
-        f"--flagfile={configs_directory() / f'small/recall_{agent}.flags'}",
         *_AGENT_FLAGS[agent],
         _MEMORY_FLAGS[memory],
         f"--delay={config.delay}",
         f"--total_environment_frames={config.frames}",
-        "--log_period_secs=2",
         *rest,
     ]
-    name = "mean_evaluation_return" if agent == "r2d2" else "mean_return"
-    with LocalRun(flags) as run:
-        run.wait_until(lambda: _ended(run, name, config.frames), 60 + config.frames / 100, "end of the run")
-        last = [figures for figures in run.metrics() if name in figures][-1]
-    return {"mean_return": last[name], "frames": last["env_frames"], "seconds": last["seconds"]}
-
-
-def _ended(run: LocalRun, name: str, frames: int) -> bool:
-    periods = run.metrics()
-    if not periods:
-        return False
-    # The first few episodes may all be good by chance.
-    solved = any(p.get(name, 0) >= GOAL and p["episodes"] >= _FEWEST_EPISODES for p in periods)
-    return solved or periods[-1]["env_frames"] >= frames
+    case = make_case(f"recall/{agent}", flags)
+    with tempfile.TemporaryDirectory(prefix="seed_rl_recall_") as directory:
+        found = train(case, 1, Path(directory) / "run", mark=GOAL, stop_at_mark=True, minutes=0)
+    return {"mean_return": found.final, "frames": found.frames, "seconds": found.seconds}
 
 
 if __name__ == "__main__":
