@@ -179,26 +179,30 @@ _HIGHEST_ROW = 3.2  # Inches.
 _SMALL = 4  # From this many columns on, panels have small type.
 
 
-def make_panels(tasks: Iterable[Task], x: str, y: str) -> tuple[Figure, dict[Task, Axes]]:
-    """A figure with an empty panel for each game, in order, below its name; `x` and `y` label all axes."""
+def make_panels(tasks: Iterable[Task], y: str, *xs: str) -> tuple[Figure, list[dict[Task, Axes]]]:
+    """A figure with an empty panel for each game, in order, below its name; `y` labels all vertical axes.
+
+    There are as many sets of panels, one below the other, as there are labels `xs` of horizontal axes.
+    """
     names = task_labels(tasks)
     columns = _panel_columns(len(names))
     rows = -(-len(names) // columns)
     row_height = min(_HIGHEST_ROW, _ASPECT * WIDTH / columns + 0.25)
-    figure = new_figure(rows * row_height + 0.3)
-    body = figure.add_subfigure(
-        figure.add_gridspec(1, 1)[0]
-    )  # The labels would lie on the legend without it.
-    body.supxlabel(x)
-    body.supylabel(y)
-    grid = list(body.subplots(rows, columns, squeeze=False).flat)
+    figure = new_figure(len(xs) * (rows * row_height + 0.3))
     small = columns >= _SMALL
-    for panel, name in zip(grid, names.values(), strict=False):
-        panel.set_title(name, fontsize=8 if small else 10)
-        panel.tick_params(labelsize=7 if small else 9)
-    for panel in grid[len(names) :]:
-        panel.remove()
-    return figure, dict(zip(names, grid, strict=False))
+    sets = []
+    # Without subfigures, the labels would lie on the legend.
+    for body, x in zip(figure.subfigures(len(xs), 1, squeeze=False).flat, xs, strict=True):
+        body.supxlabel(x)
+        body.supylabel(y)
+        grid = list(body.subplots(rows, columns, squeeze=False).flat)
+        for panel, name in zip(grid, names.values(), strict=False):
+            panel.set_title(name, fontsize=8 if small else 10)
+            panel.tick_params(labelsize=7 if small else 9)
+        for panel in grid[len(names) :]:
+            panel.remove()
+        sets.append(dict(zip(names, grid, strict=False)))
+    return figure, sets
 
 
 def _panel_columns(count: int) -> int:

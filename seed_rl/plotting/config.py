@@ -25,10 +25,11 @@ class PlotConfig(Options):
     )
     style: str = option(
         "curves",
-        "curves: learning curves, over frames and over time, or a panel for each game. aggregate: "
-        "interquartile mean and median over games of the human-normalized return. sorted: the final return "
-        "of each combination of settings, from best to worst (for sweeps).",
-        choices=("curves", "aggregate", "sorted"),
+        "curves: learning curves, over frames and over time, or a panel for each game (Figure 7 of the SEED "
+        "RL paper). best: the curve of the combination of settings that ends highest, for each search "
+        "(Figure 5). aggregate: median and interquartile mean over games of the human-normalized return "
+        "(Figure 6). sorted: the final returns of a search's combinations, from best to worst (Figure 4).",
+        choices=("curves", "best", "aggregate", "sorted"),
     )
     label: str | None = option(None, _LABEL)
     metric: str | None = option(

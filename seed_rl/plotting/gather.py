@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from seed_rl.plotting.groups import Group, Run, group_records
 from seed_rl.runs import record
 from seed_rl.runs.curves import curve, read_periods
-from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import RunRecord
 
 _DEPTH = 3
@@ -39,7 +39,7 @@ def find_runs(paths: Iterable[str | Path]) -> dict[Path, str]:
     """The run directories among the paths, or up to three levels below them; each once.
 
     Returns:
-      For each one the path in which it was found; "" if it is that path itself.
+      For each one the directory of its sweep; else the path in which it was found, or "" if it is that path.
 
     Raises:
       ValueError: a path is no directory, or contains no run; the message is one sentence.
@@ -60,8 +60,15 @@ def find_runs(paths: Iterable[str | Path]) -> dict[Path, str]:
                 "a run, or a directory of runs."
             )
         for run in runs:
-            found.setdefault(os.path.realpath(run), (run, "" if run == path else str(path)))
+            source = _sweep_of(run) or ("" if run == path else str(path))
+            found.setdefault(os.path.realpath(run), (run, source))
     return dict(found.values())
+
+
+def _sweep_of(run: Path) -> str:
+    """The directory SWEEP of a run in SWEEP/TRIAL/SEED; empty if there is no sweep's journal in it."""
+    sweep = run.parent.parent
+    return str(sweep) if (sweep / SWEEP_JOURNAL).is_file() else ""
 
 
 def gather(paths: Iterable[str | Path], metric: str | None = None) -> Found:

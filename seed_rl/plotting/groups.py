@@ -45,7 +45,8 @@ class Run(NamedTuple):
       record: its run.json.
       metric: name of the metric.
       curve: the finite values of the metric; never empty.
-      source: the directory of several runs in which it was found; empty if the run itself was named.
+      source: the directory of the sweep that it belongs to; else the directory of several runs in which it
+        was found; empty if the run itself was named.
     """
 
     record: RunRecord

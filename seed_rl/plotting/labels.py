@@ -136,7 +136,21 @@ _DIGITS = 3
 
 
 def _variant_names(distinct: Collection[Variant], groups: Sequence[Group]) -> dict[Variant, str]:
-    """The names of variants, with rounded numbers if they can be told apart that way."""
+    """The names of variants, with a run directory where settings do not tell them apart."""
+    names = names_by_settings(distinct)
+    texts = list(names.values())
+    for variant, name in names.items():
+        if texts.count(name) > 1:
+            first = next(group.runs[0] for group in groups if group.variant == variant)
+            names[variant] = f"{name} ({first.record.logdir})"
+    return names
+
+
+def names_by_settings(distinct: Collection[Variant]) -> dict[Variant, str]:
+    """The method and up to three settings that differ, with rounded numbers if they can be told apart so.
+
+    Two variants have the same name if only other settings tell them apart.
+    """
     names: dict[Variant, str] = {}
     for method in dict.fromkeys(variant.method for variant in distinct):
         alike = [variant for variant in distinct if variant.method == method]
@@ -145,11 +159,6 @@ def _variant_names(distinct: Collection[Variant], groups: Sequence[Group]) -> di
         if len(set(short)) < len(short):
             short = [_label(variant, chosen, is_all, "") for variant in alike]
         names |= zip(alike, short, strict=True)
-    texts = list(names.values())
-    for variant, name in names.items():
-        if texts.count(name) > 1:
-            first = next(group.runs[0] for group in groups if group.variant == variant)
-            names[variant] = f"{name} ({first.record.logdir})"
     return {variant: names[variant] for variant in distinct}
 
 
@@ -172,6 +181,11 @@ def _label(variant: Variant, names: Iterable[str], is_all: bool, number_format: 
     values = dict(variant.settings)
     texts = [_setting(name, json.loads(values[name]), number_format) for name in names]
     return ", ".join([variant.method, *texts, *([] if is_all else ["…"])])
+
+
+def settings_text(settings: Mapping[str, str]) -> str:
+    """Settings, as JSON by name, in words: `learning rate 0.00123, no dueling`."""
+    return ", ".join(_setting(name, json.loads(value), f".{_DIGITS}g") for name, value in settings.items())
 
 
 def _setting(name: str, value: object, number_format: str) -> str:

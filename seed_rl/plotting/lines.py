@@ -59,24 +59,26 @@ def mean_line(seeds: Sequence[Line]) -> Line | None:
     return Line(x, mean_of_means(curves, axis=0), *band([curves], mean_of_means))
 
 
-def normalized_line(groups: Sequence[Group], statistic: Statistic) -> Line:
-    """A statistic of the human-normalized return, in percent, over games and seeds, against frames.
+def normalized_line(groups: Sequence[Group], statistic: Statistic, axis: str) -> Line:
+    """A statistic of the human-normalized return, in percent, over games and seeds.
 
     Args:
       groups: one per game.
       statistic: `median_of_means` or `interquartile_mean`.
+      axis: what it is against: "env_frames" or "seconds".
 
     Raises:
       ValueError: there are no published scores for a game, or the runs have no range in common.
     """
-    x = common_grid([run.curve.env_frames for group in groups for run in group.runs])
+    x = common_grid([getattr(run.curve, axis) for group in groups for run in group.runs])
     if not len(x):
+        what = "frames" if axis == "env_frames" else "time"
         raise ValueError(
-            "The runs to aggregate have no range of frames in common (one ends before another has metrics); "
+            f"The runs to aggregate have no range of {what} in common (one ends before another has metrics); "
             "wait until they have all trained for as long, or leave some out."
         )
     games = [
-        np.stack([np.interp(x, run.curve.env_frames, _normalized(run)) for run in group.runs])
+        np.stack([np.interp(x, getattr(run.curve, axis), _normalized(run)) for run in group.runs])
         for group in groups
     ]
     return Line(x, statistic(*games, axis=0), *band(games, statistic))

@@ -1,5 +1,6 @@
 """Draws run directories in a style, and writes the plot to a file."""
 
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -18,10 +19,8 @@ from seed_rl.plotting.labels import (
     Unit,
     axis_unit,
     metric_label,
-    renamed,
     task_labels,
     variant_labels,
-    where_measured,
     with_counts,
 )
 from seed_rl.plotting.lines import (
@@ -33,7 +32,8 @@ from seed_rl.plotting.lines import (
     normalized_line,
     seed_lines,
 )
-from seed_rl.runs.scores import goal, published_scores
+from seed_rl.plotting.searches import searches
+from seed_rl.runs.scores import goal, published_medians, published_scores
 
 
 def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> None:
@@ -68,12 +68,18 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     Raises:
       ValueError: the runs cannot be drawn in this style; the message is one sentence.
     """
-    styles = {"curves": _draw_curves, "aggregate": _draw_aggregate, "sorted": _draw_sorted}
+    styles = {
+        "curves": _draw_curves,
+        "best": _draw_best,
+        "aggregate": _draw_aggregate,
+        "sorted": _draw_sorted,
+    }
     with matplotlib.rc_context(canvas.STYLE):
         return styles[config.style](groups, config)
 
 
-_CURVES_HEIGHT, _AGGREGATE_HEIGHT = 3.4, 3.6
+_CURVES_HEIGHT, _AGGREGATE_HEIGHT = 3.4, 5.6
+_AXES = ("env_frames", "seconds")
 _HIGHLIGHTED = 5
 _GREY: Stroke = {"color": "#BBBBBB", "linewidth": 1.0}
 _MEAN_NOTE = "Thick lines: the mean over seeds, as far as all of them have trained. Thin lines: single seeds."
@@ -83,7 +89,30 @@ _BAND_NOTE = "Shaded: 95% confidence interval of that mean (bootstrap over seeds
 def _draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws learning curves: a panel for each game, or frames and time side by side if there is one game."""
     names = with_counts(variant_labels(groups, config.label), groups)
-    return (_draw_one_game if len(by_task(groups)) == 1 else _draw_games)(groups, names, config)
+    if len(by_task(groups)) == 1:
+        return _draw_one_game(groups, names, config)
+    return _draw_games(groups, names, config, _AXES[:1])
+
+
+def _draw_best(groups: Sequence[Group], config: PlotConfig) -> Figure:
+    """Draws the learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
+
+    The best one ends highest. There is a panel for each game over frames, and below it one over time.
+    """
+    names: dict[Variant, str] = {}
+    best: list[Group] = []
+    for search in searches(groups, config.label):
+        ranked = [search.on(task) for task in by_task(search.groups)]
+        counts = sorted({len(several) for several in ranked})
+        kind = Variant(
+            f"{search.name}, best of {' to '.join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))}"
+        )
+        names[kind] = kind.method
+        best += [dataclasses.replace(several[0], variant=kind) for several in ranked]
+    names = with_counts(names, best)
+    if len(by_task(best)) == 1:
+        return _draw_one_game(best, names, config)
+    return _draw_games(best, names, config, _AXES)
 
 
 def _draw_one_game(groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig) -> Figure:
@@ -106,7 +135,7 @@ def _draw_one_game(groups: Sequence[Group], names: Mapping[Variant, str], config
     figure = canvas.new_figure(_CURVES_HEIGHT)
     panels = figure.subplots(1, 2, sharey=True)
     note = ""
-    for panel, axis in zip(panels, ("env_frames", "seconds"), strict=True):
+    for panel, axis in zip(panels, _AXES, strict=True):
         unit = _unit(groups, axis)
         for group, stroke in reversed(strokes.items()):
             seeds = seed_lines(group, axis)
@@ -128,22 +157,26 @@ def _draw_one_game(groups: Sequence[Group], names: Mapping[Variant, str], config
     return canvas.finish(figure, panels, labels, config, title, note)
 
 
-def _draw_games(groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig) -> Figure:
-    """Draws a small panel for each game, with all methods in each, as in Figure 7 of the SEED RL paper."""
+def _draw_games(
+    groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig, axes: Sequence[str]
+) -> Figure:
+    """Draws a small panel for each game and axis, with all methods in each, as in the paper's Figure 7."""
     strokes = dict(zip(names, canvas.strokes(names.values()), strict=True))
-    unit = _unit(groups, "env_frames")
+    units = [_unit(groups, axis) for axis in axes]
     tasks = by_task(groups)
-    figure, panels = make_panels(tasks, unit.label, metric_label(groups))
+    figure, sets = make_panels(tasks, metric_label(groups), *(unit.label for unit in units))
     note = ""
-    for task, panel in panels.items():
-        for group in sorted(tasks[task], key=lambda group: -list(names).index(group.variant)):
-            seeds = seed_lines(group, "env_frames")
-            mean = mean_line(seeds)
-            canvas.draw_seeds(panel, seeds, mean, unit, strokes[group.variant])
-            note = _longer(note, seeds, mean)
-        panel.set_xlim(left=0)
-        canvas.draw_references(panel, _references(tasks[task]))
-    return canvas.finish(figure, panels.values(), names.values(), config, note=note)
+    for panels, axis, unit in zip(sets, axes, units, strict=True):
+        for task, panel in panels.items():
+            for group in sorted(tasks[task], key=lambda group: -list(names).index(group.variant)):
+                seeds = seed_lines(group, axis)
+                mean = mean_line(seeds)
+                canvas.draw_seeds(panel, seeds, mean, unit, strokes[group.variant])
+                note = _longer(note, seeds, mean)
+            panel.set_xlim(left=0)
+            canvas.draw_references(panel, _references(tasks[task]))
+    every = [panel for panels in sets for panel in panels.values()]
+    return canvas.finish(figure, every, names.values(), config, note=note)
 
 
 def _longer(note: str, seeds: Sequence[Line], mean: Line | None) -> str:
@@ -175,10 +208,10 @@ _AGGREGATE_NOTE = (
 
 
 def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws the interquartile mean and, as in Figure 6 of the SEED RL paper, the median over games.
+    """Draws the median over games and, below it, the interquartile mean of the human-normalized return.
 
-    Both are of the human-normalized return. Each method and setting has a line, up to the frames that it has
-    reached in all games.
+    The median is that of Figure 6 of the SEED RL paper, over frames and over time. Each method and setting
+    has a line, as far as it has come in all games.
     """
     names = variant_labels(groups, config.label)
     tasks = list(by_task(groups))
@@ -186,27 +219,30 @@ def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
     for kind, name in names.items():
         _check_games(name, [group.task for group in of_kind[kind]], tasks)
     labels = with_counts(names, groups)
-    unit = _unit(groups, "env_frames")
     strokes = canvas.strokes(labels.values())
     figure = canvas.new_figure(_AGGREGATE_HEIGHT)
-    panels = figure.subplots(1, 2, sharey=True)
+    grid = figure.subplots(2, 2, sharex="col")
     statistics: dict[str, Statistic] = {
-        f"interquartile mean of the runs of {_count(len(tasks), 'game')}": interquartile_mean,
         f"median over {_count(len(tasks), 'game')} of the mean over seeds": median_of_means,
+        f"interquartile mean of the runs of {_count(len(tasks), 'game')}": interquartile_mean,
     }
+    levels = {"random": 0.0, "human": 100.0}
+    published = [published_medians([(task.environment, task.game) for task in tasks]), {}]
     note = ""
-    for panel, (title, statistic) in zip(panels, statistics.items(), strict=True):
-        for mine, stroke in reversed(list(zip(of_kind.values(), strokes, strict=True))):
-            line = normalized_line(mine, statistic)
-            canvas.draw_line(panel, line, unit, stroke)
-            note = note if line.low is None else _AGGREGATE_NOTE
-        panel.set_title(title, fontsize=10)
-        panel.set_xlabel(unit.label)
-        panel.set_xlim(left=0)
-    for panel in panels:
-        canvas.draw_references(panel, {"random": 0.0, "human": 100.0}, with_names=panel is panels[-1])
-    panels[0].set_ylabel("human-normalized return (percent)")
-    return canvas.finish(figure, panels, labels.values(), config, note=note)
+    for (title, statistic), panels, more in zip(statistics.items(), grid, published, strict=True):
+        for panel, axis in zip(panels, _AXES, strict=True):
+            unit = _unit(groups, axis)
+            for mine, stroke in reversed(list(zip(of_kind.values(), strokes, strict=True))):
+                line = normalized_line(mine, statistic, axis)
+                canvas.draw_line(panel, line, unit, stroke)
+                note = note if line.low is None else _AGGREGATE_NOTE
+            panel.set_title(title, fontsize=10)
+            panel.set_xlim(left=0)
+            canvas.draw_references(panel, levels | more, with_names=panel is panels[-1])
+            if panel in grid[-1]:
+                panel.set_xlabel(unit.label)
+    figure.supylabel("human-normalized return (percent)")
+    return canvas.finish(figure, grid.flat, labels.values(), config, note=note)
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
@@ -223,57 +259,25 @@ def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) ->
 def _draw_sorted(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper.
 
-    Each sweep has a line: the final values of its combinations of settings, sorted. A final value is the mean
-    over seeds of the mean over the last tenth of each run.
+    Each search has a line: the final values of its combinations of settings, sorted. A final value is the
+    mean over seeds of the mean over the last tenth of each run.
     """
-    sweeps = _sweeps(groups)
-    names = renamed(sweeps, config.label) if config.label is not None else sweeps
-    lines = {sweep: [group for group in groups if _sweep_of(group, sweeps) == sweep] for sweep in sweeps}
-    labels = {sweep: name + where_measured(lines[sweep], groups) for sweep, name in names.items()}
-    strokes = dict(zip(labels, canvas.strokes(labels.values()), strict=True))
+    found = searches(groups, config.label)
+    labels = [search.name for search in found]
     seeds = ", mean over seeds" if any(len(group.runs) > 1 for group in groups) else ""
     tasks = by_task(groups)
-    figure, panels = make_panels(
-        tasks, "rank of the hyperparameter combination, best first", f"final {metric_label(groups)}{seeds}"
+    figure, (panels,) = make_panels(
+        tasks, f"final {metric_label(groups)}{seeds}", "rank of the hyperparameter combination, best first"
     )
     for task, panel in panels.items():
         longest = 1
-        for sweep in reversed(list(labels)):
-            finals = np.sort([group.final for group in lines[sweep] if group.task == task])[::-1]
+        for search, stroke in reversed(list(zip(found, canvas.strokes(labels), strict=True))):
+            finals = np.array([group.final for group in search.on(task)])
             longest = max(longest, len(finals))
             if len(finals):
                 line = Line(np.arange(1.0, len(finals) + 1), finals)
-                canvas.draw_line(panel, line, Unit(1.0, ""), {"marker": "o", **strokes[sweep]})
+                canvas.draw_line(panel, line, Unit(1.0, ""), {"marker": "o", **stroke})
         panel.set_xlim(0.5, longest + 0.5)
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         canvas.draw_references(panel, _references(tasks[task]))
-    return canvas.finish(figure, panels.values(), labels.values(), config)
-
-
-def _sweeps(groups: Sequence[Group]) -> dict[tuple[str, str], str]:
-    """The names of the sweeps by method and directory, which is "" where one method has no other sweep.
-
-    Two directories that each contain several combinations of the same method are two sweeps.
-    """
-    found: dict[tuple[str, str], int] = {}
-    for group in groups:
-        key = group.variant.method, group.runs[0].source
-        found[key] = found.get(key, 0) + 1
-    names: dict[tuple[str, str], str] = {}
-    for method in dict.fromkeys(method for method, _ in found):
-        several = [
-            source for (name, source), count in found.items() if name == method and source and count > 1
-        ]
-        is_rest = len(several) < sum(name == method for name, _ in found)
-        if len(several) < 2:
-            names[method, ""] = method
-            continue
-        names |= {(method, source): f"{method}, {source}" for source in several}
-        if is_rest:
-            names[method, ""] = f"{method}, other runs"
-    return names
-
-
-def _sweep_of(group: Group, sweeps: Mapping[tuple[str, str], str]) -> tuple[str, str]:
-    key = group.variant.method, group.runs[0].source
-    return key if key in sweeps else (group.variant.method, "")
+    return canvas.finish(figure, panels.values(), labels, config)

@@ -11,6 +11,9 @@ from pathlib import Path
 CHECKPOINT_NAME = "ckpt"
 CHECKPOINT_INDEX = ".index"
 
+# Optuna's record of the trials of a sweep, in the directory that contains those of its trials.
+SWEEP_JOURNAL = "journal.log"
+
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointDirectory:

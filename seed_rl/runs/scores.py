@@ -1,13 +1,14 @@
 """Published scores, returns normalized by them, and returns at which a game counts as solved.
 
-* Atari-57: human scores from Table 10 of the SEED RL paper; random scores as published with the benchmark
-  (up to 30 no-ops, 108K frames).
+* Atari-57: scores of humans, R2D2 and SEED from Table 10 of the SEED RL paper; random scores as published
+  with the benchmark (up to 30 no-ops, 108K frames). Medians over all games from the paper's section 4.3.
 * DMLab-30: human and random scores as published with the levels.
 * Gymnasium's environments: the `reward_threshold` that they are registered with.
 """
 
 import contextlib
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
 # The best return is 1; a policy that samples misses a few.
 _GOALS = {"catch": 0.95, "recall": 0.95}
+# Median human-normalized scores on Atari-57, in percent, at the end of training.
+_ATARI57_MEDIANS = {"SEED in 1.8 days,\nR2D2 in 5 days": 1880.0, "SEED with 1,200\nactors, about": 1000.0}
 
 
 class Scores(NamedTuple):
@@ -43,7 +46,10 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
     if environment == "dmlab":
         with contextlib.suppress(ValueError):
             game = dmlab_levels.level(game, held_out=True)
-    return _table(environment).get(_key(game))
+    for name, columns in published_games(environment).items():
+        if game_key(name) == game_key(game):
+            return Scores(columns["random"], columns["human"])
+    return None
 
 
 def human_normalized(environment: str, game: str | None, value: float) -> float:
@@ -70,13 +76,28 @@ def goal(environment: str, game: str | None) -> float | None:
     return _GOALS.get(environment)
 
 
-def _table(environment: str) -> dict[str, Scores]:
+def published_medians(tasks: Iterable[tuple[str, str | None]]) -> dict[str, float]:
+    """The median human-normalized scores, in percent, that the SEED RL paper gives for these games, by agent.
+
+    `tasks` are environments and their games. Empty unless they are those of Atari-57.
+    """
+    played = {(environment, game_key(game or "")) for environment, game in tasks}
+    atari57 = {("atari", game_key(game)) for game in published_games("atari")}
+    return _ATARI57_MEDIANS if played == atari57 else {}
+
+
+def published_games(environment: str) -> dict[str, dict[str, float]]:
+    """All published scores of a suite: mean returns by game and by column; empty if there are none.
+
+    Columns are `random`, `human` and, for Atari-57, `r2d2` and `seed_8_tpu_v3`.
+    """
+    if environment not in _FILES:
+        return {}
     with open(_DATA / _FILES[environment], newline="", encoding="utf-8") as file:
-        rows = list(csv.reader(file))
-    header = rows[0]
-    random, human = header.index("random"), header.index("human")
-    return {_key(row[0]): Scores(float(row[random]), float(row[human])) for row in rows[1:]}
+        header, *rows = csv.reader(file)
+    return {row[0]: dict(zip(header[1:], map(float, row[1:]), strict=True)) for row in rows}
 
 
-def _key(game: str) -> str:
+def game_key(game: str) -> str:
+    """What is equal for the ways to write a game's name: "MsPacman" and "ms_pacman"."""
     return game.replace("_", "").lower()

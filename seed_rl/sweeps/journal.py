@@ -11,11 +11,9 @@ import optuna
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from seed_rl.messages import warn
-from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
 from seed_rl.sweeps.study import check_trials
-
-JOURNAL = "journal.log"
 
 _NAME = "sweep"
 _IDENTITY = "identity"
@@ -30,7 +28,7 @@ def read(directory: Path, identity: dict[str, Any]) -> optuna.Study:
     Raises:
       ValueError: the directory cannot be used, or belongs to another sweep; the message is one sentence.
     """
-    path = directory / JOURNAL
+    path = directory / SWEEP_JOURNAL
     if not is_directory(directory) or not path.exists():
         _check_new(directory)
         return _study(None)
@@ -73,8 +71,8 @@ def held(directory: Path, identity: dict[str, Any]) -> Iterator[optuna.Study]:
         _lock(handle, directory)
         read(directory, identity)
         try:
-            _drop_torn_line(directory / JOURNAL)
-            study = _study(_storage(directory / JOURNAL))
+            _drop_torn_line(directory / SWEEP_JOURNAL)
+            study = _study(_storage(directory / SWEEP_JOURNAL))
             if _IDENTITY not in study.user_attrs:
                 study.set_user_attr(_IDENTITY, identity)
         except OSError as error:
@@ -107,7 +105,7 @@ def _check_new(directory: Path) -> None:
             "continue; its runs and its table stay as they are, so use another --logdir."
         )
     if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
-        raise ValueError(f"--logdir={directory} contains runs but no {JOURNAL}; use another.")
+        raise ValueError(f"--logdir={directory} contains runs but no {SWEEP_JOURNAL}; use another.")
 
 
 def _drop_torn_line(path: Path) -> None:

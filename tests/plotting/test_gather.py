@@ -46,6 +46,16 @@ def test_a_directory_of_runs_means_all_runs_in_it(sweep):
     assert list(found.values()) == ["", *[str(sweep)] * 3]
 
 
+def test_the_source_of_a_trial_is_its_sweep_whatever_is_named(tmp_path):
+    trial = write_run(tmp_path / "sweep" / "trial_001" / "seed_1", metrics=False).parent
+    write_run(tmp_path / "other" / "trial_001" / "seed_1", metrics=False)
+    (tmp_path / "sweep" / "journal.log").write_text("")
+    sources = {str(tmp_path / "sweep"), str(tmp_path)}
+    assert set(find_runs([tmp_path]).values()) == sources
+    for path in (trial, trial / "seed_1"):
+        assert list(find_runs([path]).values()) == [str(tmp_path / "sweep")]
+
+
 def test_runs_are_grouped_and_each_group_has_its_return(sweep):
     groups, skipped = gather([sweep])
     assert skipped == []

@@ -103,17 +103,21 @@ def test_one_seed_is_its_own_mean_and_seeds_apart_have_none():
     assert mean_line(apart) is None
 
 
-def test_aggregates_are_in_percent_of_the_human_score():
+@pytest.mark.parametrize(("axis", "end"), [("env_frames", 10), ("seconds", 0.01)])
+@pytest.mark.parametrize("statistic", [median_of_means, interquartile_mean])
+def test_aggregates_are_in_percent_of_the_human_score(statistic, axis, end):
     games = [
         group(make_curve([0, 10], [-20.7, 14.6])),
         group(make_curve([0, 10], [1.7, 30.5]), game="Breakout"),
     ]
-    for statistic in (median_of_means, interquartile_mean):
-        np.testing.assert_allclose(normalized_line(games, statistic).y, [0, 100], atol=1e-6)
+    line = normalized_line(games, statistic, axis)
+    np.testing.assert_allclose(line.y, [0, 100], atol=1e-6)
+    np.testing.assert_allclose(line.x, [0, end])
 
 
-def test_no_range_in_common_is_one_sentence():
+@pytest.mark.parametrize(("axis", "what"), [("env_frames", "frames"), ("seconds", "time")])
+def test_no_range_in_common_is_one_sentence(axis, what):
     games = [group(make_curve([1, 2], [1, 2])), group(make_curve([3, 4], [1, 2]), game="Breakout")]
-    with pytest.raises(ValueError, match=r"no range of frames in common.*wait until") as caught:
-        normalized_line(games, median_of_means)
+    with pytest.raises(ValueError, match=rf"no range of {what} in common.*wait until") as caught:
+        normalized_line(games, median_of_means, axis)
     assert "\n" not in str(caught.value)

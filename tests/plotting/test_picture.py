@@ -9,7 +9,7 @@ from seed_rl.plotting.canvas import save, strokes
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.gather import gather
 from seed_rl.plotting.picture import draw
-from seed_rl.runs.scores import human_normalized
+from seed_rl.runs.scores import human_normalized, published_games
 from tests.plotting.synthetic import write_run
 
 
@@ -170,10 +170,12 @@ def test_grid_leaves_no_empty_panel(runs, count, columns):
     assert found[0].get_gridspec().ncols == columns
 
 
-def test_interquartile_mean_and_median_of_human_normalized_returns(runs):
+def test_median_and_interquartile_mean_of_human_normalized_returns_over_frames_and_over_time(runs):
     figure = drawn(runs, style="aggregate")
-    left, right = figure.axes
-    assert "interquartile mean" in left.get_title() and "median over 2 games" in right.get_title()
+    assert ["median over 2 games" in panel.get_title() for panel in figure.axes] == [True, True, False, False]
+    assert ["interquartile mean" in panel.get_title() for panel in figure.axes] == [False, False, True, True]
+    x_labels = [panel.get_xlabel() for panel in figure.axes]
+    assert x_labels == ["", "", "environment frames (millions)", "hours of training"]
     entries, note = legend(figure)
     assert entries == ["R2D2 (1 seed)", "V-trace (3 seeds)"] and "stratified" in note
     groups = gather([runs / "Pong" / "r", runs / "Breakout" / "r"]).groups
@@ -181,12 +183,23 @@ def test_interquartile_mean_and_median_of_human_normalized_returns(runs):
         [human_normalized("atari", group.task.game, value) for value in group.runs[0].curve.value]
         for group in groups
     ]
-    for panel in (left, right):  # Of two runs, both are means.
-        np.testing.assert_allclose(
-            lines(panel)["R2D2 (1 seed)"].get_ydata(), np.mean(by_hand, axis=0), rtol=1e-4
-        )
-        assert max(lines(panel)["V-trace (3 seeds)"].get_xdata()) == pytest.approx(2.1)
+    for panel, (r2d2, vtrace) in zip(figure.axes, [(1.5, 2.1), (2.5, 20 / 3.6)] * 2, strict=True):
+        line = lines(panel)["R2D2 (1 seed)"]  # Of two runs, median and interquartile mean are the mean.
+        np.testing.assert_allclose(line.get_ydata(), np.mean(by_hand, axis=0), rtol=1e-4)
+        assert max(line.get_xdata()) == pytest.approx(r2d2)
+        assert max(lines(panel)["V-trace (3 seeds)"].get_xdata()) == pytest.approx(vtrace)
         assert len(panel.collections) == 1
+
+
+def test_medians_in_print_are_drawn_for_all_57_games_only(runs):
+    (group,) = gather([runs / "Pong" / "r"]).groups
+    tasks = [group.task._replace(game=game) for game in published_games("atari")]
+    groups = [dataclasses.replace(group, task=task) for task in tasks]
+    for some, levels in ((groups, {0.0, 100.0, 1000.0, 1880.0}), (groups[1:], {0.0, 100.0})):
+        median, _, mean, _ = draw(some, PlotConfig(style="aggregate")).axes
+        flat = [line for line in median.get_lines() if line.get_label().startswith("_")]
+        assert {line.get_ydata()[0] for line in flat} == levels
+        assert references(mean) == {"random": 0.0, "human": 100.0}
 
 
 def test_aggregates_need_published_scores_and_the_same_games(runs, tmp_path):
@@ -210,28 +223,44 @@ def test_sorted_is_from_the_best_to_the_worst(sweep):
     assert body.get_supylabel() == "final mean return"
 
 
-def test_sweeps_of_one_method_and_different_methods_have_lines_of_their_own(tmp_path):
-    rainbow = {
-        "distribution": "categorical",
-        "exploration": "noisy",
-        "dueling": True,
-        "double": True,
-        "n_steps": 3,
-        "priority_exponent": 0.5,
-    }
-    kinds = {"dqn": {}, "rainbow": rainbow, "deep": {"torso": "resnet"}}
-    for name, settings in kinds.items():
-        for i in range(4 if name == "deep" else 3):
-            rate = {"learning_rate": 1e-4 * (i + 1)}
-            write_run(tmp_path / name / str(i), agent="dqn", learner=rate, periods=5, **settings)
-    (panel,) = drawn(tmp_path, style="sorted").axes
-    assert {name: len(line.get_xdata()) for name, line in lines(panel).items()} == {"DQN": 7, "Rainbow": 3}
-    named = [tmp_path / name for name in kinds]
-    (panel,) = drawn(*named, style="sorted").axes
-    found = {name: len(line.get_xdata()) for name, line in lines(panel).items()}
-    assert found == {f"DQN, {named[0]}": 3, f"DQN, {named[2]}": 4, "Rainbow": 3}
-    (panel,) = drawn(*named, style="sorted", label="A,B,C").axes
-    assert set(lines(panel)) == {"A", "B", "C"}
+@pytest.fixture(scope="module")
+def two_sweeps(tmp_path_factory):
+    """Two variants of V-trace, of which each is searched on two games, with two seeds of each combination."""
+    path = tmp_path_factory.mktemp("sweeps")
+    for torso, count in (("nature", 2), ("shallow", 3)):
+        for game in ("Pong", "Breakout"):
+            for i in range(count):
+                end = {"highest": 10.0 * (i + 1), "lowest": 0.0, "periods": 20, "frames": 1_000_000 * (i + 1)}
+                for seed in (1, 2):
+                    trial = path / torso / game / f"trial_{i:03}"
+                    rate = {"learning_rate": 1e-4 * (i + 1)}
+                    write_run(trial / f"seed_{seed}", game, seed=seed, learner=rate, torso=torso, **end)
+            (path / torso / game / "journal.log").write_text("")
+    return path
+
+
+def test_each_variant_has_a_sorted_line(two_sweeps):
+    figure = drawn(two_sweeps / "nature", two_sweeps / "shallow", style="sorted")
+    for panel in figure.axes:
+        found = {name: len(line.get_xdata()) for name, line in lines(panel).items()}
+        assert found == {"V-trace, torso nature": 2, "V-trace, torso shallow": 3}
+    (panel, _) = drawn(two_sweeps / "nature", two_sweeps / "shallow", style="sorted", label="A,B").axes
+    assert set(lines(panel)) == {"A", "B"}
+
+
+def test_the_best_combination_of_each_variant_is_drawn_over_frames_and_over_time(two_sweeps):
+    figure = drawn(*two_sweeps.iterdir(), style="best")
+    titles, x_labels = (["Breakout", "Pong"], ["environment frames (millions)", "minutes of training"])
+    assert [panel.get_title() for panel in figure.axes] == titles * 2
+    assert [body.get_supxlabel() for body in figure.subfigs] == x_labels
+    names = ["V-trace, torso nature, best of 2 (2 seeds)", "V-trace, torso shallow, best of 3 (2 seeds)"]
+    assert legend(figure)[0] == names
+    for panel, ends in zip(figure.axes, ([2.0, 3.0], [2.0, 3.0], [30, 30], [30, 30]), strict=True):
+        found = {name: line.get_xdata()[-1] for name, line in lines(panel).items()}
+        assert found == pytest.approx(dict(zip(names, ends, strict=True)))
+        assert len(seeds(panel)) == 4
+    (left, right) = drawn(two_sweeps / "nature" / "Pong", style="best").axes
+    assert lines(left).keys() == lines(right).keys() == {"V-trace, best of 2 (2 seeds)"}
 
 
 def test_strokes_can_be_told_apart():
@@ -246,6 +275,7 @@ def test_strokes_can_be_told_apart():
     [
         ("curves", "png", b"\x89PNG"),
         ("curves", "SVG", b"<?xml"),
+        ("best", "png", b"\x89PNG"),
         ("aggregate", "pdf", b"%PDF"),
         ("sorted", "png", b"\x89PNG"),
     ],

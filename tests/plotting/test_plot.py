@@ -47,7 +47,7 @@ def test_writes_a_picture_and_says_what_is_in_it(runs, tmp_path, capsys):
     assert capsys.readouterr().out == f"Drew 2 runs in 1 group: {path}\n"
 
 
-@pytest.mark.parametrize("style", ["curves", "sorted"])
+@pytest.mark.parametrize("style", ["curves", "best", "sorted"])
 def test_runs_that_are_skipped_are_named(runs, tmp_path, capsys, style):
     path = tmp_path / "picture.svg"
     assert main(runs, f"--style={style}", f"--output={path}") == 0
@@ -95,7 +95,10 @@ def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
         (["{runs}/seed_1", "--output={runs}/new"], "must end in one of: .png, .svg, .pdf"),
         (["{runs}/seed_1", "--output={runs}/seed_1/run.json/new.png"], "cannot be written"),
         (["{runs}/nothing", "--output={out}"], "is not a directory"),
-        (["{runs}/seed_1", "--output={out}", "--style=bars"], "choose one of: curves, aggregate, sorted"),
+        (
+            ["{runs}/seed_1", "--output={out}", "--style=bars"],
+            "choose one of: curves, best, aggregate, sorted",
+        ),
         (["{runs}/seed_1", "--output={out}", "--lowest=3", "--highest=2"], "--lowest=3.0 must be less"),
         (
             ["{runs}/seed_1", "--output={out}", "--style=aggregate", "--metric=entropy"],

@@ -1,7 +1,13 @@
 import pytest
 
 from seed_rl.environments.suites.atari import AtariConfig
-from seed_rl.runs.scores import human_normalized, published_scores
+from seed_rl.runs.scores import (
+    game_key,
+    human_normalized,
+    published_games,
+    published_medians,
+    published_scores,
+)
 
 
 def test_pong_by_hand():
@@ -14,16 +20,22 @@ def test_pong_by_hand():
 
 def test_all_57_games_have_scores_and_are_games():
     pytest.importorskip("ale_py")
-    from seed_rl.runs import scores
-
-    table = scores._table("atari")
+    table = {game_key(game): columns for game, columns in published_games("atari").items()}
     assert len(table) == 57
     from ale_py import roms
 
     ids = {rom.replace("_", "") for rom in roms.get_all_rom_ids()}
     assert set(table) <= ids
     assert AtariConfig().game.lower() in table
-    assert all(row.human != row.random for row in table.values())
+    assert all(columns["human"] != columns["random"] for columns in table.values())
+    assert table["alien"]["seed_8_tpu_v3"] == 262197.4 and table["zaxxon"]["r2d2"] == 224910.7
+
+
+def test_medians_are_those_of_all_57_games_and_of_no_others():
+    games = [("atari", game) for game in published_games("atari")]
+    assert sorted(published_medians(games).values()) == [1000, 1880]
+    assert published_medians(games[1:]) == published_medians([*games, ("atari", "Tetris")]) == {}
+    assert published_medians([("gym", game) for _, game in games]) == {}
 
 
 def test_the_30_levels_have_scores():
@@ -31,9 +43,7 @@ def test_the_30_levels_have_scores():
     for name in ("rooms_collect_good_objects", "contributed/dmlab30/rooms_collect_good_objects_train"):
         assert published_scores("dmlab", name) == (0.073, 10)
     assert published_scores("dmlab", "rooms_watermase") is None
-    from seed_rl.runs import scores
-
-    assert len(scores._table("dmlab")) == 30
+    assert len(published_games("dmlab")) == 30
 
 
 @pytest.mark.parametrize(

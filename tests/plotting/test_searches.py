@@ -1,0 +1,88 @@
+"""Which combinations of settings belong to one search, and what searches are called."""
+
+import pytest
+
+from seed_rl.plotting.groups import Group, Run, Task, group_records
+from seed_rl.plotting.searches import searches
+from tests.plotting.synthetic import make_curve, make_record
+
+
+def found(*runs, label=None):
+    """The final returns of each search, by name; `runs` are (directory, learning rate, other settings)."""
+    records, sources = [], {}
+    for number, (source, rate, settings) in enumerate(runs):
+        records.append(make_record(f"run{number}", learner={"learning_rate": rate}, **settings))
+        sources[f"run{number}"] = source
+    groups = [
+        Group(task, variant, tuple(_run(record, sources[record.logdir]) for record in alike))
+        for (task, variant), alike in group_records(records).items()
+    ]
+    return {s.name: [group.final for group in s.groups] for s in searches(groups, label)}
+
+
+def _run(record, source):
+    """A run that ends at a thousand times its learning rate."""
+    return Run(
+        record, "mean_return", make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source
+    )
+
+
+def search(source, *rates, **settings):
+    return [(source, rate, settings) for rate in rates]
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # One search of each method, whatever it varies.
+        (search("a", 0.1, 0.3, 0.2), {"V-trace": [300, 200, 100]}),
+        (search("", 0.1, 0.2), {"V-trace": [200, 100]}),
+        (
+            [*search("a", 0.1, 0.2), *search("a", 0.3, torso="nature"), *search("a", 0.5, agent="ppo")],
+            {"PPO": [500], "V-trace": [300, 200, 100]},
+        ),
+        # Two variants of a method differ in what neither search varies.
+        (
+            [*search("b", 0.1, 0.2, torso="shallow"), *search("a", 0.1, 0.4, torso="nature")],
+            {"V-trace, torso nature": [400, 100], "V-trace, torso shallow": [200, 100]},
+        ),
+        # A setting that one of them varies tells nothing.
+        (
+            [*search("a", 0.1, 0.2), *search("b", 0.1, lstm_size=8), *search("b", 0.1, lstm_size=9)],
+            {"V-trace, a": [200, 100], "V-trace, b": [100, 100]},
+        ),
+        # A variant has a search for each game.
+        (
+            [
+                *search("a", 0.1, 0.2, torso="shallow"),
+                *search("b", 0.1, 0.2, torso="nature"),
+                *search("c", 0.3, 0.4, torso="shallow", game="Qbert"),
+                *search("d", 0.5, 0.6, torso="nature", game="Qbert"),
+            ],
+            {"V-trace, torso nature": [600, 500, 200, 100], "V-trace, torso shallow": [400, 300, 200, 100]},
+        ),
+        # Directories of single combinations are no searches.
+        (
+            [*search("a", 0.1, 0.2), *search("b", 0.3, 0.4), *search("c", 0.5), *search("", 0.6)],
+            {"V-trace, a": [200, 100], "V-trace, b": [400, 300], "V-trace, other runs": [600, 500]},
+        ),
+        ([*search("a", 0.1, 0.2), *search("", 0.6)], {"V-trace": [600, 200, 100]}),
+    ],
+)
+def test_searches_and_their_names(runs, expected):
+    assert found(*runs) == {name: pytest.approx(finals) for name, finals in expected.items()}
+
+
+def test_names_from_the_user_go_by_the_order_of_the_runs():
+    runs = [*search("b", 0.1, 0.2, torso="shallow"), *search("a", 0.1, 0.4, torso="nature")]
+    assert list(found(*runs, label="Shallow,Nature")) == ["Shallow", "Nature"]
+    with pytest.raises(ValueError, match=r"give 2 different names.*torso shallow; V-trace, torso"):
+        found(*runs, label="A")
+
+
+def test_a_search_may_lack_a_game():
+    record = make_record(game="Pong")
+    ((task, variant),) = group_records([record])
+    (only,) = searches([Group(task, variant, (Run(record, "mean_return", make_curve([1], [2.0])),))])
+    assert [group.final for group in only.on(task)] == [2.0]
+    assert only.on(Task("atari", "Qbert")) == []
