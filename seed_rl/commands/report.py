@@ -4,8 +4,10 @@ Examples:
   seed_rl report runs
   seed_rl report runs/new runs/old --label=New,Old
   seed_rl report runs --format=csv --output=runs.csv
+  seed_rl report runs/sweep --table=2
 
-Pass run directories, or directories that contain runs. Runs that differ only in their seed are one row.
+Pass run directories, or directories that contain runs. Runs that differ only in their seed are one row. The
+tables of --table are those of the SEED RL paper.
 """
 
 from pathlib import Path
@@ -17,7 +19,17 @@ from seed_rl.flags.outputs import check_output
 from seed_rl.messages import say
 from seed_rl.plotting.config import ReportConfig
 from seed_rl.plotting.gather import gather
-from seed_rl.plotting.table import as_csv, as_markdown, rows
+from seed_rl.plotting.paper_tables import atari_table, search_table, speed_table
+from seed_rl.plotting.render import as_csv, as_markdown
+from seed_rl.plotting.run_table import run_table
+
+# By number in the SEED RL paper: what makes the table, and the metric that it needs; None is the return.
+_TABLES = {
+    None: (run_table, None),
+    "1": (speed_table, "updates"),
+    "2": (search_table, None),
+    "10": (atari_table, None),
+}
 
 
 def main(argv: list[str]) -> int:
@@ -28,8 +40,9 @@ def main(argv: list[str]) -> int:
     if config.output is not None:
         check_output(Path(config.output), "output", config.overwrite)
     with usage_errors():
-        found = gather(paths)
-        table = rows(found.groups, config.label)
+        make, metric = _TABLES[config.table]
+        found = gather(paths, metric)
+        table = make(found.groups, config.label)
     for reason in found.skipped:
         say(f"skipped: {reason}")
     text = as_csv(table) if config.format == "csv" else as_markdown(table)

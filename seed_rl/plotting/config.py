@@ -61,8 +61,16 @@ class PlotConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class ReportConfig(Options):
-    """The format of a table of runs, and where it goes."""
+    """Which table of runs to print, its format, and where it goes."""
 
+    table: str | None = option(
+        None,
+        "A table of the SEED RL paper. 1: speed by variant, environments and batch size. 2: median, maximum "
+        "and minimum over the combinations of settings of each search. 10: each game of Atari-57 with "
+        "published scores, and median and mean of the human-normalized ones. By default, one row per group "
+        "of runs.",
+        choices=("1", "2", "10"),
+    )
     format: str = option(
         "markdown",
         "markdown: a table to read and to paste. csv: all digits, for other programs.",

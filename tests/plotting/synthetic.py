@@ -31,7 +31,8 @@ def write_run(
 ):
     """Writes run.json and, if `metrics`, metrics.jsonl; returns the directory.
 
-    The return climbs from `lowest` to `highest`; seeds differ in their noise and in when they climb.
+    There are 1000 updates. The return climbs from `lowest` to `highest`; seeds differ in their noise and in
+    when they climb.
     """
     game_setting = {} if game is None else {"game": game}
     environment_config = environments.suite(environment).config_class(**game_setting)
@@ -54,6 +55,7 @@ def write_run(
         figures = {
             "env_frames": int(frames * share),
             "seconds": seconds * share,
+            "updates": int(1000 * share),
             "entropy": 1.8 - share,
             "inference_latency_p50_ms": 4.0 + noise,
         }

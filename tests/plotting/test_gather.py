@@ -85,7 +85,10 @@ def test_another_metric(sweep):
 def test_an_unknown_metric_is_answered_with_those_there_are(sweep):
     text = refused(sweep, metric="entrophy")
     assert "--metric=entrophy" in text
-    assert "choose one of: entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return." in text
+    assert (
+        "choose one of: entropy, inference_latency_p50_ms, mean_evaluation_return, mean_return, updates."
+        in text
+    )
 
 
 def test_a_metric_that_only_some_runs_have(sweep):

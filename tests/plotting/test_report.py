@@ -9,7 +9,7 @@ import pytest
 from seed_rl.commands import report
 from seed_rl.flags.errors import UsageError
 from seed_rl.plotting.gather import gather
-from seed_rl.plotting.table import rows
+from seed_rl.plotting.run_table import rows
 from seed_rl.runs.curves import curve, final_value, read_periods
 from seed_rl.runs.scores import human_normalized
 from tests.plotting.synthetic import write_run
@@ -89,12 +89,25 @@ def test_a_file_is_written_over_only_when_asked(runs, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("table", "heading"), [("1", "updates/s"), ("2", "median"), ("10", "SEED, published")]
+)
+def test_each_table_of_the_paper_is_printed_and_names_what_is_skipped(runs, capsys, table, heading):
+    assert main(runs, f"--table={table}") == 0
+    said = capsys.readouterr()
+    assert heading in said.out.splitlines()[0] and str(runs / "aborted") in said.err
+    assert main(runs, f"--table={table}", "--format=csv") == 0
+    assert len(list(csv.DictReader(io.StringIO(capsys.readouterr().out)))) >= 3
+
+
+@pytest.mark.parametrize(
     ("args", "words"),
     [
         ([], "No run is given"),
         (["{runs}/nothing"], "is not a directory"),
         (["{runs}/aborted"], "aborted"),
         (["{runs}/ppo", "--format=html"], "choose one of: markdown, csv"),
+        (["{runs}/ppo", "--table=3"], "choose one of: 1, 2, 10"),
+        (["{runs}/aborted", "--table=1"], "aborted"),
         (["{runs}/ppo", "--label=A,B"], "does not fit"),
         (["{runs}/ppo", "--output={runs}/ppo/run.json/x.md"], "cannot be written"),
     ],

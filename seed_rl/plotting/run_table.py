@@ -1,14 +1,13 @@
-"""A table of runs, one row per group, as Markdown or CSV."""
+"""A table of runs, one row per group."""
 
-import csv
-import io
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from seed_rl.plotting.groups import Group, by_task
 from seed_rl.plotting.labels import task_labels, variant_labels
+from seed_rl.plotting.render import Row, Table, cell
 from seed_rl.runs.scores import published_scores
 
 _NOTE = (
@@ -17,7 +16,7 @@ _NOTE = (
 )
 
 
-class Row(NamedTuple):
+class RunRow(NamedTuple):
     """A group of runs that differ only in their seed.
 
     Attributes:
@@ -45,7 +44,29 @@ class Row(NamedTuple):
     human_normalized: float | None
 
 
-def rows(groups: Sequence[Group], label: str | None = None) -> list[Row]:
+def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
+    """The table of `rows`, which has the arguments and says what is raised."""
+    columns = {
+        "task": cell("task"),
+        "agent": cell("agent"),
+        "seeds": cell("seeds"),
+        "frames": cell("frames", ",.0f"),
+        "minutes": cell("minutes", ",.1f"),
+        "frames/s": cell("frames_per_second", ",.0f"),
+        "last return": _last_return,
+        "best return": cell("best_return", ",.2f"),
+        "human-normalized": lambda row: "" if (p := row["human_normalized"]) is None else f"{p:,.1f}%",
+    }
+    table = [row._asdict() for row in rows(groups, label)]
+    return Table(table, columns, ("task", "agent"), _NOTE)
+
+
+def _last_return(row: Row) -> str:
+    error = row["standard_error"]
+    return f"{row['last_return']:,.2f}" + ("" if error is None else f" ± {error:,.2f}")
+
+
+def rows(groups: Sequence[Group], label: str | None = None) -> list[RunRow]:
     """The rows, games in alphabetical order and groups in the order of their labels.
 
     Args:
@@ -63,12 +84,12 @@ def rows(groups: Sequence[Group], label: str | None = None) -> list[Row]:
     ]
 
 
-def _row(group: Group, task: str, agent: str) -> Row:
+def _row(group: Group, task: str, agent: str) -> RunRow:
     frames = np.array([run.curve.env_frames[-1] for run in group.runs])
     seconds = np.array([run.curve.seconds[-1] for run in group.runs])
     finals, count = group.finals, len(group.runs)
     scores = published_scores(*group.task)
-    return Row(
+    return RunRow(
         task=task,
         agent=agent,
         seeds=count,
@@ -80,49 +101,3 @@ def _row(group: Group, task: str, agent: str) -> Row:
         best_return=float(np.mean([run.curve.value.max() for run in group.runs])),
         human_normalized=scores.human_normalized(group.final) if scores else None,
     )
-
-
-def as_csv(table: Sequence[Row]) -> str:
-    """The table with all digits; None is an empty cell."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(Row._fields)
-    writer.writerows(table)
-    return text.getvalue()
-
-
-# The columns of the table to read.
-_COLUMNS: dict[str, Callable[[Row], str]] = {
-    "task": lambda row: row.task.replace("|", r"\|"),
-    "agent": lambda row: row.agent.replace("|", r"\|"),
-    "seeds": lambda row: str(row.seeds),
-    "frames": lambda row: f"{row.frames:,.0f}",
-    "minutes": lambda row: f"{row.minutes:,.1f}",
-    "frames/s": lambda row: f"{row.frames_per_second:,.0f}",
-    "last return": lambda row: f"{row.last_return:,.2f}{_plus_minus(row)}",
-    "best return": lambda row: f"{row.best_return:,.2f}",
-    "human-normalized": lambda row: "" if row.human_normalized is None else f"{row.human_normalized:,.1f}%",
-}
-_WORDS = ("task", "agent")  # The other columns are numbers.
-
-
-def as_markdown(table: Sequence[Row]) -> str:
-    """The table with aligned columns, and below it what its figures are; no column of blanks only."""
-    cells = {name: [text(row) for row in table] for name, text in _COLUMNS.items()}
-    cells = {name: column for name, column in cells.items() if any(column)}
-    widths = {name: max(map(len, [name, *column])) for name, column in cells.items()}
-
-    def line(texts: Sequence[str]) -> str:
-        padded = [
-            text.ljust(widths[name]) if name in _WORDS else text.rjust(widths[name])
-            for name, text in zip(cells, texts, strict=True)
-        ]
-        return f"| {' | '.join(padded)} |"
-
-    rules = ["-" * width if name in _WORDS else "-" * (width - 1) + ":" for name, width in widths.items()]
-    body = [line(texts) for texts in zip(*cells.values(), strict=True)]
-    return "\n".join([line(list(cells)), line(rules), *body, "", _NOTE, ""])
-
-
-def _plus_minus(row: Row) -> str:
-    return "" if row.standard_error is None else f" ± {row.standard_error:,.2f}"

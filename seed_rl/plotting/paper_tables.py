@@ -1,0 +1,205 @@
+"""Tables 1, 2 and 10 of the SEED RL paper, with figures of runs."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from seed_rl.plotting.groups import Group, Run, Task, by_task
+from seed_rl.plotting.labels import settings_text, task_labels, variant_labels
+from seed_rl.plotting.render import Table, cell
+from seed_rl.plotting.searches import searches
+from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
+
+_SPEED_NOTE = (
+    "Environment frames and updates per second, without the first tenth of each run. The ratio compares\n"
+    "frames/s with the suite's first row, which is of the run that is named first."
+)
+_WARM_UP = 0.1  # The share of a run's seconds that is left out of its speed.
+# Where a run trains is not part of its variant, but tells the rows of Table 1 apart.
+_PLACES = ("num_envs", "training_devices", "inference_devices")
+
+
+def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
+    """Table 1: the speed of each variant in each suite, in the order in which the runs are given.
+
+    Args:
+      groups: what `gather` has found, measured by `updates`.
+      label: names from the user; see `variant_labels`, which also says what is raised.
+    """
+    names = variant_labels(groups, label)
+    alike: defaultdict[tuple[str, str, tuple[Any, ...]], list[Run]] = defaultdict(list)
+    for group in groups:
+        for run in group.runs:
+            place = tuple(run.record.learner_settings[name] for name in _PLACES)
+            alike[group.task.environment, names[group.variant], place].append(run)
+    rows: list[dict[str, Any]] = []
+    for (suite, name, place), runs in sorted(alike.items(), key=lambda item: item[0][0]):
+        frames, updates = _speed(runs)
+        first = next((row["frames_per_second"] for row in rows if row["suite"] == suite), None)
+        rows.append(
+            {
+                "suite": suite,
+                "agent": name,
+                **dict(zip(_PLACES, place, strict=True)),
+                "batch_size": runs[0].record.learner_settings["batch_size"],
+                "frames_per_second": frames,
+                "updates_per_second": updates,
+                "ratio": frames / first if first else None,
+                "runs": len(runs),
+            }
+        )
+    columns = {
+        "suite": cell("suite"),
+        "agent": cell("agent"),
+        "training devices": cell("training_devices"),
+        "inference devices": cell("inference_devices"),
+        "environments": cell("num_envs", ","),
+        "batch size": cell("batch_size", ","),
+        "frames/s": cell("frames_per_second", ",.0f"),
+        "updates/s": cell("updates_per_second", ",.1f"),
+        "ratio": lambda row: "—" if row["ratio"] is None else f"{row['ratio']:.2f}x",
+        "runs": cell("runs"),
+    }
+    words = ("suite", "agent", "training devices", "inference devices")
+    return Table(rows, columns, words, _SPEED_NOTE)
+
+
+def _speed(runs: Sequence[Run]) -> tuple[float, float]:
+    """Environment frames and updates per second of all runs, once they are under way."""
+    done = np.zeros(3)
+    for run in runs:
+        curve = np.stack([run.curve.env_frames, run.curve.value, run.curve.seconds])  # [3, N]
+        begin = int(np.searchsorted(run.curve.seconds, _WARM_UP * run.curve.seconds[-1]))
+        is_long = begin < curve.shape[1] - 1
+        done += curve[:, -1] - (curve[:, begin] if is_long else 0.0)
+    frames, updates, seconds = done
+    return float(frames / max(seconds, 1e-9)), float(updates / max(seconds, 1e-9))
+
+
+_SEARCH_NOTE = (
+    "Median, maximum and minimum are over the combinations of settings of a search. The value of a\n"
+    "combination is the mean over its seeds of the mean return over the last tenth of a run."
+)
+
+
+def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
+    """Table 2: the median and the maximum over the combinations of settings of each search on each game.
+
+    Args:
+      groups: what `gather` has found, measured by its return.
+      label: names from the user; see `searches`, which also says what is raised.
+    """
+    found = searches(groups, label)
+    rows: list[dict[str, Any]] = []
+    for task, title in task_labels(by_task(groups)).items():
+        for search in found:
+            if ranked := search.on(task):
+                finals = [group.final for group in ranked]
+                seeds = sorted({len(group.runs) for group in ranked})
+                rows.append(
+                    {
+                        "task": title,
+                        "agent": search.name,
+                        "combinations": len(ranked),
+                        "seeds": " to ".join(str(n) for n in dict.fromkeys((seeds[0], seeds[-1]))),
+                        "median": float(np.median(finals)),
+                        "maximum": finals[0],
+                        "minimum": finals[-1],
+                        "best": _varied(ranked[0], ranked),
+                        "worst": _varied(ranked[-1], ranked),
+                    }
+                )
+    numbers = {name: cell(name, ",.2f") for name in ("median", "maximum", "minimum")}
+    columns = {
+        **{name: cell(name) for name in ("task", "agent", "combinations", "seeds")},
+        **numbers,
+        **{name: cell(name) for name in ("best", "worst")},
+    }
+    return Table(rows, columns, ("task", "agent", "best", "worst"), _SEARCH_NOTE)
+
+
+def _varied(group: Group, ranked: Sequence[Group]) -> str:
+    """The settings of a combination that the others of its search do not all have."""
+    others = [set(other.variant.settings) for other in ranked]
+    common = set.intersection(*others)
+    return settings_text(dict(setting for setting in group.variant.settings if setting not in common))
+
+
+_PUBLISHED = {
+    "random": "random",
+    "human": "human",
+    "r2d2": "R2D2, published",
+    "seed_8_tpu_v3": "SEED, published",
+}
+_NORMALIZED = "{}, % of human"
+_ATARI_NOTE = (
+    "Returns of runs are means over seeds of the mean over the last tenth of a run. 0% is the score of a\n"
+    "random policy, 100% a human's. R2D2 (3 seeds) and SEED (1 seed, 40e9 environment frames) are from\n"
+    "Table 10 of the SEED RL paper."
+)
+
+
+def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
+    """Table 10: each game's published scores and the last return of each variant; then medians and means.
+
+    All of Atari-57 is in the table if a run plays an Atari game, with empty cells where there is no run.
+    Medians and means are of human-normalized scores: over all games, and over those that all variants played.
+
+    Args:
+      groups: what `gather` has found, measured by its return.
+      label: names from the user; see `variant_labels`, which also says what is raised.
+    """
+    names = variant_labels(groups, label)
+    variants = list(names.values())
+    finals: defaultdict[Task, dict[str, float]] = defaultdict(dict)
+    for group in groups:
+        finals[group.task][names[group.variant]] = group.final
+    left = task_labels(by_task(groups))
+    by_key = {game_key(task.game or ""): task for task in left if task.environment == "atari"}
+    rows: list[dict[str, Any]] = []
+    for game, scores in published_games("atari").items() if by_key else ():
+        if task := by_key.get(game_key(game)):
+            del left[task]
+        rows.append(_game_row(game, scores, finals[task] if task else {}, variants))
+    summary = _summary(rows, variants)
+    for task, title in left.items():
+        known = published_scores(*task)
+        rows.append(_game_row(title, known._asdict() if known else {}, finals[task], variants))
+    rows += summary
+    columns = {"game": cell("game")}
+    columns |= {_PUBLISHED.get(name, name): cell(name, ",.1f") for name in rows[0] if name != "game"}
+    return Table(rows, columns, ("game",), _ATARI_NOTE)
+
+
+def _game_row(
+    game: str, scores: Mapping[str, float], ours: Mapping[str, float], variants: Sequence[str]
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"game": game, **{name: scores.get(name) for name in _PUBLISHED}}
+    for variant in variants:
+        row[variant] = value = ours.get(variant)
+        is_known = value is not None and "human" in scores
+        row[_NORMALIZED.format(variant)] = _normalized(row, value) if is_known else None
+    return row
+
+
+def _normalized(row: Mapping[str, Any], value: Any) -> float:
+    return Scores(row["random"], row["human"]).human_normalized(value)
+
+
+def _summary(rows: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> list[dict[str, Any]]:
+    """Medians and means, in percent of a human's, over all games and over those that all variants played."""
+    played = [row for row in rows if all(row[variant] is not None for variant in variants)]
+    found = []
+    for some in [rows, played] if 0 < len(played) < len(rows) else [rows] if rows else []:
+        for word, statistic in (("median", np.median), ("mean", np.mean)):
+            summary: dict[str, Any] = dict.fromkeys(rows[0])
+            summary["game"] = f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"
+            for name in ("r2d2", "seed_8_tpu_v3"):
+                summary[name] = float(statistic([_normalized(row, row[name]) for row in some]))
+            for name in map(_NORMALIZED.format, variants):
+                mine = [row[name] for row in some]
+                summary[name] = None if None in mine else float(statistic(mine))
+            found.append(summary)
+    return found

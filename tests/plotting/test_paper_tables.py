@@ -1,0 +1,172 @@
+"""Tables 1, 2 and 10 from runs, against figures by hand."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from seed_rl.plotting.gather import gather
+from seed_rl.plotting.paper_tables import atari_table, search_table, speed_table
+from seed_rl.plotting.render import as_markdown
+from seed_rl.runs.scores import human_normalized, published_games
+from tests.plotting.synthetic import write_run
+
+
+def picked(table, *names):
+    """Some columns of each row."""
+    return [tuple(row[name] for name in names) for row in table.rows]
+
+
+# Each run is (suite, game, environments, batch size, environment frames, seconds).
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        # The first run is the one that others are compared with, also if it is not the first by name.
+        (
+            [("atari", "Pong", 256, 64, 1e6, 100), ("atari", "Pong", 64, 32, 3e6, 100)],
+            [("atari", 256, 64, 1e4, None), ("atari", 64, 32, 3e4, 3.0)],
+        ),
+        # Runs of all games of a suite are one row; seconds weigh, not runs.
+        (
+            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Qbert", 8, 4, 1e6, 300)],
+            [("atari", 8, 4, 5e3, None)],
+        ),
+        # Only the number of environments differs.
+        (
+            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Pong", 16, 4, 15e5, 100)],
+            [("atari", 8, 4, 1e4, None), ("atari", 16, 4, 15e3, 1.5)],
+        ),
+        # Suites are compared with themselves.
+        (
+            [("catch", None, 8, 4, 1e6, 100), ("atari", "Pong", 8, 4, 2e6, 100)],
+            [("atari", 8, 4, 2e4, None), ("catch", 8, 4, 1e4, None)],
+        ),
+    ],
+)
+def test_speed(tmp_path, runs, expected):
+    paths = []
+    for number, (suite, game, num_envs, batch_size, frames, seconds) in enumerate(runs):
+        learner = {"num_envs": num_envs, "batch_size": batch_size}
+        path = tmp_path / f"{9 - number}"
+        paths.append(
+            write_run(path, game, environment=suite, frames=frames, seconds=seconds, learner=learner)
+        )
+    table = speed_table(gather(paths, "updates").groups)
+    found = [
+        (suite, num_envs, batch_size, round(speed, -2), ratio and round(ratio, 2))
+        for suite, num_envs, batch_size, speed, ratio in picked(
+            table, "suite", "num_envs", "batch_size", "frames_per_second", "ratio"
+        )
+    ]
+    assert found == expected
+    if len(runs) == len(expected):
+        rates = [1000 / run[-1] for run in runs]
+        assert sorted(row["updates_per_second"] for row in table.rows) == pytest.approx(rates, rel=1e-2)
+
+
+def test_speed_is_that_after_the_first_tenth(tmp_path):
+    """Frames come ten times as fast from the second period on."""
+    run = write_run(tmp_path / "run", metrics=False)
+    periods = [(10, 10, 0), *((10 + 100 * i, 10 + 10 * i, 5 * i) for i in range(1, 10))]
+    lines = [f'{{"env_frames": {f}, "seconds": {s}, "updates": {u}}}\n' for f, s, u in periods]
+    (run / "metrics.jsonl").write_text("".join(lines))
+    (row,) = speed_table(gather([run], "updates").groups).rows
+    assert (row["frames_per_second"], row["updates_per_second"]) == pytest.approx((10.0, 0.5))
+    (run / "metrics.jsonl").write_text(lines[-1])
+    (row,) = speed_table(gather([run], "updates").groups).rows
+    assert row["frames_per_second"] == pytest.approx(9.1)
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory):
+    """Four learning rates with two seeds each, of which one has a single seed."""
+    path = tmp_path_factory.mktemp("search")
+    for i, seeds in enumerate(((1, 2), (1, 2), (1, 2), (1,))):
+        for seed in seeds:
+            rate = {"learning_rate": 1e-4 * (i + 1)}
+            write_run(path / f"{i}_{seed}", seed=seed, learner=rate, highest=10.0 * (i + 1), periods=20)
+    return path
+
+
+def test_median_maximum_and_minimum_are_over_combinations_of_the_mean_over_seeds(search):
+    groups = gather([search]).groups
+    finals = [np.mean([run.curve.value[-1] for run in group.runs]) for group in groups]
+    (row,) = search_table(groups).rows
+    assert (row["task"], row["agent"], row["combinations"], row["seeds"]) == ("Pong", "V-trace", 4, "1 to 2")
+    found = row["median"], row["maximum"], row["minimum"]
+    assert found == pytest.approx((np.mean(finals[1:3]), finals[3], finals[0]))
+    assert (row["best"], row["worst"]) == ("learning rate 0.0004", "learning rate 0.0001")
+
+
+def test_variants_and_games_have_rows_of_their_own(tmp_path):
+    for game in ("Pong", "Qbert"):
+        for torso in ("nature", "shallow"):
+            for i in (1, 2):
+                rate = {"learning_rate": 1e-4 * i}
+                write_run(tmp_path / torso / f"{game}{i}", game, learner=rate, torso=torso, periods=5)
+    table = search_table(gather([tmp_path / "nature", tmp_path / "shallow"]).groups)
+    names = ("V-trace, torso nature", 2), ("V-trace, torso shallow", 2)
+    assert picked(table, "task", "agent", "combinations") == [
+        (game, *name) for game in ("Pong", "Qbert") for name in names
+    ]
+
+
+@pytest.fixture(scope="module")
+def atari(tmp_path_factory):
+    """R2D2 on Pong and Ms. Pacman, PPO on Pong and on two games without published scores."""
+    path = tmp_path_factory.mktemp("atari")
+    for agent, games in (("r2d2", ("Pong", "ms_pacman")), ("ppo", ("Pong", "Tetris"))):
+        for game in games:
+            write_run(path / agent / game, game, agent, periods=5)
+    write_run(path / "gym_pong", "Pong", "ppo", environment="gym", periods=5)
+    return path
+
+
+def test_all_games_in_print_and_those_of_runs_are_listed(atari):
+    table = atari_table(gather([atari / "r2d2", atari / "ppo"]).groups)
+    games = list(published_games("atari"))
+    assert [row["game"] for row in table.rows[:58]] == [*games, "Tetris"]
+    by_game = {row["game"]: row for row in table.rows}
+    assert {game for game in games if by_game[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
+    pong = by_game["Pong"]
+    assert (pong["random"], pong["human"], pong["r2d2"], pong["seed_8_tpu_v3"]) == (-20.7, 14.6, 21.0, 21.0)
+    normalized = human_normalized("atari", "Pong", pong["PPO"])
+    assert pong["PPO, % of human"] == pytest.approx(normalized)
+    tetris = by_game["Tetris"]
+    assert tetris["PPO"] is not None and tetris["PPO, % of human"] is None and tetris["random"] is None
+    assert "R2D2, published" in as_markdown(table).splitlines()[0]
+
+
+def test_medians_and_means_are_over_all_games_and_over_those_that_all_played(atari):
+    """The median over all 57 is 1846% of a human's by Table 10's scores and the random ones in use here."""
+    rows = {row["game"]: row for row in atari_table(gather([atari / "r2d2"]).groups).rows}
+    whole, part = rows["median of all 57 games, % of human"], rows["median of 2 games, % of human"]
+    assert whole["seed_8_tpu_v3"] == pytest.approx(1846, abs=1) and whole["R2D2, % of human"] is None
+    mine = [rows[game]["R2D2, % of human"] for game in ("Pong", "MsPacman")]
+    assert part["R2D2, % of human"] == pytest.approx(np.median(mine))
+    assert rows["mean of 2 games, % of human"]["R2D2, % of human"] == pytest.approx(np.mean(mine))
+    theirs = [human_normalized("atari", "Pong", 21.0), human_normalized("atari", "MsPacman", 42281.7)]
+    assert part["r2d2"] == pytest.approx(np.median(theirs))
+
+
+def test_with_runs_of_all_games_there_is_one_median(atari):
+    (group,) = gather([atari / "r2d2" / "Pong"]).groups
+    tasks = [group.task._replace(game=game) for game in published_games("atari")]
+    table = atari_table([dataclasses.replace(group, task=task) for task in tasks])
+    assert [row["game"].split()[0] for row in table.rows[57:]] == ["median", "mean"]
+    normalized = [human_normalized("atari", task.game, group.final) for task in tasks]
+    assert table.rows[57]["R2D2, % of human"] == pytest.approx(np.median(normalized))
+
+
+def test_a_game_of_another_suite_is_not_taken_for_atari(atari):
+    rows = atari_table(gather([atari / "gym_pong"]).groups).rows
+    assert [(row["game"], row["human"]) for row in rows] == [("Pong", None)]
+    rows = atari_table(gather([atari / "gym_pong", atari / "ppo" / "Tetris"]).groups).rows
+    assert len(rows) == 57 + 2 + 2
+    assert [row["PPO"] is None for row in rows if row["game"] == "Pong"] == [True, False]
+
+
+def test_nobody_played_the_same_game(atari):
+    groups = gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups
+    rows = atari_table(groups).rows
+    assert [row["game"].split(" of ")[0] for row in rows[57:]] == ["median", "mean"]
