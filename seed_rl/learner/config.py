@@ -31,7 +31,7 @@ class LearnerConfig(TrainerConfig):
     stop_at_return: float | None = option(
         None,
         "Training also ends, as complete, when the mean return reaches this: of the latest 100 episodes, "
-        "or of --evaluation_window episodes where environments evaluate.",
+        "or those in the mean evaluation return where environments evaluate.",
     )
     inference_batch_size: int = option(
         64, "Maximum number of environments in one inference call.", at_least=1, is_plumbing=True
@@ -69,8 +69,15 @@ class LearnerConfig(TrainerConfig):
     )
     evaluation_window: int = option(
         20,
-        "Number of latest evaluation episodes in the mean evaluation return. The paper uses 200 (Figure 7); "
-        "there are few evaluation environments, so fewer episodes are more recent.",
+        "Number of latest evaluation episodes in the mean evaluation return, which is reported in every "
+        "period; fewer episodes are more recent.",
+        at_least=1,
+    )
+    evaluation_episodes_per_point: int | None = option(
+        None,
+        "Every mean evaluation return is of this many episodes that no other one is of, as in the paper's "
+        "Figure 7 (200), and is reported when the last of them has ended. By default it is that of the "
+        "latest --evaluation_window episodes, in every period.",
         at_least=1,
     )
     log_period_secs: float = option(

@@ -35,6 +35,7 @@ class Health:
         # In nats; continuous actions have no scale.
         self._uniform_entropy = math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf
         self._agent_flags = agent_flags
+        self._evaluated: float | None = None
         self._first: float | None = None
         self._best = -math.inf
         lasting = functools.partial(_Lasting, _LONG_SHARE * total_environment_frames)
@@ -72,7 +73,9 @@ class Health:
         )
 
     def _return(self, figures: Mapping[str, Any]) -> str | None:
-        value = figures.get("mean_evaluation_return", figures.get("mean_return"))
+        # Not every period has a return in evaluation: the last one counts until there is another.
+        self._evaluated = figures.get("mean_evaluation_return", self._evaluated)
+        value = figures.get("mean_return") if self._evaluated is None else self._evaluated
         if value is None:
             return None
         if self._first is None:

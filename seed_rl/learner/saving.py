@@ -75,8 +75,9 @@ class Saver:
             float(progress.seconds.numpy()),
             int(progress.episodes.numpy()),
             config.num_envs - self._algorithm.num_eval_envs,
-            config.evaluation_window,
+            config.evaluation_episodes_per_point or config.evaluation_window,
             progress.recent.value,
+            has_separate_points=config.evaluation_episodes_per_point is not None,
         )
 
     def restore_experience(self, experience: Experience) -> None:

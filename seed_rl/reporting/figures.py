@@ -33,6 +33,7 @@ class RunFigures:
         num_training_envs: int,
         evaluation_window: int,
         recent: Mapping[str, Any] | None = None,
+        has_separate_points: bool = False,
     ):
         """Starts counting.
 
@@ -45,6 +46,8 @@ class RunFigures:
           evaluation_window: number of episodes in the mean return of evaluation.
           recent: value of the property `recent` when the run was last saved; episodes with a return that is
             not finite, which earlier versions saved, are dropped.
+          has_separate_points: whether each mean return of evaluation is of `evaluation_window` episodes that
+            no other one is of, and is in the figures of one period only.
         """
         self._repeats = num_action_repeats
         self._frames_before = env_frames
@@ -55,6 +58,9 @@ class RunFigures:
         self._own = OwnFigures()
         self._recent: collections.deque[_Training] = collections.deque(maxlen=_WINDOW)
         self._evaluations: collections.deque[_Evaluation] = collections.deque(maxlen=evaluation_window)
+        self._has_separate_points = has_separate_points
+        self._point: list[_Evaluation] = []  # The episodes of the last separate point.
+        self._is_point_new = False
         self._restore(recent or {})
         self._process = psutil.Process()
         self._news: list[Any] | None = None
@@ -82,8 +88,9 @@ class RunFigures:
         """The mean return of evaluation, or of training without it; None until the window is full."""
         with self._lock:
             if num_eval_envs:
-                full = len(self._evaluations) == self._evaluations.maxlen
-                returns = [episode_return for episode_return, _ in self._evaluations]
+                evaluated = self._evaluated()
+                full = len(evaluated) == self._evaluations.maxlen
+                returns = [episode_return for episode_return, _ in evaluated]
             else:
                 full = len(self._recent) == _WINDOW
                 returns = [episode_return for episode_return, _, _ in self._recent]
@@ -134,6 +141,9 @@ class RunFigures:
                 self._news.append((episode_return, agent_steps, env, own))
             if env >= self._num_training_envs:
                 self._evaluations.append((episode_return, own))
+                if self._has_separate_points and len(self._evaluations) == self._evaluations.maxlen:
+                    self._point, self._is_point_new = list(self._evaluations), True
+                    self._evaluations.clear()
             else:
                 self._recent.append((episode_return, agent_steps, own))
                 self.episodes += 1
@@ -156,15 +166,22 @@ class RunFigures:
             "actor_restarts": self.actor_restarts + sum(self._restarts_of_others.values()),
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
-        return figures | self._means()
+        return figures | self._means(ends_period=True)
 
     def glance(self, agent_steps: int) -> dict[str, Any]:
         """Environment frames and the mean returns as they are now; ends no period. For any thread."""
-        return {"env_frames": self.env_frames(agent_steps), **self._means()}
+        return {"env_frames": self.env_frames(agent_steps), **self._means(ends_period=False)}
 
-    def _means(self) -> dict[str, float]:
+    def _evaluated(self) -> list[_Evaluation]:
+        """The episodes in the mean return of evaluation; to be called with the lock held."""
+        return self._point if self._has_separate_points else list(self._evaluations)
+
+    def _means(self, ends_period: bool) -> dict[str, float]:
         with self._lock:
-            recent, evaluations = list(self._recent), list(self._evaluations)
+            recent, evaluations = list(self._recent), self._evaluated()
+            if ends_period and self._has_separate_points:
+                evaluations = evaluations if self._is_point_new else []
+                self._is_point_new = False
         figures: dict[str, float] = {}
         if recent:
             returns, lengths, own = zip(*recent, strict=True)

@@ -81,6 +81,9 @@ def test_a_return_far_below_its_best_for_long_is_said_once():
 def test_the_return_in_evaluation_counts_where_there_is_one():
     rising = [{"mean_return": 0.0, "mean_evaluation_return": float(number)} for number in range(11)]
     assert len(sentences([*rising, *[{"mean_return": 10.0, "mean_evaluation_return": 1.0}] * 20])) == 1
+    # Until there is another one.
+    assert len(sentences([*rising, {"mean_evaluation_return": 1.0}, *[{"mean_return": 10.0}] * 20])) == 1
+    assert sentences([*rising, *[{"mean_return": 1.0}] * 20]) == []
 
 
 def test_a_return_that_never_rose_is_noise():

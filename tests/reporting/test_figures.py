@@ -10,9 +10,18 @@ from seed_rl.wire.generated import inference_pb2 as pb
 
 
 def figures(
-    repeats=4, env_frames=0, seconds=0.0, episodes=0, num_training_envs=2, evaluation_window=20, recent=None
+    repeats=4,
+    env_frames=0,
+    seconds=0.0,
+    episodes=0,
+    num_training_envs=2,
+    evaluation_window=20,
+    recent=None,
+    **settings,
 ):
-    return RunFigures(repeats, env_frames, seconds, episodes, num_training_envs, evaluation_window, recent)
+    return RunFigures(
+        repeats, env_frames, seconds, episodes, num_training_envs, evaluation_window, recent, **settings
+    )
 
 
 def episode(number, agent_steps=10, env=0, **own):
@@ -40,6 +49,36 @@ def test_evaluation_is_reported_separately_and_over_its_window(window):
     taken = found.take(0, 0)
     assert taken["mean_evaluation_return"] == pytest.approx((window - 1) / 2)
     assert (taken["mean_return"], taken["episodes"]) == (2, 2)
+
+
+# Returns of evaluation episodes in each period, and the mean that the period reports.
+@pytest.mark.parametrize(
+    "periods",
+    [
+        [([1, 2], None), ([3], 2), ([], None), ([10, 20, 30], 20)],
+        [([1, 2, 3, 10], 2), ([20], None), ([30, 40], 20)],
+        [([1, 2, 3, 4, 5, 6, 7], 5), ([8, 9], 8)],  # Of two points in a period, the later one.
+    ],
+)
+def test_separate_points_share_no_episode_and_are_reported_once(periods):
+    found = figures(evaluation_window=3, has_separate_points=True)
+    last = None
+    for returns, expected in periods:
+        found.on_episodes(episode(value, env=2, goals=value) for value in returns)
+        last = last if expected is None else expected
+        assert found.glance(0).get("mean_evaluation_return") == found.settled_return(1) == last
+        taken = found.take(0, 0)
+        assert taken.get("mean_evaluation_return") == taken.get("evaluation_episode/goals") == expected
+
+
+def test_a_resumed_run_completes_its_separate_point():
+    before = figures(evaluation_window=3, has_separate_points=True)
+    before.on_episodes(episode(value, env=2) for value in (1, 2, 3, 10))
+    saved = json.loads(json.dumps(before.recent))
+    resumed = figures(evaluation_window=3, has_separate_points=True, recent=saved)
+    assert resumed.settled_return(1) is None and "mean_evaluation_return" not in resumed.take(0, 0)
+    resumed.on_episodes(episode(value, env=2) for value in (20, 30))
+    assert resumed.take(0, 0)["mean_evaluation_return"] == 20
 
 
 def test_a_resumed_run_goes_on_counting():
