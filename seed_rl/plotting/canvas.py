@@ -93,15 +93,18 @@ def draw_seeds(panel: Axes, seeds: Sequence[Line], mean: Line | None, unit: Unit
 def draw_references(panel: Axes, references: Mapping[str, float], with_names: bool = True) -> None:
     """Draws a level line for each known score, and its name right of the panel; to be called last.
 
-    If two scores are so close that one name would cover the other, the lower one is below its line.
+    Where two scores are so close that one name would cover the other, the lower name is below its line and
+    the higher one above.
     """
     for name, value in references.items():
         panel.axhline(value, color="#666666", linewidth=0.8, linestyle=(0, (1, 2)), label=f"_{name}")
     low, high = panel.get_ylim()
-    pairs = itertools.combinations(references.values(), 2)
-    is_crowded = any(abs(a - b) < _CROWDED * (high - low) for a, b in pairs)
+    place = dict.fromkeys(references.values(), "center")
+    for lower, upper in itertools.pairwise(sorted(references.values())):
+        if upper - lower < _CROWDED * (high - low):
+            place[upper] = "bottom"
+            place[lower] = "top" if place[lower] == "center" else place[lower]
     for name, value in references.items() if with_names else ():
-        apart = "top" if value == min(references.values()) else "bottom"
         panel.annotate(
             f"{name}\n{value:,.0f}" if abs(value) >= 1000 else f"{name}\n{value:.4g}",
             (1.0, value),
@@ -110,7 +113,7 @@ def draw_references(panel: Axes, references: Mapping[str, float], with_names: bo
             textcoords="offset points",
             fontsize=7,
             color="#444444",
-            va=apart if is_crowded else "center",
+            va=place[value],
             linespacing=0.9,
             annotation_clip=True,
         )
@@ -185,7 +188,7 @@ def make_panels(tasks: Iterable[Task], y: str, *xs: str) -> tuple[Figure, list[d
     There are as many sets of panels, one below the other, as there are labels `xs` of horizontal axes.
     """
     names = task_labels(tasks)
-    columns = _panel_columns(len(names))
+    columns = _panel_columns(len(names), single_row=3 if len(xs) == 1 else 4)
     rows = -(-len(names) // columns)
     row_height = min(_HIGHEST_ROW, _ASPECT * WIDTH / columns + 0.25)
     figure = new_figure(len(xs) * (rows * row_height + 0.3))
@@ -205,8 +208,8 @@ def make_panels(tasks: Iterable[Task], y: str, *xs: str) -> tuple[Figure, list[d
     return figure, sets
 
 
-def _panel_columns(count: int) -> int:
-    """The number of columns: nearly as many as rows, and a single row for up to three panels."""
-    if count <= 3:
+def _panel_columns(count: int, single_row: int) -> int:
+    """The number of columns: nearly as many as rows, and as many as panels if those fit in a single row."""
+    if count <= single_row:
         return count
     return next((n for n in range(2, _MOST_COLUMNS) if n * n >= count), _MOST_COLUMNS)

@@ -109,6 +109,11 @@ def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[V
     return found
 
 
+def span(counts: Collection[int]) -> str:
+    """A number, or the lowest and the highest of several: `3`, `1 to 3`."""
+    return " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+
+
 def where_measured(groups: Sequence[Group], drawn: Sequence[Group]) -> str:
     """The suffix for groups measured in evaluation, if others in the plot are measured in training."""
     mine = _metrics(groups)

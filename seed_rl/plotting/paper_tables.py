@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from seed_rl.plotting.groups import Group, Run, Task, by_task
-from seed_rl.plotting.labels import settings_text, task_labels, variant_labels
+from seed_rl.plotting.labels import settings_text, span, task_labels, variant_labels
 from seed_rl.plotting.render import Table, cell
 from seed_rl.plotting.searches import searches
 from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
@@ -97,13 +97,12 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
         for search in found:
             if ranked := search.on(task):
                 finals = [group.final for group in ranked]
-                seeds = sorted({len(group.runs) for group in ranked})
                 rows.append(
                     {
                         "task": title,
                         "agent": search.name,
                         "combinations": len(ranked),
-                        "seeds": " to ".join(str(n) for n in dict.fromkeys((seeds[0], seeds[-1]))),
+                        "seeds": span([len(group.runs) for group in ranked]),
                         "median": float(np.median(finals)),
                         "maximum": finals[0],
                         "minimum": finals[-1],

@@ -19,6 +19,7 @@ from seed_rl.plotting.labels import (
     Unit,
     axis_unit,
     metric_label,
+    span,
     task_labels,
     variant_labels,
     with_counts,
@@ -98,17 +99,25 @@ def _draw_best(groups: Sequence[Group], config: PlotConfig) -> Figure:
     """Draws the learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
 
     The best one ends highest. There is a panel for each game over frames, and below it one over time.
+
+    Raises:
+      ValueError: no search has several combinations; the message is one sentence.
     """
     names: dict[Variant, str] = {}
     best: list[Group] = []
+    most = 0
     for search in searches(groups, config.label):
         ranked = [search.on(task) for task in by_task(search.groups)]
-        counts = sorted({len(several) for several in ranked})
-        kind = Variant(
-            f"{search.name}, best of {' to '.join(map(str, dict.fromkeys(counts[:1] + counts[-1:])))}"
-        )
+        counts = [len(several) for several in ranked]
+        most = max(most, *counts)
+        kind = Variant(f"{search.name}, best of {span(counts)}")
         names[kind] = kind.method
         best += [dataclasses.replace(several[0], variant=kind) for several in ranked]
+    if most < 2:
+        raise ValueError(
+            "No method has runs of several combinations of settings on one game, so none is the best; name "
+            "the directory of a sweep, or choose --style=curves."
+        )
     names = with_counts(names, best)
     if len(by_task(best)) == 1:
         return _draw_one_game(best, names, config)
@@ -223,8 +232,8 @@ def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
     figure = canvas.new_figure(_AGGREGATE_HEIGHT)
     grid = figure.subplots(2, 2, sharex="col")
     statistics: dict[str, Statistic] = {
-        f"median over {_count(len(tasks), 'game')} of the mean over seeds": median_of_means,
-        f"interquartile mean of the runs of {_count(len(tasks), 'game')}": interquartile_mean,
+        f"median over {_count(len(tasks), 'game')}": median_of_means,
+        f"interquartile mean over {_count(len(tasks), 'game')}": interquartile_mean,
     }
     levels = {"random": 0.0, "human": 100.0}
     published = [published_medians([(task.environment, task.game) for task in tasks]), {}]

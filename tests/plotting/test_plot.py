@@ -47,7 +47,7 @@ def test_writes_a_picture_and_says_what_is_in_it(runs, tmp_path, capsys):
     assert capsys.readouterr().out == f"Drew 2 runs in 1 group: {path}\n"
 
 
-@pytest.mark.parametrize("style", ["curves", "best", "sorted"])
+@pytest.mark.parametrize("style", ["curves", "sorted"])
 def test_runs_that_are_skipped_are_named(runs, tmp_path, capsys, style):
     path = tmp_path / "picture.svg"
     assert main(runs, f"--style={style}", f"--output={path}") == 0
