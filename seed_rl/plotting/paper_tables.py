@@ -121,8 +121,7 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
 
 def _varied(group: Group, ranked: Sequence[Group]) -> str:
     """The settings of a combination that the others of its search do not all have."""
-    others = [set(other.variant.settings) for other in ranked]
-    common = set.intersection(*others)
+    common = set.intersection(*(set(other.variant.settings) for other in ranked))
     return settings_text(dict(setting for setting in group.variant.settings if setting not in common))
 
 
@@ -149,9 +148,14 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
     Args:
       groups: what `gather` has found, measured by its return.
       label: names from the user; see `variant_labels`, which also says what is raised.
+
+    Raises:
+      ValueError: a name is that of another column; the message is one sentence.
     """
     names = variant_labels(groups, label)
     variants = list(names.values())
+    if taken := {"game", *_PUBLISHED} & set(variants):
+        raise ValueError(f"Table 10 has another column named {min(taken)}; choose other names with --label.")
     finals: defaultdict[Task, dict[str, float]] = defaultdict(dict)
     for group in groups:
         finals[group.task][names[group.variant]] = group.final
@@ -191,7 +195,9 @@ def _summary(rows: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> list
     """Medians and means, in percent of a human's, over all games and over those that all variants played."""
     played = [row for row in rows if all(row[variant] is not None for variant in variants)]
     found = []
-    for some in [rows, played] if 0 < len(played) < len(rows) else [rows] if rows else []:
+    for some in [rows, played] if len(played) < len(rows) else [rows]:
+        if not some:
+            continue
         for word, statistic in (("median", np.median), ("mean", np.mean)):
             summary: dict[str, Any] = dict.fromkeys(rows[0])
             summary["game"] = f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"

@@ -166,6 +166,11 @@ def test_a_game_of_another_suite_is_not_taken_for_atari(atari):
     assert [row["PPO"] is None for row in rows if row["game"] == "Pong"] == [True, False]
 
 
+def test_a_name_of_another_column_is_refused(atari):
+    with pytest.raises(ValueError, match="Table 10 has another column named human; choose other names"):
+        atari_table(gather([atari / "ppo" / "Pong"]).groups, label="human")
+
+
 def test_nobody_played_the_same_game(atari):
     groups = gather([atari / "r2d2" / "ms_pacman", atari / "ppo" / "Pong"]).groups
     rows = atari_table(groups).rows
