@@ -17,8 +17,8 @@ _SPEED_NOTE = (
     "frames/s with the suite's first row, which is of the run that is named first."
 )
 _WARM_UP = 0.1  # The share of a run's seconds that is left out of its speed.
-# Where a run trains is not part of its variant, but tells the rows of Table 1 apart.
-_PLACES = ("num_envs", "training_devices", "inference_devices")
+# These settings tell the rows of Table 1 apart, also where they are not part of the variant.
+_OF_SPEED = ("num_envs", "training_devices", "inference_devices", "batch_size")
 
 
 def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
@@ -32,18 +32,17 @@ def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
     alike: defaultdict[tuple[str, str, tuple[Any, ...]], list[Run]] = defaultdict(list)
     for group in groups:
         for run in group.runs:
-            place = tuple(run.record.learner_settings[name] for name in _PLACES)
-            alike[group.task.environment, names[group.variant], place].append(run)
+            settings = tuple(run.record.learner_settings[name] for name in _OF_SPEED)
+            alike[group.task.environment, names[group.variant], settings].append(run)
     rows: list[dict[str, Any]] = []
-    for (suite, name, place), runs in sorted(alike.items(), key=lambda item: item[0][0]):
+    for (suite, name, settings), runs in sorted(alike.items(), key=lambda item: item[0][0]):
         frames, updates = _speed(runs)
         first = next((row["frames_per_second"] for row in rows if row["suite"] == suite), None)
         rows.append(
             {
                 "suite": suite,
                 "agent": name,
-                **dict(zip(_PLACES, place, strict=True)),
-                "batch_size": runs[0].record.learner_settings["batch_size"],
+                **dict(zip(_OF_SPEED, settings, strict=True)),
                 "frames_per_second": frames,
                 "updates_per_second": updates,
                 "ratio": frames / first if first else None,

@@ -36,6 +36,11 @@ def picked(table, *names):
             [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Pong", 16, 4, 15e5, 100)],
             [("atari", 8, 4, 1e4, None), ("atari", 16, 4, 15e3, 1.5)],
         ),
+        # So does the batch size, and between games only.
+        (
+            [("atari", "Pong", 8, 4, 1e6, 100), ("atari", "Qbert", 8, 2, 5e5, 100)],
+            [("atari", 8, 4, 1e4, None), ("atari", 8, 2, 5e3, 0.5)],
+        ),
         # Suites are compared with themselves.
         (
             [("catch", None, 8, 4, 1e6, 100), ("atari", "Pong", 8, 4, 2e6, 100)],
