@@ -230,7 +230,7 @@ def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
     labels = with_counts(names, groups)
     strokes = canvas.strokes(labels.values())
     figure = canvas.new_figure(_AGGREGATE_HEIGHT)
-    grid = figure.subplots(2, 2, sharex="col")
+    grid = figure.subplots(2, 2, sharex="col", sharey="row")
     statistics: dict[str, Statistic] = {
         f"median over {_count(len(tasks), 'game')}": median_of_means,
         f"interquartile mean over {_count(len(tasks), 'game')}": interquartile_mean,
@@ -247,9 +247,10 @@ def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
                 note = note if line.low is None else _AGGREGATE_NOTE
             panel.set_title(title, fontsize=10)
             panel.set_xlim(left=0)
-            canvas.draw_references(panel, levels | more, with_names=panel is panels[-1])
             if panel in grid[-1]:
                 panel.set_xlabel(unit.label)
+        for panel in panels:
+            canvas.draw_references(panel, levels | more, with_names=panel is panels[-1])
     figure.supylabel("human-normalized return (percent)")
     return canvas.finish(figure, grid.flat, labels.values(), config, note=note)
 
