@@ -191,8 +191,12 @@ def _normalized(row: Mapping[str, Any], value: Any) -> float:
 
 
 def _summary(rows: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> list[dict[str, Any]]:
-    """Medians and means, in percent of a human's, over all games and over those that all variants played."""
-    played = [row for row in rows if all(row[variant] is not None for variant in variants)]
+    """Medians and means, in percent of a human's, over all games and over those that all variants played.
+
+    A variant that has played none of these games, but others, does not count.
+    """
+    here = [variant for variant in variants if any(row[variant] is not None for row in rows)]
+    played = [row for row in rows if all(row[variant] is not None for variant in here)]
     found = []
     for some in [rows, played] if len(played) < len(rows) else [rows]:
         if not some:
