@@ -78,19 +78,21 @@ def last_figures(logdir):
     return json.loads((logdir / "metrics.jsonl").read_text().splitlines()[-1])
 
 
-TRAINED = {
-    page: [args for args in commands(page) if args[0] == "train"]
+TRAINED = [
+    (page, args)
     for page in ("own_environment.md", "own_algorithm.md")
-}
+    for args in commands(page)
+    if args[0] == "train"
+]
 
 
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
     """The directory of somebody who types all commands of a page, by page."""
-    return {page: tmp_path_factory.mktemp("reader") for page in TRAINED}
+    return {page: tmp_path_factory.mktemp("reader") for page, _ in TRAINED}
 
 
-@pytest.mark.parametrize(("page", "args"), [(page, args) for page, lines in TRAINED.items() for args in lines])
+@pytest.mark.parametrize(("page", "args"), TRAINED)
 def test_the_commands_of_a_page_learn_in_one_directory(run, reader, page, args):
     done = run(*args, "--log_period_secs=0.5", cwd=reader[page])
     assert done.returncode == 0, done.stdout + done.stderr
@@ -100,7 +102,7 @@ def test_the_commands_of_a_page_learn_in_one_directory(run, reader, page, args):
 
 
 def test_the_run_of_the_first_command_is_evaluated(run):
-    first, *_ = TRAINED["own_environment.md"]
+    _, first = TRAINED[0]
     (evaluate,) = [args for args in commands("own_environment.md") if args[0] == "evaluate"]
     assert run(*first).returncode == 0
     done = run(*evaluate)
