@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,25 @@ def test_help_starts_with_examples(name):
     head = done.stdout.split("\n\n  --")[0].splitlines()[:14]
     assert any(line.startswith("Examples:") for line in head)
     assert sum(line.strip().startswith("seed_rl ") or "./run" in line for line in head) >= 2
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("train", ["environment", "agent", "game"]),
+        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy", "record"]),
+        ("plot", ["style", "metric", "label", "output"]),
+        ("report", ["format", "label", "output"]),
+        ("sweep", ["space", "trials", "seeds", "parallel"]),
+        ("export", ["logdir", "checkpoint", "format", "output"]),
+        ("doctor", ["logdir", "live"]),
+    ],
+)
+def test_help_has_the_most_useful_flags_first_and_fits_on_a_screen(name, first):
+    shown = run(name, "--help").stdout.splitlines()
+    flags = [re.split(r"[\s=]", line)[2].removeprefix("--") for line in shown if line.startswith("  --")]
+    assert flags[: len(first)] == first
+    assert len(shown) <= 40 and shown[-1] == "--helpfull prints all flags."
 
 
 @pytest.mark.parametrize(
