@@ -8,6 +8,7 @@ import datetime
 import functools
 import math
 import os
+import re
 import shutil
 import sys
 import threading
@@ -32,6 +33,7 @@ _REDRAW_SECS = 0.5
 _REMINDER_SECS, _LATE_REMINDER_SECS, _LONG_STAGE_SECS = 5.0 - _REDRAW_SECS, 30.0, 120.0
 # On a terminal, frames/s is the mean over this many redraws.
 _SPEED_WINDOW = 20
+_STAGE_LINE = re.compile(r" \.\.\.( \d+ s)?$")
 _LEAST_CURVE, _MOST_CURVE = 6, 40
 
 
@@ -203,6 +205,11 @@ class ProgressDisplay:
 
     def _try(self, function: Callable[..., ResultT], *args: Any) -> ResultT | None:
         return self._guard.call("Standard output", functools.partial(_or_discard, function), *args)
+
+
+def is_stage(line: str) -> bool:
+    """Whether a plain line of a learner's output only says what its start is doing."""
+    return bool(_STAGE_LINE.search(line))
 
 
 def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
