@@ -60,6 +60,9 @@ def test_help_has_the_most_useful_flags_first_and_fits_on_a_screen(name, first):
     [
         (["trian"], "did you mean `seed_rl train`"),
         (["local_main"], "the commands are train,"),
+        (["catch", "vtrace", "--seed=2"], "write `seed_rl train catch vtrace --seed=2`."),
+        (["train", "gym", "ppo", "CartPole-v1"], "a game is written --game=CartPole-v1."),
+        (["train", "catch", "ppo", "four"], "--num_actors=four is not valid; it must be a whole number."),
         (["train", "catch", "vtrace", "1", "4", "5"], "'5' is one too many"),
         (["learner", "catch", "vtrace", "2"], "'2' is one too many"),
         (["evaluate"], "No run is given"),
@@ -80,6 +83,10 @@ def test_wrong_words_get_one_sentence(args, text):
     assert done.returncode == 2
     assert text in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_help_before_a_command_is_that_of_the_command():
+    assert run("help", "doctor").stdout == run("doctor", "--help").stdout
 
 
 def test_the_version():
