@@ -22,17 +22,13 @@ from seed_rl.flags.command_line import (
     scan,
     scan_environment,
 )
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.definitions import option_names, options_of, whole_number
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch import defaults
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.presets import (
-    DEFAULT_AGENT,
-    DEFAULT_ENVIRONMENT,
-    configs_directory,
-    find_preset,
-)
+from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, find_preset
 from seed_rl.launch.spaces import kinds_of
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
