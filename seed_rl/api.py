@@ -125,6 +125,13 @@ def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: A
             "train() needs the main thread, since in another one no interrupt could stop it; call it there, "
             "or start `seed_rl train` as a process (subprocess)."
         )
+    if not (isinstance(environment, str) or callable(environment)):
+        raise UsageError(
+            "The environment must be a name or a function that makes one, and is of type "
+            f"{type(environment).__name__}; write something like train(lambda: gymnasium.make(ID), AGENT)."
+        )
+    if not isinstance(agent, str):
+        raise UsageError(f'The agent must be a name, such as "ppo", and is of type {type(agent).__name__}.')
     for name in (environment, agent):
         if isinstance(name, str) and name.startswith("-"):
             raise UsageError(f"{name} is a flag; write flags as keyword arguments, such as seed=1.")
