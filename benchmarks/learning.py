@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 from benchmarks.harness import check_counts, print_markdown, print_result, print_table
 from benchmarks.learning_runs import Case, FailedRun, Progress, make_case, run_directory, train
 from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.presets import configs_directory, find_preset
+from seed_rl.launch.presets import find_preset
 from seed_rl.options import Options, option
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import shlex
 import sys
 from typing import NoReturn
 
@@ -31,6 +32,8 @@ def run(argv: list[str]) -> int | None:
       UsageError: there is no such command, or it is not installed.
     """
     name, *args = argv[1:] or ["--help"]
+    if name == "help" and args and args[0] in COMMANDS:
+        name, args = args[0], ["--help"]
     if name in _HELP:
         print(overview())
         return 0
@@ -38,10 +41,18 @@ def run(argv: list[str]) -> int | None:
         print(f"seed_rl {seed_rl.__version__}")
         return 0
     if name not in COMMANDS:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f"did you mean `seed_rl {near[0]}`?" if near else f"the commands are {', '.join(COMMANDS)}."
-        raise UsageError(f"{name!r} is not a command; {hint}")
+        raise UsageError(f"{name!r} is not a command; {_hint(name, args)}")
     return main_of(name)([f"seed_rl {name}", *args])
+
+
+def _hint(name: str, args: list[str]) -> str:
+    """What may be meant by a command that does not exist."""
+    from seed_rl.environments import registry as environments  # Only here: help and versions are to be quick.
+
+    if name in environments.names():
+        return f"write `seed_rl {shlex.join(['train', name, *args])}`."
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    return f"did you mean `seed_rl {near[0]}`?" if near else f"the commands are {', '.join(COMMANDS)}."
 
 
 def main() -> NoReturn:

@@ -6,6 +6,7 @@ Everything here does what the command of the same name does, with the same setti
 import contextlib
 import os
 import re
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -108,14 +109,29 @@ def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: A
       agent: a name, such as "ppo".
       **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`.
 
+    Call it in the main thread, the only one that an interrupt reaches. Runs that train at the same time are
+    processes of the command.
+
     Returns:
       The run.
 
     Raises:
-      UsageError: a name or a flag is wrong; one sentence.
+      UsageError: a name or a flag is wrong, or this is not the main thread; one sentence.
       KeyboardInterrupt: training was stopped, with a checkpoint.
       RuntimeError: training failed.
     """
+    if threading.current_thread() is not threading.main_thread():
+        raise UsageError(
+            "train() needs the main thread, since in another one no interrupt could stop it; call it there, "
+            "or start `seed_rl train` as a process (subprocess)."
+        )
+    if not (isinstance(environment, str) or callable(environment)):
+        raise UsageError(
+            "The environment must be a name or a function that makes one, and is of type "
+            f"{type(environment).__name__}; write something like train(lambda: gymnasium.make(ID), AGENT)."
+        )
+    if not isinstance(agent, str):
+        raise UsageError(f'The agent must be a name, such as "ppo", and is of type {type(agent).__name__}.')
     for name in (environment, agent):
         if isinstance(name, str) and name.startswith("-"):
             raise UsageError(f"{name} is a flag; write flags as keyword arguments, such as seed=1.")

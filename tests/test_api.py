@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import gymnasium
@@ -206,6 +207,9 @@ def boom():
         (("catch", "vtrace"), {"unroll_length": 0}, "--unroll_length=0 is too low"),
         ((lambda: 5, "ppo"), {}, "returned int"),
         ((boom, "ppo"), {}, "no display"),
+        ((gymnasium.make("CartPole-v1"), "ppo"), {}, "write something like train(lambda: gymnasium.make(ID)"),
+        ((None, "ppo"), {}, "is of type NoneType"),
+        (("catch", None), {}, "The agent must be a name"),
         ((lambda: gymnasium.make("CartPole-v1"), "sax"), {}, "--agent=sax is not valid"),
         (("--help", "vtrace"), {}, "--help is a flag"),
         (("catch", "--help"), {}, "--help is a flag"),
@@ -217,6 +221,12 @@ def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
         seed_rl.train(*args, **flags)
     runs = Path("runs")
     assert not runs.exists() or not list(runs.iterdir())
+
+
+def test_training_in_another_thread_is_refused_in_one_sentence():
+    with ThreadPoolExecutor(1) as pool, pytest.raises(seed_rl.UsageError, match="needs the main thread"):
+        pool.submit(seed_rl.train, "catch", "vtrace").result(timeout=60)
+    assert not Path("runs").exists()
 
 
 @pytest.mark.slow

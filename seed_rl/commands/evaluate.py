@@ -15,6 +15,7 @@ reported all the same.
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -27,7 +28,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
-from seed_rl.messages import complain, reason
+from seed_rl.messages import complain, reason, say
 from seed_rl.options import option, part
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.seeds import LARGEST_SEED
@@ -35,6 +36,10 @@ from seed_rl.seeds import LARGEST_SEED
 if TYPE_CHECKING:
     from seed_rl.evaluation.episodes import PlayedEpisode
     from seed_rl.evaluation.rerun import Rerun
+
+# Where there is no terminal, seconds between lines that say how many episodes have ended; later, a tenth of
+# the time since the start.
+_SILENT_SECS = 5.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,14 +134,19 @@ def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[Playe
         tolerance=config.failures,
     )
     episodes: list[PlayedEpisode] = []
-    total = 0.0
+    total, start = 0.0, time.monotonic()
+    due = start + _SILENT_SECS
     with tqdm.tqdm(total=config.episodes, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
         try:
             for episode in played:
                 episodes.append(episode)
                 total += episode.episode_return
                 bar.update()
-                bar.set_postfix_str(f"mean return {total / len(episodes):.2f}", refresh=False)
+                mean_return = f"mean return {total / len(episodes):.2f}"
+                bar.set_postfix_str(mean_return, refresh=False)
+                if bar.disable and (now := time.monotonic()) >= due:  # In a file or a pipe.
+                    say(f"{len(episodes)} of {config.episodes} episodes, {mean_return}.")
+                    due = now + max(_SILENT_SECS, (now - start) / 10)
         except EnvironmentFailedError as error:
             return sorted(episodes), str(error)
     return sorted(episodes), None

@@ -86,14 +86,12 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     require_package("tensorflow", "learner")
     if config.wandb_project:
         require_package("wandb", "wandb")
-    display = ProgressDisplay(config.total_environment_frames, _earlier_returns(config.logdir))
-    until_the_end.callback(display.close)
-    display.stage("making one environment, to see its observations and actions")
+    is_first = hosts is None or hosts.is_first
+    display = until_the_end.enter_context(contextlib.closing(_begin(line, config, is_first)))
     with usage_errors():
         spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
     environment = EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
-    is_first = hosts is None or hosts.is_first
     if is_first:
         with usage_errors():
             record.check(config.logdir, recorded)
@@ -131,6 +129,16 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         return 1
     # Another learner host may have been asked to stop.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
+
+
+def _begin(line: CommandLine, config: LearnerConfig, is_first: bool) -> ProgressDisplay:
+    """The display in the first stage. The first host says how many frames it trains if nobody chose them."""
+    total = config.total_environment_frames
+    display = ProgressDisplay(total, _earlier_returns(config.logdir))
+    if is_first and not line.flag_values["total_environment_frames"].present:
+        display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
+    display.stage("making one environment, to see its observations and actions")
+    return display
 
 
 def _make_learner(config: LearnerConfig, host: int, parts: Sequence[Any], display: ProgressDisplay) -> Any:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.configs import find_config
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
@@ -89,7 +90,7 @@ def main(argv: list[str]) -> int:
     from seed_rl.sweeps.trials import make_sweep
 
     with usage_errors():
-        space, logdir = read_space(Path(config.space)), Path(config.logdir)
+        space, logdir = read_space(find_config(config.space, "sweeps/*.yaml")), Path(config.logdir)
         sweep = make_sweep(space, logdir, config.trials, config.sweep_seed, others)
         study = journal.read(logdir, sweep.identity)
     if config.dry_run:

@@ -27,6 +27,11 @@ def check_choices(environment: str | None, agent: str | None) -> None:
             f"--environment={environment} is not valid: the environment comes first, then the agent; write "
             f"{agent} {environment}."
         )
+    if environment in agents:
+        raise UsageError(
+            f"--environment={environment} is not valid: it is an agent, which comes second; write "
+            f"ENVIRONMENT {environment}, with one of: {', '.join(environments.names())}."
+        )
     for suite, find in _GAMES.items():
         if game := find(environment):
             raise UsageError(

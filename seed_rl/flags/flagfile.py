@@ -9,6 +9,7 @@ import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from seed_rl.flags.configs import find_config
 from seed_rl.flags.errors import UsageError
 
 _COMMENTS = ("#", "//")
@@ -38,7 +39,7 @@ def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> 
             path = next(rest, "")
         if not path:
             raise UsageError("--flagfile needs a path: --flagfile=PATH.")
-        lines = _read(Path(os.path.expanduser(path)), including=())
+        lines = _read(find_config(path, "**/*.flags"), including=())
         expanded += [line for line in lines if _bare_name(line, passed_over) not in passed_over]
     return expanded
 

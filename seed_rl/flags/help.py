@@ -11,8 +11,10 @@ FULL = frozenset(("--helpfull", "-helpfull"))
 
 # The most useful first. A command lists those that it has, in at most as many lines as fit on a screen.
 USEFUL = (
-    *("environment", "agent", "game", "total_environment_frames", "seed", "logdir", "num_actors"),
-    *("env_batch_size", "num_envs", "server_address", "task", "token_file", "ray_address"),
+    *("environment", "agent", "game", "total_environment_frames", "space", "trials", "seeds", "parallel"),
+    *("sampler", "logdir", "live", "checkpoint", "episodes", "greedy", "record", "style", "metric"),
+    *("format", "label", "output", "overwrite", "seed", "num_actors", "env_batch_size", "num_envs"),
+    *("server_address", "task", "token_file", "ray_address"),
     *("learning_rate", "batch_size", "unroll_length", "epochs", "passes", "n_steps", "discounting"),
     *("entropy_cost", "replay_buffer_size", "replay_ratio", "torso", "mlp_sizes", "lstm_size"),
     *("frame_stack", "normalize_observations", "num_eval_envs", "init_checkpoint"),

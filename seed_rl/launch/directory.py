@@ -13,6 +13,7 @@ from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import reason, say
+from seed_rl.reporting.progress import is_stage
 from seed_rl.runs import record
 from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
@@ -95,8 +96,8 @@ def made_directory(plan: Plan, environment_function: bytes | None = None) -> Ite
 
 def _says_little(log: Path) -> bool:
     """Whether a log has at most one line, such as an error that was shown, besides the stages of a start."""
-    lines = log.read_bytes().splitlines()
-    return len([line for line in lines if not line.endswith(b" ...")]) <= 1
+    lines = log.read_text(errors="replace").splitlines()
+    return len([line for line in lines if not is_stage(line)]) <= 1
 
 
 def _write_function(path: Path, content: bytes) -> None:

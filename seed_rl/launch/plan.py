@@ -12,6 +12,7 @@ from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.environments import registry as environments
 from seed_rl.flags.choices import check_choices
 from seed_rl.flags.command_line import (
     CommandLine,
@@ -21,17 +22,13 @@ from seed_rl.flags.command_line import (
     scan,
     scan_environment,
 )
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.definitions import option_names, options_of, whole_number
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch import defaults
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.presets import (
-    DEFAULT_AGENT,
-    DEFAULT_ENVIRONMENT,
-    configs_directory,
-    find_preset,
-)
+from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, find_preset
 from seed_rl.launch.spaces import kinds_of
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
@@ -104,11 +101,23 @@ def complete_arguments(
         chosen["agent"] = variant
         first.append(f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}")  # Its own.
     check_choices(chosen["environment"], chosen["agent"])
+    _check_count(chosen["environment"] or "", flags)
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if preset and _is_for_others(preset, first, flags):
         preset = None
     start = [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell)
     return [*first, *start, *_fitted(first, expand_flagfiles(start), flags, tell), *flags], preset
+
+
+def _check_count(environment: str, flags: Sequence[str]) -> None:
+    """Refuses a game in the place of the number of actors (UsageError)."""
+    count = scan(flags, ("num_actors",))["num_actors"]
+    is_number = count is None or whole_number(count) is not None
+    if not is_number and "game" in option_names(environments.suite(environment).config_class):
+        raise UsageError(
+            f"--num_actors={count} is not valid; it must be a whole number, and a game is written "
+            f"--game={count}."
+        )
 
 
 def _is_for_others(preset: Path, first: Sequence[str], flags: Sequence[str]) -> bool:

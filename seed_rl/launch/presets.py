@@ -1,19 +1,10 @@
-"""Presets: the flagfiles in configs/, found beside the package in a clone and inside it when installed."""
+"""Presets: the flagfiles in configs/ that are for an environment and an agent."""
 
 import os
 from pathlib import Path
 
-import seed_rl
-
 DEFAULT_ENVIRONMENT = "atari"
 DEFAULT_AGENT = "vtrace"
-
-
-def configs_directory() -> Path:
-    """The directory of the flagfiles: inside the package when installed, beside it in a clone."""
-    package = Path(seed_rl.__file__).parent
-    installed = package / "configs"
-    return installed if installed.is_dir() else package.parent / "configs"
 
 
 def shortened(path: Path) -> Path:

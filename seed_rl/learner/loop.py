@@ -6,6 +6,7 @@ inference and sampling (`learner.lockstep`).
 """
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -172,6 +173,7 @@ class Learner:
         self._saver.restore_experience(self._experience)
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
+        self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
         self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
@@ -240,8 +242,7 @@ class Learner:
                 complete = "Training is complete, --stop_at_return is reached"
             else:
                 farewell = "The learner was stopped."
-            if complete:
-                self._display.stage("writing the checkpoint and the exported policy")
+            self._display.stage("writing the checkpoint" + (" and the exported policy" if complete else ""))
             self._save()  # Before other output, which may take a while.
             outputs.write(figures, show=False)
         except BaseException as error:
@@ -290,7 +291,8 @@ class Learner:
         output: UpdateOutput | None = None
         batch: Batch | None = None
         lags: list[float] = []
-        periods, last_save = _Periods(config.log_period_secs), time.monotonic()
+        periods = _Periods(config.log_period_secs)
+        self._next_save = time.monotonic() + config.save_checkpoint_secs
         while True:
             serving.raise_error()
             if output is None:
@@ -313,10 +315,10 @@ class Learner:
                     output, batch = self._update(batch), None
                     if is_first:
                         periods.first_update()
-                        self._display.follow(lambda: self._figures.glance(self._agent_steps))
+                        self._display.follow(self._glance)
             now = time.monotonic()
-            if now - last_save >= config.save_checkpoint_secs:
-                last_save = now
+            if now >= self._next_save:
+                self._next_save = now + config.save_checkpoint_secs
                 _require_finite(output)
                 self._save()
                 if self._saver.unsaved:
@@ -356,6 +358,11 @@ class Learner:
             _require_finite(output)
             figures |= {name: float(value.numpy()) for name, value in output.metrics.items()}
         return figures
+
+    def _glance(self) -> dict[str, Any]:
+        """The figures that a terminal shows between periods."""
+        figures = self._figures.glance(self._agent_steps)
+        return figures | {"secs_to_checkpoint": self._next_save - time.monotonic()}
 
     def _frames(self) -> int:
         """Environment frames of the run, on all hosts."""

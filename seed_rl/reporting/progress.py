@@ -6,7 +6,9 @@ No TensorFlow is imported here, because the first lines come before it is.
 import collections
 import datetime
 import functools
+import math
 import os
+import re
 import shutil
 import sys
 import threading
@@ -24,10 +26,14 @@ _MOST_OWN = 3  # Figures of the environment's own; the line is to stay readable.
 
 ResultT = TypeVar("ResultT")
 
-# Seconds between two versions of the line on a terminal, and between reminders of a long stage elsewhere.
-_REDRAW_SECS, _REMINDER_SECS = 0.5, 30.0
+# Seconds between two versions of the line on a terminal.
+_REDRAW_SECS = 0.5
+# Elsewhere, seconds without a line after which a stage is said again: no five seconds pass in silence in its
+# first two minutes. Later there are fewer lines, since it may wait for hours.
+_REMINDER_SECS, _LATE_REMINDER_SECS, _LONG_STAGE_SECS = 5.0 - _REDRAW_SECS, 30.0, 120.0
 # On a terminal, frames/s is the mean over this many redraws.
 _SPEED_WINDOW = 20
+_STAGE_LINE = re.compile(r" \.\.\.( \d+ s)?$")
 _LEAST_CURVE, _MOST_CURVE = 6, 40
 
 
@@ -35,9 +41,10 @@ class ProgressDisplay:
     """Shows the stages of the start, then the progress of training, on standard output.
 
     On a terminal, a line is rewritten twice a second: the mean return and its curve over the whole run, the
-    share of the run that is done, environment frames/s, the time left, and the busiest stage. Elsewhere there
-    is a line for each stage and for each period. If standard output fails (a closed pipe, a full disk), it
-    warns once on standard error and shows nothing more. Thread-safe.
+    share of the run that is done, environment frames/s, the time left, the busiest stage, and the time to the
+    next checkpoint. Elsewhere there is a line for each period and for each stage, and another one every five
+    seconds while a stage takes that long. If standard output fails (a closed pipe, a full disk), it warns
+    once on standard error and shows nothing more. Thread-safe.
     """
 
     def __init__(self, total_frames: int, earlier: Iterable[tuple[int, float]] = ()):
@@ -50,6 +57,7 @@ class ProgressDisplay:
         self._stage: tuple[str, float] | None = None
         self._period: Mapping[str, Any] = {}
         self._now: Callable[[], Mapping[str, Any]] = dict
+        self._written = 0.0  # When the last plain line was, by `time.monotonic`.
         self._speeds: collections.deque[tuple[float, int]] = collections.deque(maxlen=_SPEED_WINDOW)
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -68,7 +76,7 @@ class ProgressDisplay:
     def follow(self, now: Callable[[], Mapping[str, Any]]) -> None:
         """Ends the stages. From now on a terminal shows these figures between periods, too.
 
-        They are `env_frames` and, if there are any, the mean returns.
+        They are `env_frames`, the mean returns if there are any, and `secs_to_checkpoint`.
         """
         with self._lock:
             self._stage, self._now = None, now
@@ -79,9 +87,10 @@ class ProgressDisplay:
             self._period = figures
             self._add(figures)
             if not self._is_terminal:
-                self._try(self._write, self._sentence(figures))
+                if self._stage is None or figures["frames_per_second"]:
+                    self._try(self._write, self._sentence({**self._now(), **figures}))
             elif self._stage is None:
-                self._try(self._draw_progress, figures)
+                self._try(self._draw_progress, {**self._now(), **figures})
 
     def say(self, line: str) -> None:
         """Prints a line above the one that is rewritten."""
@@ -112,7 +121,7 @@ class ProgressDisplay:
             thread.join()
 
     def _keep_drawing(self) -> None:
-        while not self._stopping.wait(_REDRAW_SECS if self._is_terminal else _REMINDER_SECS):
+        while not self._stopping.wait(_REDRAW_SECS):
             with self._lock:
                 if not self._stopping.is_set():
                     self._redraw()
@@ -120,8 +129,12 @@ class ProgressDisplay:
     def _redraw(self) -> None:
         if self._stage is not None:
             what, since = self._stage
-            words = f"{_capital(what)} ... {time.monotonic() - since:.0f} s"
-            self._try(self._draw if self._is_terminal else self._write, words)
+            seconds, silence = time.monotonic() - since, time.monotonic() - self._written
+            words = f"{_capital(what)} ... {seconds:.0f} s"
+            if self._is_terminal:
+                self._try(self._draw, words)
+            elif silence >= (_REMINDER_SECS if seconds < _LONG_STAGE_SECS else _LATE_REMINDER_SECS):
+                self._try(self._write, words)
         elif self._is_terminal and (now := self._now()):
             self._add(now)
             self._try(self._draw_progress, {**self._period, **now})
@@ -133,12 +146,17 @@ class ProgressDisplay:
     def _sentence(self, figures: Mapping[str, Any]) -> str:
         """A period in a plain line."""
         frames, speed = figures["env_frames"], figures["frames_per_second"]
-        busiest = _busiest(figures)
-        return (
-            f"{frames:,} of {self._total:,} frames ({100 * frames / self._total:.1f}%), {speed:,.0f} "
-            f"frames/s, {figures['updates']:,} updates, {_return(figures)}, {self._left(frames, speed)} left"
-            f"{f', {busiest}' if busiest else ''}"
+        left = self._seconds_left(frames, speed)
+        parts = (
+            f"{frames:,} of {self._total:,} frames ({100 * frames / self._total:.1f}%)",
+            f"{speed:,.0f} frames/s",
+            f"{figures['updates']:,} updates",
+            _return(figures),
+            "unknown time left" if left == math.inf else f"{_clock(left)} left",
+            _busiest(figures),
+            _checkpoint(figures, left),
         )
+        return ", ".join(filter(None, parts))
 
     def _draw_progress(self, figures: Mapping[str, Any]) -> None:
         """The line on a terminal: what fits, the most important first, and the curve in the rest."""
@@ -148,12 +166,14 @@ class ProgressDisplay:
         speed = (frames - before) / (now - then) if now > then else figures.get("frames_per_second", 0.0)
         head = f"return {figures['mean_return']:.2f}" if "mean_return" in figures else "no episode yet"
         evaluated = figures.get("mean_evaluation_return")
+        left = self._seconds_left(frames, speed)
         parts = [
             f"{min(1.0, frames / self._total):.0%} of {_short(self._total)}",
             f"{_short(speed)} frames/s" if speed else "",
-            f"{self._left(frames, speed)} left" if speed else "",
+            f"{_clock(left)} left" if speed else "",
             _busiest(figures),
             "" if evaluated is None else f"in evaluation {evaluated:.2f}",
+            _checkpoint(figures, left),
             *(
                 f"{stage} {'wait' if stage == 'actors' else 'waits'} {share:.0%}"
                 for stage, share in stage_waits(figures).items()
@@ -170,14 +190,9 @@ class ProgressDisplay:
     def _drawn(self, width: int) -> str:
         return self._curve.drawn(width) if can_draw(sys.stdout) else ""
 
-    def _left(self, frames: int, speed: float) -> str:
-        """The time to the end of the run."""
-        if speed <= 0:
-            return "unknown time"
-        seconds = int(max(0, self._total - frames) / speed)
-        if seconds < 3600:
-            return f"{seconds // 60}:{seconds % 60:02}"
-        return str(datetime.timedelta(seconds=seconds))
+    def _seconds_left(self, frames: int, speed: float) -> float:
+        """To the end of the run; infinite without speed."""
+        return max(0, self._total - frames) / speed if speed > 0 else math.inf
 
     def _draw(self, line: str) -> None:
         """Rewrites the line on a terminal, which stays as narrow as the terminal is."""
@@ -185,10 +200,16 @@ class ProgressDisplay:
 
     def _write(self, line: str) -> None:
         """Prints a line; on a terminal the line that is rewritten makes room for it."""
+        self._written = time.monotonic()
         print(f"\r\x1b[K{line}" if self._is_terminal else line, flush=True)
 
     def _try(self, function: Callable[..., ResultT], *args: Any) -> ResultT | None:
         return self._guard.call("Standard output", functools.partial(_or_discard, function), *args)
+
+
+def is_stage(line: str) -> bool:
+    """Whether a plain line of a learner's output only says what its start is doing."""
+    return bool(_STAGE_LINE.search(line))
 
 
 def _or_discard(function: Callable[..., ResultT], *args: Any) -> ResultT:
@@ -210,6 +231,18 @@ def _capital(words: str) -> str:
 
 def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
+
+
+def _clock(seconds: float) -> str:
+    """As 4:05, or 1:04:05 from an hour on."""
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}:{rest:02}" if minutes < 60 else str(datetime.timedelta(seconds=int(seconds)))
+
+
+def _checkpoint(figures: Mapping[str, Any], seconds_left: float) -> str:
+    """The time to the next checkpoint, if the run does not end before that."""
+    seconds = figures.get("secs_to_checkpoint", math.inf)
+    return f"checkpoint in {_clock(max(0.0, seconds))}" if seconds < seconds_left else ""
 
 
 def _short(number: float) -> str:

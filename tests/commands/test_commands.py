@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -36,10 +37,32 @@ def test_help_starts_with_examples(name):
 
 
 @pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("train", ["environment", "agent", "game"]),
+        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy", "record"]),
+        ("plot", ["style", "metric", "label", "output"]),
+        ("report", ["format", "label", "output"]),
+        ("sweep", ["space", "trials", "seeds", "parallel"]),
+        ("export", ["logdir", "checkpoint", "format", "output"]),
+        ("doctor", ["logdir", "live"]),
+    ],
+)
+def test_help_has_the_most_useful_flags_first_and_fits_on_a_screen(name, first):
+    shown = run(name, "--help").stdout.splitlines()
+    flags = [re.split(r"[\s=]", line)[2].removeprefix("--") for line in shown if line.startswith("  --")]
+    assert flags[: len(first)] == first
+    assert len(shown) <= 40 and shown[-1] == "--helpfull prints all flags."
+
+
+@pytest.mark.parametrize(
     ("args", "text"),
     [
         (["trian"], "did you mean `seed_rl train`"),
         (["local_main"], "the commands are train,"),
+        (["catch", "vtrace", "--seed=2"], "write `seed_rl train catch vtrace --seed=2`."),
+        (["train", "gym", "ppo", "CartPole-v1"], "a game is written --game=CartPole-v1."),
+        (["train", "catch", "ppo", "four"], "--num_actors=four is not valid; it must be a whole number."),
         (["train", "catch", "vtrace", "1", "4", "5"], "'5' is one too many"),
         (["learner", "catch", "vtrace", "2"], "'2' is one too many"),
         (["evaluate"], "No run is given"),
@@ -60,6 +83,10 @@ def test_wrong_words_get_one_sentence(args, text):
     assert done.returncode == 2
     assert text in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_help_before_a_command_is_that_of_the_command():
+    assert run("help", "doctor").stdout == run("doctor", "--help").stdout
 
 
 def test_the_version():

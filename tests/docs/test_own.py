@@ -60,11 +60,11 @@ def site(tmp_path_factory):
 def run(site, tmp_path):
     """Runs a command in a directory of its own."""
 
-    def start(*args, also=""):
+    def start(*args, also="", cwd=tmp_path):
         paths = f"{also}:{site}:{ROOT}"
         return subprocess.run(
             [sys.executable, "-m", "seed_rl", *args],
-            cwd=tmp_path,
+            cwd=cwd,
             env={**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"},
             capture_output=True,
             text=True,
@@ -78,23 +78,31 @@ def last_figures(logdir):
     return json.loads((logdir / "metrics.jsonl").read_text().splitlines()[-1])
 
 
-TRAINED = {
-    page: [args for args in commands(page) if args[0] == "train"]
+TRAINED = [
+    (page, args)
     for page in ("own_environment.md", "own_algorithm.md")
-}
+    for args in commands(page)
+    if args[0] == "train"
+]
 
 
-@pytest.mark.parametrize("args", [*TRAINED["own_environment.md"], *TRAINED["own_algorithm.md"]], ids=" ".join)
-def test_the_commands_learn(run, tmp_path, args):
-    done = run(*args, f"--logdir={tmp_path}/run", "--log_period_secs=0.5")
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory):
+    """The directory of somebody who types all commands of a page, by page."""
+    return {page: tmp_path_factory.mktemp("reader") for page, _ in TRAINED}
+
+
+@pytest.mark.parametrize(("page", "args"), TRAINED)
+def test_the_commands_of_a_page_learn_in_one_directory(run, reader, page, args):
+    done = run(*args, "--log_period_secs=0.5", cwd=reader[page])
     assert done.returncode == 0, done.stdout + done.stderr
-    assert (
-        last_figures(tmp_path / "run")["mean_return"] > 0.7
-    )  # At random: about 0 in Catch, -0.2 in the corridor.
+    logdir = re.search(r"run directory (\S+)\.\n", done.stderr)[1]
+    # At random: about 0 in Catch, -0.2 in the corridor.
+    assert last_figures(reader[page] / logdir)["mean_return"] > 0.7
 
 
 def test_the_run_of_the_first_command_is_evaluated(run):
-    first, *_ = TRAINED["own_environment.md"]
+    _, first = TRAINED[0]
     (evaluate,) = [args for args in commands("own_environment.md") if args[0] == "evaluate"]
     assert run(*first).returncode == 0
     done = run(*evaluate)

@@ -19,6 +19,8 @@ def registries(monkeypatch):
         ("cach", "ppo", "did you mean catch?"),
         ("ppo", "gym", "write gym ppo."),
         ("rainbow", "catch", "write catch rainbow."),
+        ("vtrace", "vtrace", "write ENVIRONMENT vtrace, with one of: atari, catch,"),
+        ("rainbow", None, "write ENVIRONMENT rainbow, with one of:"),
         ("BreakoutNoFrameskip-v4", "ppo", "write atari ppo --game=Breakout."),
         ("ALE/MsPacman-v5", "ppo", "write atari ppo --game=MsPacman."),
         ("Pong-ramDeterministic-v0", "ppo", "write atari ppo --game=Pong."),

@@ -4,7 +4,7 @@ import pytest
 
 from gcp import estimate, jobs
 from gcp.config import read_config
-from seed_rl.launch.presets import configs_directory
+from seed_rl.flags.configs import configs_directory
 from tests.odd_yaml import ODD
 
 SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))

@@ -4,8 +4,8 @@ import pytest
 
 from gcp import quota
 from gcp.config import read_config
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.presets import configs_directory
 from tests.gcp.refusal import refusal
 
 A100 = {"machine": "a2-highgpu-1g", "accelerator": "NVIDIA_TESLA_A100"}

@@ -5,6 +5,7 @@ import pytest
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.flags import command_line
+from seed_rl.flags.configs import configs_directory
 from seed_rl.launch import plan, presets
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
@@ -43,19 +44,11 @@ def test_the_nearest_preset_is_found(configs, environment, agent, game, expected
     assert found == (expected and configs / f"{expected}.flags")
 
 
-def test_configs_are_found_inside_the_package_or_beside_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(presets.seed_rl, "__file__", str(tmp_path / "seed_rl" / "__init__.py"))
-    assert presets.configs_directory() == tmp_path / "configs"
-    assert presets.find_preset(presets.configs_directory(), "catch", "vtrace") is None
-    (tmp_path / "seed_rl" / "configs").mkdir(parents=True)
-    assert presets.configs_directory() == tmp_path / "seed_rl" / "configs"
-
-
 @pytest.mark.parametrize(
     "name",
     [
-        str(path.relative_to(presets.configs_directory()).with_suffix(""))
-        for path in sorted(presets.configs_directory().rglob("*.flags"))
+        str(path.relative_to(configs_directory()).with_suffix(""))
+        for path in sorted(configs_directory().rglob("*.flags"))
     ],
 )
 def test_every_preset_is_valid(name):
@@ -67,7 +60,7 @@ def test_every_preset_is_valid(name):
 
 def resolved(name):
     """The command line of a flagfile alone, and the plan of the local launcher for it."""
-    args, _ = plan.complete_arguments([f"--flagfile={presets.configs_directory() / name}.flags"])
+    args, _ = plan.complete_arguments([f"--flagfile={configs_directory() / name}.flags"])
     line = plan.parse_local(["train", *args], "")
     return line, plan.make_plan(line, "unix:/tmp/x")
 
@@ -93,7 +86,7 @@ def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(n
     assert launched_environments(made) == (num_envs, num_envs)
     # What `seed_rl learner` reads of the same file.
     parsed = command_line.parse(
-        ["learner", f"--flagfile={presets.configs_directory() / name}.flags"],
+        ["learner", f"--flagfile={configs_directory() / name}.flags"],
         "",
         (LearnerConfig,),
         elsewhere=(ActorConfig, LocalConfig),

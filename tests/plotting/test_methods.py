@@ -3,8 +3,8 @@
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.flags.configs import configs_directory
 from seed_rl.launch.plan import parse_local
-from seed_rl.launch.presets import configs_directory
 from seed_rl.plotting.methods import method_name
 from tests.plotting.synthetic import make_record
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from seed_rl.reporting.progress import is_stage
 from tests.waiting import DEADLINE_SECS, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,6 +25,7 @@ SMALL = (
     "--lstm_size=0",
     "--unroll_length=10",
     "--batch_size=4",
+    "--total_environment_frames=1000000000",
     "--intra_op_threads=1",
     "--log_period_secs=0.25",
 )
@@ -57,7 +59,7 @@ class Process:
     @property
     def said(self) -> list[str]:
         """The lines of the output, without those that only name a stage of the start."""
-        return [line for line in self.output.splitlines() if not line.endswith(" ...")]
+        return [line for line in self.output.splitlines() if not is_stage(line)]
 
     @property
     def last_line(self) -> str:

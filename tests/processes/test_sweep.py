@@ -8,7 +8,7 @@ import pytest
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
-from seed_rl.launch.presets import configs_directory
+from seed_rl.flags.configs import configs_directory
 from seed_rl.runs import record
 from seed_rl.sweeps.study import latest, outcomes
 

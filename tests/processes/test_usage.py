@@ -1,13 +1,16 @@
 """What the user can put right ends each main with exit code 2 and one sentence that names what is valid."""
 
+import signal
+
 import pytest
 
 from tests.selection import mostly_slow
 
-LEARNER = ("learner", "--environment=catch", "--agent=vtrace")
-DQN = ("learner", "--environment=catch", "--agent=dqn")
+START = ("learner", "--environment=catch", "--total_environment_frames=1000")
+LEARNER = (*START, "--agent=vtrace")
+DQN = (*START, "--agent=dqn")
 HOSTS = (*LEARNER, "--server_address=unix:s", "--learner_index=0")
-R2D2 = ("learner", "--environment=catch", "--agent=r2d2")
+R2D2 = (*START, "--agent=r2d2")
 ACTOR = ("actor", "--environment=catch")
 LOCAL = ("train", "catch", "vtrace")
 
@@ -50,6 +53,16 @@ SLOW_CASES = [
     ),
     ((*LEARNER, "--accelerator=tpu"), ["--accelerator=tpu: TensorFlow sees no TPU", "[tpu]"]),
 ]
+
+
+@pytest.mark.slow
+def test_a_learner_without_a_number_of_frames_first_says_how_many_it_trains(house):
+    process = house.start("learner", "--environment=catch", "--agent=vtrace", "--server_address=unix:s")
+    process.wait_for("Making the network")
+    process.signal(signal.SIGTERM)
+    process.end()
+    first = process.output.splitlines()[0]
+    assert first.startswith("1,000,000,000 environment frames") and "--total_environment_frames" in first
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,9 @@ def shown(capsys):
         ({"mean_return": 1, **WAITS}, "mean return 1.00, 0:50 left, training 82% busy"),
         ({"mean_return": 1, "frames_per_second": 10.0}, "mean return 1.00, 2:05:00 left"),
         ({"mean_return": 1, "frames_per_second": 0.0}, "mean return 1.00, unknown time left"),
+        ({"secs_to_checkpoint": 49.9}, "no episode finished yet, 0:50 left, checkpoint in 0:49"),
+        ({"secs_to_checkpoint": 60.0}, "no episode finished yet, 0:50 left"),
+        ({"secs_to_checkpoint": -1.0}, "no episode finished yet, 0:50 left, checkpoint in 0:00"),
     ],
 )
 def test_a_period_is_a_plain_line_in_a_file(capsys, more, words):
@@ -61,14 +64,52 @@ def test_a_file_gets_a_line_for_each_stage_and_the_last_line_says_what_ended(cap
     ]
 
 
-def test_a_long_stage_is_said_again(capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_REMINDER_SECS", 0.01)
+@pytest.fixture
+def clock(monkeypatch):
+    """Time that a test advances: `clock(seconds)`."""
+    now = [1000.0]
+
+    def advance(seconds):
+        now[0] += seconds
+
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "_REDRAW_SECS", 1000.0)  # The test redraws.
+    return advance
+
+
+@pytest.mark.parametrize(
+    ("already", "often"), [(0, 5.0), (100, 5.0), (125, 30.0)], ids=["at first", "still", "after two minutes"]
+)
+def test_a_stage_in_a_file_is_silent_for_five_seconds_at_most_and_later_for_thirty(
+    capsys, clock, already, often
+):
     display = ProgressDisplay(100_000)
     display.stage("importing X")
-    said = []
-    wait_until(lambda: said.extend(shown(capsys)) or len(said) >= 3, "two reminders")
+    clock(already)
+    display._redraw()
+    assert len(shown(capsys)) == 1 + bool(already)
+    silence, said = 0.0, []
+    while not said:
+        clock(0.5)
+        silence += 0.5
+        display._redraw()
+        said = shown(capsys)
     display.close()
-    assert said[0] == "Importing X ..." and said[1:3] == ["Importing X ... 0 s"] * 2
+    assert often - 0.5 <= silence <= often
+    assert said == [f"Importing X ... {already + silence:.0f} s"]
+
+
+def test_after_the_stages_a_file_gets_the_periods_only(capsys, clock):
+    display = ProgressDisplay(100_000)
+    display.stage("waiting for actors")
+    display.show(FIGURES | {"frames_per_second": 0.0})  # Nothing is new, and the stage is said again.
+    display.follow(lambda: FIGURES)
+    clock(1000)
+    display._redraw()
+    display.show(FIGURES | {"frames_per_second": 0.0})
+    display.close()
+    waiting, period = shown(capsys)
+    assert waiting == "Waiting for actors ..." and period.startswith("25,000 of 100,000 frames")
 
 
 def test_the_thread_ends_with_the_display():
@@ -103,7 +144,8 @@ def rewritten(capsys):
 def test_a_terminal_gets_one_line_that_fits(capsys, terminal, columns, mean_return, total):
     terminal(columns)
     display = ProgressDisplay(total, [(n, float(n)) for n in range(100)])
-    display.show(FIGURES | WAITS | {"mean_return": mean_return, "mean_evaluation_return": 1.0})
+    more = {"mean_return": mean_return, "mean_evaluation_return": 1.0, "secs_to_checkpoint": 99.5}
+    display.show(FIGURES | WAITS | more)
     (line,) = rewritten(capsys)
     assert len(line) < columns and "\n" not in line
     assert f"return {mean_return:.2f}" in line
@@ -114,9 +156,8 @@ def test_a_terminal_gets_one_line_that_fits(capsys, terminal, columns, mean_retu
     if columns >= 120:
         assert "training 82% busy" in line and "in evaluation 1.00" in line
     if columns >= 200:
-        assert "training waits 18%  inference waits 80%  actors waits 75%".replace(
-            "actors waits", "actors wait"
-        )
+        assert ("checkpoint in 1:39" in line) == (total > 10**6)  # The other run ends in 1:23.
+        assert "training waits 18%  inference waits 80%  actors wait 75%" in line
 
 
 def test_a_terminal_shows_what_is_new_between_periods(capsys, terminal):

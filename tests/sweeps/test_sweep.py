@@ -10,8 +10,8 @@ from signal import getsignal
 import pytest
 
 from seed_rl.commands import sweep
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.presets import configs_directory
 from seed_rl.launch.watch import Timing
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import journal

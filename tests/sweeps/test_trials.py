@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
-from seed_rl.launch.presets import configs_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.study import draw

@@ -141,7 +141,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
             path = config.game.removeprefix(f"{PICKLE}:")
             return _finished(_unpickled(config, path, kwargs, render), config, seed)
         if module:
-            foreign(importlib.import_module, module)
+            _import(config.game, module)
         if env_id not in gymnasium.registry and old_gym.knows(env_id):
             env = old_gym.make(env_id, config.max_episode_frames, kwargs, **render)
         else:
@@ -156,6 +156,21 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(_missing(config.game, str(error))) from error
     return _finished(env, config, seed)
+
+
+def _import(game: str, module: str) -> None:
+    """Imports the module that registers an id."""
+    if module.endswith(".py"):
+        raise ValueError(f"--game={game} names a file; write --game={game.replace('.py:', ':', 1)}.")
+    try:
+        foreign(importlib.import_module, module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}.") or module in _MODULES.values():
+            raise
+        raise ValueError(
+            f"--game={game} names the module {module}, which is neither in the current directory nor on "
+            "PYTHONPATH nor installed; go to its directory, or add that to PYTHONPATH."
+        ) from error
 
 
 def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
@@ -219,7 +234,10 @@ def _check_id(game: str, env_id: str) -> None:
         gymnasium.spec(env_id)
     except gymnasium.error.Error as error:
         known = find_id(game) if game.startswith(tuple(_MODULES)) else None
-        choice = f"; write --game={known}" if known else hint(env_id, gymnasium.registry)
+        module = game.removesuffix(env_id)
+        near = [module + close for close in nearest(env_id, gymnasium.registry)]
+        own = "" if module else "; one that a module of yours registers is MODULE:ID"
+        choice = f"; write --game={known}" if known else hint(game, near, own)
         raise ValueError(f"--game={game} is not a Gymnasium id{choice}.") from error
 
 

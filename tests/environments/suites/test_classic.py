@@ -1,6 +1,7 @@
 """Gymnasium environments by id."""
 
 import importlib.util
+import re
 import sys
 
 import gymnasium
@@ -156,9 +157,10 @@ def test_repeats_sum_rewards_and_stop_at_an_end_and_limits_count_environment_fra
     [
         ("cartpol-v1", r"^--game=cartpol-v1 is not a Gymnasium id; the nearest are: CartPole-v\d, .*\.$"),
         ("CartPole-v77", r"^--game=CartPole-v77 is not a Gymnasium id; the nearest are: CartPole-v\d"),
-        ("!", r"^--game=! is not a Gymnasium id\.$"),
+        ("!", r"^--game=! is not a Gymnasium id; one that a module of yours registers is MODULE:ID\.$"),
+        ("gymnasium:!", r"^--game=gymnasium:! is not a Gymnasium id\.$"),
         ("MiniGrid-Unheard-Of-v0", "; write --game=minigrid:MiniGrid-Unheard-Of-v0"),
-        ("gymnasium:CartPol-v1", r"^--game=gymnasium:CartPol-v1 is not .* CartPole-v\d"),
+        ("gymnasium:CartPol-v1", r"^--game=gymnasium:CartPol-v1 is not .* gymnasium:CartPole-v\d"),
     ],
 )
 def test_unknown_ids_are_refused(game, sentence):
@@ -168,8 +170,25 @@ def test_unknown_ids_are_refused(game, sentence):
 
 def test_a_module_before_the_id_is_imported():
     assert make(GymConfig(game="gymnasium:CartPole-v1"), seed=0).spec.id == "CartPole-v1"
-    with pytest.raises(ImportError, match=r"--game=no_such_module:Thing-v0 needs .*'no_such_module'"):
-        make(GymConfig(game="no_such_module:Thing-v0"), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("game", "words"),
+    [
+        (
+            "no_such_module:Thing-v0",
+            "names the module no_such_module, which is neither in the current directory",
+        ),
+        (
+            "no_such.module:Thing-v0",
+            "names the module no_such.module, which is neither in the current directory",
+        ),
+        ("my_envs.py:Thing-v0", "write --game=my_envs:Thing-v0."),
+    ],
+)
+def test_a_module_that_cannot_be_found_gets_one_sentence(game, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        make(GymConfig(game=game), seed=0)
 
 
 def test_a_missing_engine_is_named(monkeypatch):
