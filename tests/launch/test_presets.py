@@ -77,8 +77,8 @@ def launched_environments(made):
     [
         ("paper/seed/atari_r2d2", 620),
         ("paper/seed/atari_vtrace", 256),
-        ("paper/seed/dmlab_vtrace", 312),
-        ("paper/seed/football_vtrace", 624),
+        ("paper/seed/dmlab_vtrace_2_cores", 312),
+        ("paper/seed/football_vtrace_2_cores", 624),
     ],
 )
 def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(name, num_envs):

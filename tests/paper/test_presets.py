@@ -1,0 +1,124 @@
+"""Every value that a paper gives for a setting is that of the presets and searches which it holds for."""
+
+import fnmatch
+import functools
+
+import pytest
+
+from seed_rl.actor.config import ActorConfig
+from seed_rl.flags.command_line import scan
+from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.launch import plan
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.presets import configs_directory
+from seed_rl.learner.config import LearnerConfig
+from seed_rl.paper import tables
+from seed_rl.sweeps.space import read_space
+
+CONFIGS = configs_directory()
+PRESETS = [
+    path.relative_to(CONFIGS / "paper").with_suffix("").as_posix()
+    for path in sorted((CONFIGS / "paper").rglob("*.flags"))
+]
+
+
+def presets_of(setting):
+    return [name for pattern in setting.presets for name in fnmatch.filter(PRESETS, pattern)]
+
+
+# Preset, option, the value that it has to have, and where that is from.
+EXPECTED = [
+    *(
+        (preset, row.option, row.value, f"{row.source}: {row.parameter}")
+        for row in tables.settings()
+        if row.option
+        for preset in presets_of(row)
+    ),
+    *(
+        (f"seed/{row.preset}", option, value, "Table 1")
+        for row in tables.speeds()
+        if row.preset
+        for option, value in (
+            ("environment", row.suite),
+            ("training_environments", row.environments),
+            ("batch_size", row.batch_size),
+        )
+    ),
+]
+
+
+@functools.cache
+def settings_of(path):
+    """All settings of a flagfile by option, as a learner, its actors and the launcher read them."""
+    args = [f"--flagfile={path}"]
+    line = plan.parse_local(["train", *args], "")
+    num_envs = int(scan(expand_flagfiles(args), ("num_envs",))["num_envs"])  # The launcher computes it.
+    configs = (
+        line.environment_config(),
+        line.agent_config(),
+        line.read(LearnerConfig, num_envs=num_envs),
+        line.read(ActorConfig, server_address=""),
+        line.read(LocalConfig),
+    )
+    settings = {name: value for config in configs for name, value in config.to_dict().items()}
+    settings["training_environments"] = num_envs - settings.get("num_eval_envs", 0)
+    return settings | {"environment": line.environment}
+
+
+def preset_settings(name):
+    return settings_of(CONFIGS / "paper" / f"{name}.flags")
+
+
+def is_as_printed(actual, value):
+    text = str(value)
+    if isinstance(actual, str | bool):
+        return str(actual).lower() == text.lower()
+    if text.startswith(">"):
+        return actual > float(text[1:])
+    return actual == pytest.approx(float(text))
+
+
+def test_presets_have_the_values_that_the_papers_give():
+    wrong = [
+        f"{preset}: --{option} is {preset_settings(preset)[option]}, not {value} ({source})."
+        for preset, option, value, source in EXPECTED
+        if not is_as_printed(preset_settings(preset)[option], value)
+    ]
+    assert not wrong, "\n" + "\n".join(wrong)
+    assert len(EXPECTED) >= 250
+
+
+def test_every_preset_of_the_two_papers_is_compared():
+    ours = [name for name in PRESETS if not name.startswith("others/")]
+    assert set(ours) <= {preset for preset, *_ in EXPECTED}
+    assert all(presets_of(row) for row in tables.settings())
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_actors_of_a_preset_have_its_environments(name):
+    settings = preset_settings(name)
+    assert settings["num_actors"] * settings["env_batch_size"] == settings["num_envs"]
+    assert settings["env_batch_size"] % settings["num_env_groups"] == 0
+    if name.startswith("seed/"):  # One environment steps while the other waits.
+        assert settings["num_env_groups"] == 2
+
+
+@pytest.mark.parametrize("name", ["dmlab_stability", "football"])
+def test_searches_have_the_ranges_of_tables_6_and_7(name):
+    space = read_space(CONFIGS / "sweeps" / f"{name}.yaml")
+    expected = {row.option: (row.kind, row.values) for row in tables.ranges() if row.sweep == name}
+    assert {option: tuple(drawn) for option, drawn in drawn_from(space)} == expected
+    preset = settings_of(space.flagfile)
+    for option, (kind, values) in expected.items():
+        within = preset[option] in values if kind == "choice" else values[0] <= preset[option] <= values[1]
+        assert within, option
+
+
+def drawn_from(space):
+    return [(option, (drawn.kind, drawn.values)) for option, drawn in space.parameters.items()]
+
+
+@pytest.mark.parametrize("name, num_envs", [("dmlab_stability", 176), ("football", 624)])
+def test_searches_have_the_environments_of_table_1(name, num_envs):
+    space = read_space(CONFIGS / "sweeps" / f"{name}.yaml")
+    assert settings_of(space.flagfile)["num_envs"] == num_envs

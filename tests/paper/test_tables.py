@@ -1,0 +1,136 @@
+"""The papers' tables agree with their own arithmetic, but for the contradictions that are listed."""
+
+import csv
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+import seed_rl
+from seed_rl.paper import tables
+from seed_rl.runs.scores import human_normalized
+
+DATA = Path(seed_rl.__file__).parent
+PRICES = tables.prices()
+DMLAB, FOOTBALL, DMLAB_P100 = (tables.costs(table) for table in (4, 5, 12))
+
+
+@pytest.mark.parametrize(
+    "read, num_rows, last",
+    [
+        (
+            tables.speeds,
+            15,
+            ("atari", "SEED", "Default", "TPU v3 core", 8, None, 1200, 419, 256, 440_000, 5.2),
+        ),
+        (tables.football_scores, 12, ("scoring,checkpoints", "SEED", "TPU v3 core", 32, "Large", None, 7.66)),
+        (tables.latencies, 7, ("atari", "Default", None, 7.2)),
+        (tables.sampling_speeds, 4, (512, 35.8, 38.4)),
+        (tables.training_times, 8, ("Categorical DQN", 2048, 10.7, 6.0, 2.8, 1.8)),
+    ],
+)
+def test_rows_have_numbers_and_none_where_nothing_is_printed(read, num_rows, last):
+    rows = read()
+    assert len(rows) == num_rows
+    assert rows[-1][: len(last)] == last
+
+
+def per_hour(row):
+    """US dollars for an hour of a row's CPUs and accelerators, by Table 3."""
+    return row.cpus * PRICES["CPU core"], row.accelerators * PRICES[row.accelerator]
+
+
+def for_a_billion(dollars_per_hour, row):
+    return dollars_per_hour / (row.frames_per_second * 3600) * 1e9
+
+
+@pytest.mark.parametrize(
+    "row", [*DMLAB, *FOOTBALL, *DMLAB_P100], ids=lambda row: f"{row.architecture} {row.model} {row.dollars}"
+)
+def test_costs_follow_from_prices_and_speeds(row):
+    assert for_a_billion(sum(per_hour(row)), row) == pytest.approx(row.dollars, abs=1.1)
+
+
+@pytest.mark.parametrize("suite, table", [("dmlab", DMLAB), ("football", FOOTBALL)])
+def test_table_11_splits_the_costs_of_tables_4_and_5(suite, table):
+    splits = {(row.model, row.architecture): row for row in tables.cost_splits() if row.suite == suite}
+    assert len(splits) == len(table)
+    for row in table:
+        split = splits[row.model, row.architecture]
+        assert split.actors_dollars + split.learner_dollars == pytest.approx(split.total_dollars, abs=1)
+        if row.dollars != 25:  # The first contradiction.
+            assert split.total_dollars == row.dollars
+            actors, learner = (for_a_billion(dollars, row) for dollars in per_hour(row))
+            assert split.actors_dollars == pytest.approx(actors, rel=0.03)
+            assert split.learner_dollars == pytest.approx(learner, rel=0.03)
+
+
+@pytest.mark.parametrize("row", [row for row in tables.speeds() if row.ratio], ids=lambda row: row.preset)
+def test_ratios_of_table_1_follow_from_its_speeds(row):
+    alike = [other for other in tables.speeds() if (other.suite, other.model) == (row.suite, row.model)]
+    assert row.frames_per_second / alike[0].frames_per_second == pytest.approx(row.ratio, rel=0.03)
+
+
+def cost(table, architecture, model):
+    (row,) = (row for row in table if (row.architecture, row.model) == (architecture, model))
+    return row
+
+
+def cost_ratio(model):
+    return cost(FOOTBALL, "IMPALA", model).dollars / cost(FOOTBALL, "SEED", model).dollars
+
+
+def updates_per_second():
+    """R2D2's updates per second with 1,200 actors, by its frames per second and Tables 8 and 9."""
+    (row,) = (row for row in tables.speeds() if row.preset == "atari_r2d2_1200_actors")
+    value = {row.option: row.value for row in tables.settings() if row.source in ("Table 8", "Table 9")}
+    sequences = row.frames_per_second / int(value["num_action_repeats"]) / int(value["unroll_length"])
+    return sequences * float(value["replay_ratio"]) / row.batch_size
+
+
+def median_score():
+    with open(DATA / "runs/data/atari57_scores.csv", newline="", encoding="utf-8") as file:
+        scores = {row["game"]: float(row["seed_8_tpu_v3"]) for row in csv.DictReader(file)}
+    return statistics.median(human_normalized("atari", game, score) for game, score in scores.items())
+
+
+def side(pixels, padding):
+    """A side of the picture after A3C's two convolutions: 8x8 with stride 4, 4x4 with stride 2."""
+    return ((pixels - 8) // 4 + 1 + 2 * padding - 4) // 2 + 1
+
+
+def speed_up(algorithm):
+    (row,) = (row for row in tables.training_times() if row.algorithm == algorithm)
+    return row.gpus_1 / row.gpus_8
+
+
+DEFAULT = cost(DMLAB, "SEED", "Default")
+MEDIUM = cost(FOOTBALL, "SEED", "Medium")
+SECOND = {
+    "$28": 20.1 + 8.2,
+    "$26.1": for_a_billion(sum(per_hour(DEFAULT)), DEFAULT),
+    "1.60": cost_ratio("Default"),
+    "2.44": cost_ratio("Large"),
+    "38%": 100 * (1 - 1 / cost_ratio("Default")),
+    "4.0 updates": updates_per_second(),
+    "152 GB/s": (100_000 / 20 * 30e6 + 100_000 * 96 * 72 * 3) / 1e9,
+    "10": MEDIUM.environments / MEDIUM.actors,
+    "60": 4 * cost(DMLAB_P100, "SEED", "Default").actors,
+    "1846%": median_score(),
+    "176": tables.speeds()[1].environments,
+    "12x9": side(104, 1),
+    "0.0040": 0.0007 * (512 / 16) ** 0.5,
+    "4.0": speed_up("PPO"),
+    "5.9": speed_up("Categorical DQN"),
+}
+
+
+def test_the_second_value_of_each_contradiction_follows_from_the_paper():
+    assert len(tables.contradictions()) == len(SECOND)
+    for row, (printed, value) in zip(tables.contradictions(), SECOND.items(), strict=True):
+        assert printed.split()[0] == row.second.split()[0]
+        number = re.search(r"[\d.]+", row.second)[0]
+        decimals = len(number.partition(".")[2])
+        assert round(value, decimals) == float(number), row
+    assert (side(104, 1), side(80, 1)) == (12, 9)
