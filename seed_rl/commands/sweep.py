@@ -48,8 +48,14 @@ class SweepConfig(Options):
     space: str | None = option(
         None, "YAML file that defines the space, such as configs/sweeps/catch.yaml.", is_path=True
     )
-    trials: int = option(24, "Number of points of the space to try; the paper uses 24 and 40.", at_least=1)
-    seeds: int = option(1, "Number of runs per trial, with seeds 1, 2 and so on.", at_least=1)
+    trials: int | None = option(
+        None, "Number of points of the space to try; by default the space file's, else 24.", at_least=1
+    )
+    seeds: int | None = option(
+        None,
+        "Number of runs per trial, with seeds 1, 2 and so on; by default the space file's, else 1.",
+        at_least=1,
+    )
     sweep_seed: int = option(
         1, "Seed for sampling; at random, trial i is a function of this seed and i.", at_least=0
     )
@@ -91,17 +97,18 @@ def main(argv: list[str]) -> int:
 
     with usage_errors():
         space, logdir = read_space(find_config(config.space, "sweeps/*.yaml")), Path(config.logdir)
-        sweep = make_sweep(space, logdir, config.trials, config.sweep_seed, others)
+        num_trials, num_seeds = config.trials or space.trials or 24, config.seeds or space.seeds or 1
+        sweep = make_sweep(space, logdir, num_trials, config.sweep_seed, others)
         study = journal.read(logdir, sweep.identity)
     if config.dry_run:
-        _print_commands(sweep, Trials(study, config.trials, config.seeds), config)
+        _print_commands(sweep, Trials(study, num_trials, num_seeds), config)
         return 0
     with contextlib.ExitStack() as stack:
         with usage_errors():
             study = stack.enter_context(journal.held(logdir, sweep.identity))
         study.pruner = make_pruner(config.pruner, sweep.total_frames)
         _name_flagfiles(sweep)
-        return _play(sweep, Trials(study, config.trials, config.seeds), config)
+        return _play(sweep, Trials(study, num_trials, num_seeds), config)
 
 
 def _print_commands(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> None:
@@ -131,7 +138,7 @@ def _play(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> int:
     from seed_rl.sweeps.runner import Runner
 
     trials.reopen(config.retry_failed)
-    left, total = len(trials.left()), config.trials * config.seeds
+    left, total = len(trials.left()), trials.trials * trials.seeds
     say(f"{left} of {total} runs left to train; the sweep is in {sweep.directory}.")
     runner = Runner(
         sweep, trials, config.parallel, config.sampler, lambda: _write_table(sweep.directory, trials.study)

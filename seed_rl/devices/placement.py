@@ -1,4 +1,4 @@
-"""Divides a learner's devices between training and inference (SEED RL, section 3.1)."""
+"""Divides a learner's devices between training and inference (SEED RL, section 3)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -44,11 +44,12 @@ def split_cpu(num_logical_devices: int) -> None:
     tf.config.set_logical_device_configuration(cpu, devices)
 
 
-def place(training: str, inference: str) -> Placement:
+def place(training: str, inference: str, batch_size: int) -> Placement:
     """Reads `--training_devices` and `--inference_devices`; empty ones get the default.
 
-    By default, a single device does both. Of two or three, the first one infers and the others train; of
-    four or more, the first quarter infers. Both have numbers or names, separated by commas.
+    By default, a single device does both. Of several, the last ones train: the largest number of them that
+    divides the batch and leaves one to infer. If one flag is given, the devices that it does not name do
+    the other work. Both flags have numbers or names, separated by commas.
 
     Raises:
       ValueError: a device does not exist, or is named twice.
@@ -57,15 +58,18 @@ def place(training: str, inference: str) -> Placement:
     chosen_to_train = _parse("training_devices", training, devices)
     chosen_to_infer = _parse("inference_devices", inference, devices)
     if not chosen_to_infer:
-        rest = [device for device in devices if device not in chosen_to_train] or list(chosen_to_train)
-        chosen_to_infer = tuple(rest[: _num_inferring(len(devices))])
+        num_inferring = max(1, len(devices) - num_training(len(devices), batch_size))
+        rest = tuple(device for device in devices if device not in chosen_to_train)
+        chosen_to_infer = rest or chosen_to_train[:1] if chosen_to_train else rest[:num_inferring]
     if not chosen_to_train:
         chosen_to_train = tuple(d for d in devices if d not in chosen_to_infer) or chosen_to_infer
     return Placement(chosen_to_train, chosen_to_infer)
 
 
-def count_training_gpus(training: str, inference: str) -> int:
+def count_training_gpus(training: str, inference: str, batch_size: int, num_hosts: int) -> int:
     """How many GPUs of a host train, if there are several hosts: by `place`'s rule, but the first ones.
+
+    All hosts' training devices share the batch.
 
     Does not use TensorFlow's devices yet, since the hosts have to be connected before.
     """
@@ -73,7 +77,7 @@ def count_training_gpus(training: str, inference: str) -> int:
     chosen, others = (len(list(filter(None, text.split(",")))) for text in (training, inference))
     if gpus == 0 or "CPU" in training.upper():
         return 0
-    return chosen or max(1, gpus - (others or _num_inferring(gpus)))
+    return chosen or (max(1, gpus - others) if others else num_training(gpus, batch_size, num_hosts))
 
 
 def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:
@@ -107,9 +111,14 @@ def available() -> list[str]:
     return gpus if gpus and len(cpus) == 1 else cpus
 
 
-def _num_inferring(num_devices: int) -> int:
-    """How many of a host's devices infer by default: 2 of the 8 cores of the paper's TPU."""
-    return max(1, num_devices // 4)
+def num_training(num_devices: int, batch_size: int, num_hosts: int = 1) -> int:
+    """How many of a host's devices train by default.
+
+    It is the largest number that divides the batch, with the same number on each host, and leaves a device
+    to infer. For Table 1 of the SEED RL paper: 6 of 8 for a batch of 48, and 5 of 8 for 160.
+    """
+    fitting = [n for n in range(1, num_devices) if batch_size % (n * num_hosts) == 0]
+    return max(fitting, default=1)
 
 
 def _names(kind: str) -> list[str]:

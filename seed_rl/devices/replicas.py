@@ -76,9 +76,12 @@ class Replicas:
           ValueError: the parts would not be of the same size.
         """
         if batch_size % self.count:
+            below, above = (batch_size // self.count + more for more in (0, 1))
+            fitting = " or ".join(str(n * self.count) for n in (below, above) if n)
             raise ValueError(
                 f"--batch_size={batch_size} cannot be split evenly over {self.count} training devices "
-                f"({', '.join(self.devices)}{self._each}); make it a multiple of {self.count}."
+                f"({', '.join(self.devices)}{self._each}); make it a multiple of {self.count}, such as "
+                f"{fitting}."
             )
 
     def distribute(self, sample: Sample) -> Sample:

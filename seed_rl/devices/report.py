@@ -17,10 +17,13 @@ _LOG_PREFIX = re.compile(r"^[IWEF]\d{4} .*?\] |^\d{4}-\d\d-\d\d \S+ [IWEF] \S+\]
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
-def describe(training: Sequence[str] = (), inference: Sequence[str] = ()) -> str:
+def describe(
+    training: Sequence[str] = (), inference: Sequence[str] = (), batch_size: int | None = None
+) -> str:
     """One sentence on the devices that are used.
 
     Those that train have TensorFlow's names; by default it is the first GPU or the CPU, which also infers.
+    `batch_size` is that of this host.
     """
     available = placement.available()
     used = {*(training or available[:1]), *inference}
@@ -29,6 +32,8 @@ def describe(training: Sequence[str] = (), inference: Sequence[str] = ()) -> str
     trains = ", ".join(map(_with_model, training or available[:1]))
     if not inference:
         return f"Training and inference on {trains}{others}."
+    if batch_size is not None and len(training) > 1:
+        trains += f" ({batch_size // len(training)} of the batch's {batch_size} unrolls each)"
     return f"Training on {trains}; inference on {', '.join(map(_with_model, inference))}{others}."
 
 

@@ -104,8 +104,8 @@ class LearnerConfig(TrainerConfig):
     training_devices: str = option(
         "",
         "Devices that train, each on a part of the batch: numbers or TensorFlow's names, separated by "
-        "commas. By default, a single device trains and infers; of two or three, one infers and the others "
-        "train; of four or more, a quarter infers.",
+        "commas. By default, a single device trains and infers; of several, the largest number that divides "
+        "the batch and leaves one to infer.",
         is_plumbing=True,
     )
     inference_devices: str = option(

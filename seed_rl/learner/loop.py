@@ -276,7 +276,7 @@ class Learner:
     def _introduce(self, outputs: _Outputs) -> None:
         """Says what the run starts with."""
         devices = [core.device for core in self._cores if core.device]
-        outputs.say(report.describe(self._replicas.devices, devices))
+        outputs.say(report.describe(self._replicas.devices, devices, self._config.batch_size))
         for sentence in self._saver.warnings:
             outputs.say(sentence)
         if self._saver.resumed_from:

@@ -59,14 +59,16 @@ def make_learner(
     if met is None:
         team = Team(listener)
         tpu = Tpu() if config.accelerator == "tpu" else None
-        place = placement.place(config.training_devices, config.inference_devices)
+        place = placement.place(config.training_devices, config.inference_devices, config.batch_size)
         strategy = tpu.strategy(place.training) if tpu else None
         replicas = Replicas(() if place.is_default else place.training, config.jit, strategy)
         places_of_copies = () if place.is_shared else place.inference
     else:
         peers, addresses = met
         assert listener is not None
-        num_gpus = placement.count_training_gpus(config.training_devices, config.inference_devices)
+        num_gpus = placement.count_training_gpus(
+            config.training_devices, config.inference_devices, config.batch_size, len(addresses)
+        )
         with peers.connecting():
             collective = Collective(addresses, peers.hosts.index, num_gpus, not config.insecure_reductions)
         team = Team(listener, peers, collective)

@@ -40,6 +40,12 @@ class NetworkConfig(Options):
         "heads have a hidden layer of their own. None: the torso's own number.",
         at_least=0,
     )
+    conv_padding: int = option(
+        0,
+        "Zero padding of each convolution after a torso's first, in pixels, for shallow and nature (1 in "
+        "Stooke & Abbeel, 2018, section 5.1).",
+        at_least=0,
+    )
     layer_norm: bool = option(
         False,
         "Whether layer normalization follows each linear layer and each convolution before its activation "
@@ -58,7 +64,8 @@ class NetworkConfig(Options):
     )
     initializer: str = option(
         "he_normal",
-        "Initializer of layers that are followed by a ReLU. The paper's R2D2 uses glorot_uniform.",
+        "Initializer of layers that are followed by a ReLU. The paper's R2D2 uses glorot_uniform, also for "
+        "the LSTM's recurrent kernel, which is orthogonal otherwise (A.3.1).",
         choices=INITIALIZERS,
     )
     use_last_action_and_reward: bool = option(

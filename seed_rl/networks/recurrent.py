@@ -16,11 +16,13 @@ class LSTM(keras.layers.Layer):
     about two thirds of the time on a CPU (256 units, 21 steps, B = 16 and 32, the LSTM alone).
     """
 
-    def __init__(self, size: int):
+    def __init__(self, size: int, recurrent_initializer: str = "orthogonal"):
         super().__init__()
         self.size = size
         self._inputs = keras.layers.Dense(4 * size, bias_initializer=_open_forget_gate)
-        self._recurrent = keras.layers.Dense(4 * size, use_bias=False, kernel_initializer="orthogonal")
+        self._recurrent = keras.layers.Dense(
+            4 * size, use_bias=False, kernel_initializer=recurrent_initializer
+        )
 
     def initial_state(self, batch_size: int | tf.Tensor) -> Nest:
         """All zeros."""

@@ -56,6 +56,11 @@ def make_torso(
         return MLP(config, spec, scale)
     if name == "auto":
         name = "shallow"
+    if config.conv_padding and len(_CONVOLUTIONS.get(name, ())) < 2:
+        raise ValueError(
+            f"--conv_padding={config.conv_padding} is for --torso=shallow and nature, and this is {name}; "
+            "leave it out."
+        )
     height, width, _ = shape
     smallest = _SMALLEST_IMAGE[name]
     if min(height, width) < smallest:
@@ -114,6 +119,8 @@ def _convolutional(config: NetworkConfig, name: str, scale: Scale) -> list[Any]:
         if i == 0:
             chain.append(PixelConv2D(scale, filters, size, stride, **kwargs))
         else:
+            if config.conv_padding:
+                chain.append(keras.layers.ZeroPadding2D(config.conv_padding))
             chain.append(keras.layers.Conv2D(filters, size, stride, **kwargs))
         if config.layer_norm:
             chain += [*normalization(True), keras.layers.ReLU()]

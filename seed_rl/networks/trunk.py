@@ -29,7 +29,9 @@ class Trunk(keras.layers.Layer):
         self._use_last_action_and_reward = config.use_last_action_and_reward
         self._max_abs_last_reward = config.max_abs_last_reward
         self._encoder = Encoder(config, without_mask(env_spec.observation))
-        self._core = LSTM(config.lstm_size) if config.lstm_size else None
+        is_glorot = config.initializer == "glorot_uniform"
+        kernel = "glorot_uniform" if is_glorot else "orthogonal"
+        self._core = LSTM(config.lstm_size, kernel) if config.lstm_size else None
 
     @property
     def is_recurrent(self) -> bool:

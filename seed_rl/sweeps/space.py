@@ -7,6 +7,7 @@
     space:
       learning_rate: {log_uniform: [1e-4, 1e-2]}
       unroll_length: {choice: [10, 20, 40]}
+    trials: 40   # the default of --trials; may be left out, as may seeds
 
 A range is `uniform`, `log_uniform` or `int_uniform`; `int_uniform` includes both ends.
 """
@@ -27,7 +28,7 @@ Value = bool | int | float | str
 # Flags that `flags` and `space` may not contain: the sweep sets them, or the file has its own key for them.
 RESERVED = ("environment", "agent", "flagfile", "seed", "logdir", "server_address")
 
-_KEYS = ("environment", "agent", "flagfile", "flags", "space")
+_KEYS = ("environment", "agent", "flagfile", "flags", "space", "trials", "seeds")
 _RANGES = ("uniform", "log_uniform", "int_uniform")
 _KINDS = ("choice", *_RANGES)
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
@@ -56,6 +57,8 @@ class Space:
       flagfile: is read before all else; None if there is none.
       flags: fixed values by flag.
       parameters: the distributions, by flag, in alphabetical order.
+      trials: the file's default of `--trials`; None if it has none.
+      seeds: the same of `--seeds`.
     """
 
     path: Path
@@ -64,6 +67,8 @@ class Space:
     flagfile: Path | None
     flags: dict[str, Value]
     parameters: dict[str, Distribution]
+    trials: int | None = None
+    seeds: int | None = None
 
 
 def as_text(value: Value) -> str:
@@ -85,6 +90,9 @@ def read_space(path: Path) -> Space:
     for key in ("environment", "agent"):
         if not isinstance(content.get(key), str):
             raise ValueError(f"{path} names no {key}; add a line {key}: NAME.")
+    for key in ("trials", "seeds"):
+        if key in content and not (type(content[key]) is int and content[key] > 0):
+            raise ValueError(f"{path}: {key} must be a whole number above 0, not {content[key]!r}.")
     flagfile = content.get("flagfile")
     if not isinstance(flagfile, str | None):
         raise ValueError(f"{path}: flagfile must be one path.")
@@ -101,6 +109,8 @@ def read_space(path: Path) -> Space:
         flagfile=Path(os.path.realpath(path.parent / os.path.expanduser(flagfile))) if flagfile else None,
         flags={name: _value(f"{path}: --{name}", value) for name, value in flags.items()},
         parameters={name: _distribution(f"{path}: --{name}", value) for name, value in sorted(space.items())},
+        trials=content.get("trials"),
+        seeds=content.get("seeds"),
     )
 
 

@@ -33,6 +33,13 @@ class TrainerConfig(Options):
         "How the learning rate changes over --total_environment_frames: constant, or linear decay to 0.",
         choices=("constant", "linear"),
     )
+    learning_rate_warm_up_fraction: float = option(
+        0.0,
+        "Fraction of --total_environment_frames over which the learning rate first grows linearly from 0. "
+        "Both papers tried it (SEED RL, section 4.1.2; Stooke & Abbeel, 2018, section 5.3).",
+        at_least=0,
+        at_most=1,
+    )
     adam_beta_1: float = option(0.9, "Decay of Adam's mean of gradients.", at_least=0, at_most=1)
     adam_epsilon: float = option(
         3.125e-7, "Adam's epsilon. The paper sweeps 1e-7 to 1e-1 (Table 6).", above=0

@@ -87,9 +87,12 @@ class Trainer:
 
     def learning_rate(self, progress: float) -> float:
         """The learning rate at this fraction of the run."""
-        left = 1.0 - _limited(progress)
-        is_linear = self._config.learning_rate_schedule == "linear"
-        return self._config.scaled_learning_rate * (left if is_linear else 1.0)
+        progress = _limited(progress)
+        rate = self._config.scaled_learning_rate
+        if self._config.learning_rate_schedule == "linear":
+            rate *= 1.0 - progress
+        warm_up = self._config.learning_rate_warm_up_fraction
+        return rate * min(1.0, progress / warm_up) if warm_up else rate
 
     def restored(self) -> None:
         """Must be called after a checkpoint has been restored into the variables."""

@@ -1,7 +1,7 @@
 import pytest
 
 from seed_rl.devices import placement
-from seed_rl.devices.placement import Placement, count_training_gpus, place, place_on_host
+from seed_rl.devices.placement import Placement, count_training_gpus, num_training, place, place_on_host
 
 
 @pytest.fixture
@@ -15,24 +15,45 @@ def gpus(*numbers):
 
 
 @pytest.mark.parametrize(
-    ("count", "training", "inference"),
+    ("count", "batch_size", "training", "inference"),
     [
-        (1, (0,), (0,)),
-        (2, (1,), (0,)),
-        (3, (1, 2), (0,)),
-        (4, (1, 2, 3), (0,)),
-        (8, (2, 3, 4, 5, 6, 7), (0, 1)),  # As the paper's TPU.
+        (1, 32, (0,), (0,)),
+        (2, 32, (1,), (0,)),
+        (3, 32, (1, 2), (0,)),
+        (4, 32, (2, 3), (0, 1)),
+        (4, 7, (3,), (0, 1, 2)),
+        (8, 48, (2, 3, 4, 5, 6, 7), (0, 1)),
+        (8, 160, (3, 4, 5, 6, 7), (0, 1, 2)),
+        (8, 64, (4, 5, 6, 7), (0, 1, 2, 3)),
     ],
 )
-def test_the_default(devices, count, training, inference):
+def test_by_default_the_most_devices_that_divide_the_batch_train(
+    devices, count, batch_size, training, inference
+):
     devices(*gpus(*range(count)))
-    assert place("", "") == Placement(gpus(*training), gpus(*inference))
+    assert place("", "", batch_size) == Placement(gpus(*training), gpus(*inference))
+
+
+@pytest.mark.parametrize(
+    ("count", "batch_size", "num_hosts", "expected"),
+    [
+        (8, 48, 2, 6),
+        (8, 64, 2, 4),
+        (8, 6, 2, 3),
+        (8, 3, 2, 1),
+        (64, 384, 1, 48),
+        (32, 640, 1, 20),
+        (1, 5, 1, 1),
+    ],
+)
+def test_all_hosts_share_the_batch(count, batch_size, num_hosts, expected):
+    assert num_training(count, batch_size, num_hosts) == expected
 
 
 @pytest.mark.parametrize(
     ("training", "inference", "expected"),
     [
-        ("3", "", Placement(gpus(3), gpus(0))),
+        ("3", "", Placement(gpus(3), gpus(0, 1, 2))),
         ("0,1,2,3", "", Placement(gpus(0, 1, 2, 3), gpus(0))),
         ("", "2", Placement(gpus(0, 1, 3), gpus(2))),
         ("", "0,1,2,3", Placement(gpus(0, 1, 2, 3), gpus(0, 1, 2, 3))),
@@ -42,7 +63,7 @@ def test_the_default(devices, count, training, inference):
 )
 def test_what_is_chosen(devices, training, inference, expected):
     devices(*gpus(0, 1, 2, 3))
-    assert place(training, inference) == expected
+    assert place(training, inference, 12) == expected
 
 
 @pytest.mark.parametrize(
@@ -61,7 +82,7 @@ def test_what_is_chosen(devices, training, inference, expected):
 def test_what_is_refused(devices, training, inference, message):
     devices(*gpus(0, 1))
     with pytest.raises(ValueError, match=message):
-        place(training, inference)
+        place(training, inference, 12)
 
 
 def test_one_device_that_does_everything_needs_no_copies():
@@ -88,7 +109,7 @@ def test_each_of_several_hosts_trains_on_its_first_devices(
 ):
     devices(*(gpus(*range(count)) or ("CPU:0",)))
     monkeypatch.setattr(placement.tf.config, "list_physical_devices", lambda kind: [kind] * count)
-    num_gpus = count_training_gpus(training, inference)
+    num_gpus = count_training_gpus(training, inference, 48, 2)
     assert place_on_host(training, inference, num_gpus) == expected
 
 

@@ -64,6 +64,15 @@ def test_the_devices_are_named(machine, names, chosen, sentence):
     assert report.describe(*chosen) == sentence
 
 
+def test_the_parts_of_the_batch_are_told(machine):
+    machine("L4", "L4", "L4")
+    found = report.describe(["GPU:1", "GPU:2"], ["GPU:0"], 32)
+    assert (
+        found
+        == "Training on GPU:1 (L4), GPU:2 (L4) (16 of the batch's 32 unrolls each); inference on GPU:0 (L4)."
+    )
+
+
 def test_a_gpu_is_enough(machine, tmp_path):
     machine("NVIDIA L4")
     (tmp_path / "0000:01:00.0").mkdir()

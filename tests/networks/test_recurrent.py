@@ -1,5 +1,6 @@
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from seed_rl.networks.recurrent import LSTM
@@ -52,3 +53,15 @@ def test_a_reset_even_forgets_nan():
     state = tf.nest.map_structure(lambda x: tf.fill(x.shape, np.nan), random_state())
     outputs, _ = core.unroll(inputs[:1], tf.ones([1, B], tf.bool), state)
     assert np.isfinite(outputs).all()
+
+
+@pytest.mark.parametrize(("initializer", "is_orthogonal"), [("orthogonal", True), ("glorot_uniform", False)])
+def test_the_recurrent_kernel(initializer, is_orthogonal):
+    core = LSTM(16, initializer)
+    core.unroll(tf.zeros([1, 2, 3]), tf.zeros([1, 2], tf.bool), core.initial_state(2))
+    (kernel,) = core._recurrent.get_weights()
+    product = kernel @ kernel.T
+    assert np.allclose(product, np.eye(16), atol=1e-5) == is_orthogonal
+    if not is_orthogonal:
+        limit = np.sqrt(6 / (16 + 64))
+        assert np.abs(kernel).max() <= limit and np.abs(kernel).max() > 0.9 * limit

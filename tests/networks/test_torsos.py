@@ -39,6 +39,19 @@ def test_plain_convolutions(name, kernels):
     assert shapes(torso) == [shape for kernel in kernels for shape in (kernel, kernel[-1:])]
 
 
+@pytest.mark.parametrize("name", ["shallow", "nature"])
+def test_padded_convolutions(name):
+    """Stooke & Abbeel (2018), section 5.1: 25x19 after the first layer, 12x9 after the others."""
+    torso = make(name, ArraySpec((104, 80, 4), "uint8"), (104, 80, 4), "", conv_padding=1, torso_units=0)
+    assert torso(tf.zeros([2, 104, 80, 4], tf.uint8)).shape == (2, 12 * 9 * shapes(torso)[-1][0])
+
+
+@pytest.mark.parametrize("name", ["resnet", "football", "minatar"])
+def test_padding_is_refused_where_it_means_nothing(name):
+    with pytest.raises(ValueError, match=f"--conv_padding=1 is for .* and this is {name}"):
+        make(name, ArraySpec((84, 84, 4), "uint8"), (84, 84, 4), "", conv_padding=1)
+
+
 @pytest.mark.parametrize(("name", "filters", "size"), [("resnet", 10, 9 * 12), ("football", 15, 5 * 6)])
 def test_residual_networks(name, filters, size):
     """Three sections or, in football's, four, each of five convolutions."""

@@ -7,10 +7,10 @@ import pytest
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.flags.command_line import scan
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch import plan
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.presets import configs_directory
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.paper import tables
 from seed_rl.sweeps.space import read_space
@@ -118,7 +118,12 @@ def drawn_from(space):
     return [(option, (drawn.kind, drawn.values)) for option, drawn in space.parameters.items()]
 
 
-@pytest.mark.parametrize("name, num_envs", [("dmlab_stability", 176), ("football", 624)])
-def test_searches_have_the_environments_of_table_1(name, num_envs):
+@pytest.mark.parametrize(
+    ("name", "num_envs", "trials", "seeds"), [("dmlab_stability", 176, 24, None), ("football", 624, 40, 3)]
+)
+def test_searches_have_the_environments_of_table_1_and_sections_4_1_and_4_2s_trials(
+    name, num_envs, trials, seeds
+):
     space = read_space(CONFIGS / "sweeps" / f"{name}.yaml")
+    assert (space.trials, space.seeds) == (trials, seeds)
     assert settings_of(space.flagfile)["num_envs"] == num_envs

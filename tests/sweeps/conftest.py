@@ -25,7 +25,7 @@ space:
 """
 
 # It adds a line to `started` and does what SWEEP_FAKE says for its directory; otherwise it trains in no time.
-# Its return is the seed plus a thousand times the learning rate; that of a run that loses is much lower.
+# Its return is the seed plus a thousand times the learning rate; that of one that loses is much lower.
 FAKE = """
 import json, os, signal, sys, time
 from pathlib import Path
@@ -38,7 +38,8 @@ with open(logdir / "started", "a") as started:
 what = json.loads(os.environ.get("SWEEP_FAKE", "{}")).get(f"{logdir.parent.name}/{logdir.name}", "")
 
 def figures(frames):
-    value = int(flags["seed"]) + 1000 * float(flags["learning_rate"]) - 1000 * (what == "lose")
+    luck = {"lose": -1000, "win": 1000}.get(what, 0)
+    value = int(flags["seed"]) + 1000 * float(flags["learning_rate"]) + luck
     with open(logdir / "metrics.jsonl", "a") as metrics:
         print(json.dumps({"env_frames": frames, "seconds": frames / 100, "mean_return": value}), file=metrics)
 

@@ -67,6 +67,8 @@ ONE = HEAD + "space:\n  learning_rate: "
         (HEAD + "flags: {agent: a}\nspace: {a: {choice: [1]}}", "write it at the top level"),
         (HEAD + "flags: {a: [1]}\nspace: {b: {choice: [1]}}", "--a: [1] is not a valid flag value"),
         (HEAD + "flags: {a: 1}\nspace: {a: {choice: [1]}}", "--a is in flags and in space"),
+        (HEAD + "trials: 0\nspace: {a: {choice: [1]}}", "trials must be a whole number above 0, not 0"),
+        (HEAD + "seeds: yes\nspace: {a: {choice: [1]}}", "seeds must be a whole number above 0, not True"),
         (ONE + "0.1", "--learning_rate needs one distribution"),
         (ONE + "{uniform: [0, 1], choice: [1]}", "--learning_rate needs one distribution"),
         (ONE + "{normal: [0, 1]}", "the kind 'normal' is unknown; choose one of: choice, uniform, "),

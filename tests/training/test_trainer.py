@@ -22,6 +22,11 @@ def test_linear_schedule(progress, rate):
     assert trainer().learning_rate(progress) == pytest.approx(rate)
 
 
+@pytest.mark.parametrize(("progress", "rate"), [(0, 0), (0.1, 0.045), (0.2, 0.08), (0.6, 0.04)])
+def test_the_learning_rate_warms_up(progress, rate):
+    assert trainer(learning_rate_warm_up_fraction=0.2).learning_rate(progress) == pytest.approx(rate)
+
+
 def test_tensorflow_keeps_none_of_the_numbers_of_an_update(monkeypatch):
     """Its cache of Python's numbers never forgets one: 1.5 kB for each update of a long run."""
     found, rate, progress = trainer(), 0.123456, 0.654321

@@ -59,6 +59,11 @@ class AtariConfig(EnvironmentConfig):
         at_least=1,
     )
     screen_size: int = option(84, "Height and width of observations, in pixels (paper: 84).", at_least=1)
+    halve_screen: bool = option(
+        False,
+        "Crop the screen's last two rows and halve it, to 104x80 pixels, in place of --screen_size "
+        "(Stooke & Abbeel, 2018, section 5.1).",
+    )
 
     def for_evaluation(self) -> "AtariConfig":
         """The paper's protocol: whole games of at most 108,000 frames, which start with 1 to 30 no-ops."""
@@ -77,10 +82,17 @@ class AtariConfig(EnvironmentConfig):
                 f"--max_episode_frames={self.max_episode_frames} must be greater than "
                 f"--max_random_noops={self.max_random_noops}."
             )
+        if self.halve_screen and self.screen_size != 84:
+            raise ValueError(
+                f"--halve_screen sets the size of observations; leave out --screen_size={self.screen_size}."
+            )
 
 
 class Atari(gymnasium.Env):
-    """One game. Observations are uint8 `[screen_size, screen_size]` and belong to the caller.
+    """One game.
+
+    Observations are uint8 and belong to the caller. Their shape is `[screen_size, screen_size]`; with
+    `halve_screen` it is `[rows // 4 * 2, columns // 2]`, which is `[104, 80]` for the screens of most games.
 
     * Pooling: an observation is the pixel-wise maximum of the last two environment frames, whatever the
       action repeat; with a repeat of 1 these are the frames of this and the previous agent step.
@@ -114,8 +126,11 @@ class Atari(gymnasium.Env):
         )
         self._actions = [action.value for action in actions]
         self.action_space = spaces.Discrete(len(actions))
-        self.observation_space = spaces.Box(0, 255, (config.screen_size,) * 2, np.uint8)
         screen = self._ale.getScreenDims()
+        self._shape = (
+            (screen[0] // 4 * 2, screen[1] // 2) if config.halve_screen else (config.screen_size,) * 2
+        )
+        self.observation_space = spaces.Box(0, 255, self._shape, np.uint8)
         # The last two environment frames, grayscale; `_newest` is the index of the newer one.
         self._frames = [np.zeros(screen, np.uint8), np.zeros(screen, np.uint8)]
         self._newest = 0
@@ -199,8 +214,8 @@ class Atari(gymnasium.Env):
 
     def _observation(self) -> np.ndarray:
         np.maximum(self._frames[0], self._frames[1], out=self._pooled)
-        size = (self._config.screen_size,) * 2
-        return self._cv2.resize(self._pooled, size, interpolation=self._cv2.INTER_LINEAR)
+        frame = self._pooled[: 2 * self._shape[0]] if self._config.halve_screen else self._pooled
+        return self._cv2.resize(frame, self._shape[::-1], interpolation=self._cv2.INTER_LINEAR)
 
 
 def find_game(name: str) -> str | None:

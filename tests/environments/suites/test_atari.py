@@ -45,6 +45,32 @@ class TestShortStickySeaquest(EnvironmentContract):
     agent_steps = 60
 
 
+class TestHalvedBreakout(EnvironmentContract):
+    suite = SUITE
+    config = AtariConfig(game="Breakout", halve_screen=True)
+    agent_steps = 60
+    episodes_end = False
+
+
+def test_a_halved_screen_is_the_mean_of_blocks_without_the_last_two_rows():
+    config = AtariConfig(game="Breakout", halve_screen=True, max_random_noops=0, num_action_repeats=1)
+    env, screen = SUITE.make(config, seed=0), np.zeros((210, 160), np.uint8)
+    env.reset()
+    frames = []
+    for _ in range(20):
+        observation, *_ = env.step(FIRE)
+        env.unwrapped._ale.getScreenGrayscale(screen)
+        frames.append(screen.copy())
+    pooled = np.maximum(*frames[-2:])[:208].reshape(104, 2, 80, 2).astype(np.float64)
+    assert observation.shape == (104, 80)
+    assert np.abs(observation - pooled.mean((1, 3))).max() <= 0.5  # cv2 rounds.
+
+
+def test_a_halved_screen_has_no_other_size():
+    with pytest.raises(ValueError, match=r"^--halve_screen sets the size .*leave out --screen_size=48"):
+        AtariConfig.of(halve_screen=True, screen_size=48)
+
+
 def _emulator(game):
     ale = ale_py.ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
