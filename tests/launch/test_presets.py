@@ -2,13 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.flags import command_line
 from seed_rl.flags.configs import configs_directory
 from seed_rl.launch import plan, presets
-from seed_rl.launch.config import LocalConfig
-from seed_rl.learner.config import LearnerConfig
 
 NAMES = (
     *("small/atari_vtrace", "small/atari_vtrace_breakout", "small/catch_vtrace", "small/gym_r2d2_cartpole"),
@@ -63,34 +59,3 @@ def resolved(name):
     args, _ = plan.complete_arguments([f"--flagfile={configs_directory() / name}.flags"])
     line = plan.parse_local(["train", *args], "")
     return line, plan.make_plan(line, "unix:/tmp/x")
-
-
-def launched_environments(made):
-    """Environments of the actors that a plan starts, and of its learner."""
-    batches = [flag for command in made.actors for flag in command if flag.startswith("--env_batch_size=")]
-    (num_envs,) = (flag for flag in made.learners[0] if flag.startswith("--num_envs="))
-    return sum(int(flag.partition("=")[2]) for flag in batches), int(num_envs.partition("=")[2])
-
-
-@pytest.mark.parametrize(
-    ("name", "num_envs"),
-    [
-        ("paper/seed/atari_r2d2", 620),
-        ("paper/seed/atari_vtrace", 256),
-        ("paper/seed/dmlab_vtrace_2_cores", 312),
-        ("paper/seed/football_vtrace_2_cores", 624),
-    ],
-)
-def test_cluster_presets_divide_their_environments_over_actors_with_two_groups(name, num_envs):
-    line, made = resolved(name)
-    assert launched_environments(made) == (num_envs, num_envs)
-    # What `seed_rl learner` reads of the same file.
-    parsed = command_line.parse(
-        ["learner", f"--flagfile={configs_directory() / name}.flags"],
-        "",
-        (LearnerConfig,),
-        elsewhere=(ActorConfig, LocalConfig),
-    )
-    assert parsed.read(LearnerConfig).num_envs == num_envs
-    actor = line.read(ActorConfig, server_address="")
-    assert actor.num_env_groups == 2 and actor.env_batch_size % 2 == 0

@@ -6,9 +6,8 @@ import functools
 import pytest
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.flags.command_line import scan
+from seed_rl.flags import command_line
 from seed_rl.flags.configs import configs_directory
-from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch import plan
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
@@ -50,19 +49,19 @@ EXPECTED = [
 @functools.cache
 def settings_of(path):
     """All settings of a flagfile by option, as a learner, its actors and the launcher read them."""
-    args = [f"--flagfile={path}"]
-    line = plan.parse_local(["train", *args], "")
-    num_envs = int(scan(expand_flagfiles(args), ("num_envs",))["num_envs"])  # The launcher computes it.
+    args = ["train", f"--flagfile={path}"]
+    learner = command_line.parse(args, "", (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
+    launched = plan.parse_local(args, "")
     configs = (
-        line.environment_config(),
-        line.agent_config(),
-        line.read(LearnerConfig, num_envs=num_envs),
-        line.read(ActorConfig, server_address=""),
-        line.read(LocalConfig),
+        learner.environment_config(),
+        learner.agent_config(),
+        learner.read(LearnerConfig),
+        launched.read(ActorConfig, server_address=""),
+        launched.read(LocalConfig),
     )
     settings = {name: value for config in configs for name, value in config.to_dict().items()}
-    settings["training_environments"] = num_envs - settings.get("num_eval_envs", 0)
-    return settings | {"environment": line.environment}
+    settings["training_environments"] = settings["num_envs"] - settings.get("num_eval_envs", 0)
+    return settings | {"environment": learner.environment}
 
 
 def preset_settings(name):

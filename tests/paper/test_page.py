@@ -1,0 +1,36 @@
+"""docs/paper.md shows what the data says."""
+
+from pathlib import Path
+
+from seed_rl.flags.configs import configs_directory
+from seed_rl.paper import tables
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+
+
+def section(title):
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_page_has_the_contradictions_of_the_data():
+    rows = [line for line in section("Where the papers contradict themselves").splitlines() if "|" in line]
+    expected = [
+        f"| {row.paper} | {row.quantity} | {row.first} ({row.first_source}) "
+        f"| {row.second} ({row.second_source}) |".replace("$", r"\$")
+        for row in tables.contradictions()
+    ]
+    assert rows[2:] == expected
+
+
+def test_the_page_has_every_preset_of_the_two_papers_and_the_rows_of_table_1():
+    for title, directory in (
+        ("SEED RL", "seed"),
+        ("Accelerated Methods for Deep Reinforcement Learning", "accelerated_methods"),
+    ):
+        names = {path.stem for path in (configs_directory() / "paper" / directory).glob("*.flags")}
+        assert {name for name in names if f"`{name}`" not in section(title)} == set()
+    for row in tables.speeds():
+        if row.preset:
+            evaluating = " + 10" if row.suite == "atari" else ""
+            (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| `{row.preset}` |"))
+            assert line.split(" | ")[2:4] == [f"{row.environments:,}{evaluating}", str(row.batch_size)]
