@@ -153,7 +153,7 @@ def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:
         "inference_latency_p50_ms",
         "inference_latency_p99_ms",
         "inference_batch_size",
-        "policy_lag_updates",
+        "policy_lag_first_updates",
     )
     return {
         "frames_per_second": run.frames_per_second,

@@ -26,7 +26,8 @@ class NumpyRing(Experience):
     def insert(self, unrolls: list[Unroll]) -> None:
         """Copies each unroll into a row."""
         for unroll in unrolls:
-            parts = (unroll.prev_action, unroll.env, unroll.agent, unroll.initial_state)
+            steps = unroll.prev_action, unroll.env, unroll.agent, unroll.policy_version
+            parts = (*steps, unroll.initial_state)
             if self._rows is None:
                 self._rows = optree.tree_map(lambda x: np.zeros((self._capacity, *x.shape), x.dtype), parts)
             with self._changed:
@@ -52,12 +53,12 @@ class NumpyRing(Experience):
             self._limiter.sampled()
             self._changed.notify_all()
         *steps, state = self._rows
-        steps = optree.tree_map(
+        *steps, versions = optree.tree_map(
             lambda rows: np.stack([rows[index] for index in indices], axis=1), tuple(steps)
         )
         state = optree.tree_map(lambda rows: rows[indices], state)
         weight = np.ones(self._batch_size, np.float32)
-        return Batch(Sample(*steps, state, weight), np.zeros(self._batch_size, np.int64), indices)
+        return Batch(Sample(*steps, state, weight), versions, indices)
 
     def update_priorities(self, handle: Any, priorities: np.ndarray) -> None:
         """Sets the priorities of the rows of a batch."""

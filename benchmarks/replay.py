@@ -144,7 +144,8 @@ def _unroll(recording: Recording, first: int, env_id: int, first_step: int, rand
         "frames": {"observation": np.stack(recording.frames[first - 4 : first], -1)},
     }
     prev_action = recording.action[first - 1 : first - 1 + STORED]
-    return Unroll(prev_action, env, AgentOutput(recording.action[steps], {}), state, 0, env_id, first_step)
+    agent, versions = AgentOutput(recording.action[steps], {}), np.zeros(STORED, np.int64)
+    return Unroll(prev_action, env, agent, state, versions, env_id, first_step)
 
 
 def _extrapolated_bytes(recording: Recording) -> float:

@@ -159,18 +159,19 @@ class AgentOutput(NamedTuple):
 class Unroll(NamedTuple):
     """A stored segment of one environment's experience: arrays `[S, ...]`, see "Time alignment" above.
 
-    `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version` is
-    the number of updates to the policy before the first step. `env_id` is the environment, and `stream`
-    counts the interruptions of its steps so far. `first_step` counts from the last interruption: an unroll
-    whose first step is T later than that of another with the same environment and stream shares
-    `burn_in + 1` steps with it.
+    `initial_state` (nest of `[...]`) is the recurrent state just before the FIRST step. `policy_version`
+    (int64 `[S]`) is how many updates the weights had received that acted on each step; -1 where none have
+    acted yet, as on the last step of a rollout. `env_id` is the environment, and `stream` counts the
+    interruptions of its steps so far. `first_step` counts from the last interruption: an unroll whose first
+    step is T later than that of another with the same environment and stream shares `burn_in + 1` steps with
+    it.
     """
 
     prev_action: Any
     env: EnvOutput
     agent: AgentOutput
     initial_state: Nest
-    policy_version: int
+    policy_version: Any
     env_id: int = 0
     first_step: int = 0
     stream: int = 0

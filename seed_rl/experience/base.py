@@ -91,8 +91,8 @@ class UnrollConfig:
 class Batch(NamedTuple):
     """A batch.
 
-    sample: NumPy arrays; from `Source`, tensors on the training devices. policy_version: int64 `[B]`, of each
-    unroll's first step. handle: what `update_priorities` needs to find the unrolls again; None for queues.
+    sample: NumPy arrays; from `Source`, tensors on the training devices. policy_version: int64 `[S, B]`, see
+    `Unroll`. handle: what `update_priorities` needs to find the unrolls again; None for queues.
     """
 
     sample: Sample
@@ -160,7 +160,7 @@ class StepStore(abc.ABC):
           step: (prev_action, env, agent), each `[B, ...]`.
           starting: what `starting(env_ids)` returned for this step, `[K]`.
           states: recurrent states before this step of the environments at `starting`, nest of `[K, ...]`.
-          policy_version: number of updates that the policy had received.
+          policy_version: how many updates the weights had received that acted on this step.
 
         Returns:
           For each unroll that this step completed, what `hand_over` takes.

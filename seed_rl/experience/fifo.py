@@ -28,7 +28,7 @@ class BatchStore(RingStore):
         super().__init__(num_envs, unroll)
         self._batch_size, self._queue = batch_size, queue
         self._arrays: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # Of the batch in progress.
-        self._batch_versions: list[int] = []  # Of the unrolls in it.
+        self._filled = 0  # Unrolls in it.
         self._stacking = threading.Lock()
 
     def hand_over(self, completed: list[int]) -> None:
@@ -41,20 +41,19 @@ class BatchStore(RingStore):
         batches, completed = [], env_ids.tolist()
         with self._stacking:
             for env_id, start in zip(completed, first.tolist(), strict=True):
-                if not self._batch_versions:
+                if not self._filled:
                     self._arrays = self._memory(self._batch_size)
-                version = self._copy(env_id, start, *self._arrays, len(self._batch_versions))
-                self._batch_versions.append(version)
-                if len(self._batch_versions) == self._batch_size:
+                self._copy(env_id, start, *self._arrays, self._filled)
+                self._filled += 1
+                if self._filled == self._batch_size:
                     batches.append(self._batch())
             self._queue.add(len(completed), batches)
         return completed
 
     def _batch(self) -> Batch:
-        sample = Sample(*self._nests(*self._arrays), np.ones(self._batch_size, np.float32))
-        versions = np.array(self._batch_versions, np.int64)
-        self._arrays, self._batch_versions = ([], []), []
-        return Batch(sample, versions, None)
+        *nests, versions = self._nests(*self._arrays)
+        self._arrays, self._filled = ([], []), 0
+        return Batch(Sample(*nests, np.ones(self._batch_size, np.float32)), versions, None)
 
 
 class _Entry(NamedTuple):
@@ -220,7 +219,7 @@ class RolloutStore(BatchStore):
     def close(self, env_ids: np.ndarray, env: EnvOutput) -> list[int]:
         """Completes the unrolls of environments; `prev_action` is what their step before was acted on with.
 
-        What the agent would answer is zeros. See `StepStore.close`.
+        What the agent would answer is zeros, and the policy version is -1. See `StepStore.close`.
         """
         before = env_ids.astype(np.intp) * self._stored + (self._count[env_ids] - 1) % self._stored
         rings: Nest = optree.tree_unflatten(self._structure[0], self._rings)
@@ -228,7 +227,7 @@ class RolloutStore(BatchStore):
         prev_action = optree.tree_map(lambda ring: ring[before], agent.action)
         zeros = optree.tree_map(lambda ring: np.zeros((len(before), *ring.shape[1:]), ring.dtype), agent)
         self._played[env_ids] += 1
-        step: Nest = (prev_action, env, zeros)
+        step: Nest = (prev_action, env, zeros, np.full(len(before), -1))
         return self._add(env_ids, optree.tree_leaves(step))
 
     def hold(self, env_ids: np.ndarray, resume: Callable[[], None]) -> bool:

@@ -35,7 +35,6 @@ class Packed(NamedTuple):
     head: Blob
     tail: Blob
     state: Blob
-    policy_version: int
 
 
 def cuts(length: int, burn_in: int) -> list[int]:
@@ -110,14 +109,17 @@ class Layout:
         steps = optree.tree_leaves(self._steps(unroll))
         head, tail = self._pack_steps(steps, _HEAD), self._pack_steps(steps, _TAIL)
         state = self._compress(optree.tree_leaves(unroll.initial_state), _STATE)
-        return Packed(b"", head, tail, state, unroll.policy_version)
+        return Packed(b"", head, tail, state)
 
     def pack_prefix(self, unroll: Unroll) -> bytes:
         """Compresses the prefix of an unroll that continues none in replay."""
         return self._pack_steps(optree.tree_leaves(self._steps(unroll)), _PREFIX)
 
-    def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> Sample:
-        """A time-major batch `[S, B, ...]` with the importance weights `[B]`; helpers share the work."""
+    def unpack(self, packed: Sequence[Packed], weight: np.ndarray) -> tuple[Sample, np.ndarray]:
+        """A time-major batch `[S, B, ...]` with importance weights `[B]`, and its policy versions `[S, B]`.
+
+        Helpers share the work.
+        """
         size = len(packed)
         steps = [self._pool.array((self.num_steps, size, *x.shape), x.dtype) for x in self._leaves]
         states = [self._pool.array((size, *x.shape), x.dtype) for x in self._state_leaves]
@@ -129,9 +131,9 @@ class Layout:
         chunks = [range(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK)]
         with self._helpers.sharing(unpack, chunks) as done:
             collections.deque(done, maxlen=0)
-        prev_action, env, agent = optree.tree_unflatten(self._structure, steps)
+        prev_action, env, agent, versions = optree.tree_unflatten(self._structure, steps)
         state = optree.tree_unflatten(self._state_structure, states)
-        return Sample(prev_action, env, agent, state, weight)
+        return Sample(prev_action, env, agent, state, weight), versions
 
     def _unpack(
         self, packed: Packed, index: int, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]
@@ -143,9 +145,9 @@ class Layout:
         for array, values in zip(states, self._decompress(packed.state, _STATE), strict=True):
             array[index] = values[0]
 
-    def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput]:
+    def _steps(self, unroll: Unroll) -> tuple[Nest, EnvOutput, AgentOutput, np.ndarray]:
         """The parts of the steps that are stored."""
-        return unroll.prev_action, unroll.env, unroll.agent._replace(info={})
+        return unroll.prev_action, unroll.env, unroll.agent._replace(info={}), unroll.policy_version
 
     def _pack_steps(self, steps: Sequence[np.ndarray], piece: int) -> bytes:
         return self._compress([array[self._parts[piece]] for array in steps], piece)

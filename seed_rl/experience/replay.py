@@ -135,10 +135,9 @@ class Replay(LimitedReplay):
         indices, weights = self._draws.draw(self._setup.batch_size, self._random)
         serials = self._oldest + (indices - self._oldest) % self._config.replay_buffer_size
         packed = [self._entry(serial) for serial in serials]
-        versions = np.array([entry.policy_version for entry in packed], np.int64)
         assert self._layout is not None
         layout = self._layout
-        return lambda: Batch(layout.unpack(packed, weights), versions, serials)
+        return lambda: Batch(*layout.unpack(packed, weights), serials)
 
     def _restore(self, path: str, file: replay_file.Reader) -> bool:
         contents = replay_file.Unrolls.read(file, self._arena.put)
@@ -163,8 +162,7 @@ class Replay(LimitedReplay):
         with self._changed:
             self._last[unroll.env_id] = _Last(self._next, unroll.stream, unroll.first_step)
             prefix = self._arena.put(prefix) if shared is None else shared
-            head, tail, state = map(self._arena.put, own[1:4])
-            packed = Packed(prefix, head, tail, state, own.policy_version)
+            packed = Packed(prefix, *map(self._arena.put, own[1:]))
             self._add(packed, self._draws.scaled(priority), before)
             self._limiter.inserted(len(self))
             self._changed.notify_all()
@@ -198,7 +196,7 @@ class Replay(LimitedReplay):
         if before is not None and before >= self._oldest and self._entry(before).tail is packed.prefix:
             self._is_continued[before % capacity] = True
             self._bytes -= _nbytes(packed.prefix)
-        size = _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, packed[:4]))
+        size = _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, packed))
         while len(self) == capacity or (len(self) and self._bytes + size > self._max_bytes):
             self._let_go()
         index = self._next % capacity
@@ -218,7 +216,7 @@ class Replay(LimitedReplay):
         index = self._oldest % self._config.replay_buffer_size
         packed = self._entry(self._oldest)
         # The tail remains, as the prefix of the unroll that continues this one.
-        gone = packed[:4] if not self._is_continued[index] else (packed.prefix, packed.head, packed.state)
+        gone = packed if not self._is_continued[index] else (packed.prefix, packed.head, packed.state)
         self._bytes -= _ENTRY_OVERHEAD_BYTES + sum(map(_nbytes, gone))
         self._entries[index] = None
         self._draws.put(np.array([index]), np.zeros(1))

@@ -24,7 +24,7 @@ from seed_rl.experience.layout import Blob, Packed
 from seed_rl.experience.memory import Leaf
 from seed_rl.files import parse_json, replacing
 
-_MAGIC = b"seed_rl replay 2\n"
+_MAGIC = b"seed_rl replay 3\n"
 _DTYPE = re.compile(r"[<>|=][biuf]\d+")
 _LENGTH, _CHECKSUM = struct.Struct("<Q"), struct.Struct("<I")
 
@@ -249,12 +249,12 @@ class Unrolls(NamedTuple):
                 blobs.append(blob)
             return numbers[id(blob)]
 
-        rows = [[*map(number, entry[:4]), entry.policy_version] for entry in self.entries]
+        rows = [list(map(number, entry)) for entry in self.entries]
         with writing(path) as file:
             counts = {"unrolls": len(rows), "blobs": len(blobs)}
             file.header("unrolls", {"settings": self.settings, **counts})
             file.array(self.priorities)
-            file.array(np.array(rows, np.int64).reshape(-1, 5))
+            file.array(np.array(rows, np.int64).reshape(-1, 4))
             file.array(np.array([len(blob) for blob in blobs], np.int64))
             file.section(blobs)
 
@@ -266,13 +266,11 @@ class Unrolls(NamedTuple):
         count, num_blobs = header["unrolls"], header["blobs"]
         check_counts([count, num_blobs])
         priorities = file.array(np.float64, (count,))
-        rows = file.array(np.int64, (count, 5))
+        rows = file.array(np.int64, (count, 4))
         lengths = file.array(np.int64, (num_blobs,))
         check_priorities(priorities)
-        if (lengths < 0).any() or not ((rows[:, :4] >= 0) & (rows[:, :4] < num_blobs)).all():
+        if (lengths < 0).any() or not ((rows >= 0) & (rows < num_blobs)).all():
             raise DamagedError("its table of contents makes no sense")
         blobs = [keep(blob) for blob in file.parts(lengths.tolist())]
         file.finish()
-        return cls(
-            settings, priorities, [Packed(*(blobs[i] for i in row[:4]), row[4]) for row in rows.tolist()]
-        )
+        return cls(settings, priorities, [Packed(*(blobs[i] for i in row)) for row in rows.tolist()])

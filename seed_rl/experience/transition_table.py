@@ -77,7 +77,7 @@ class StepRings:
         goes into its frame stack.
 
         Returns:
-          A sample of arrays `[S, B, ...]`, and the policy versions `[B]` of the first steps.
+          A sample of arrays `[S, B, ...]`, and its policy versions `[S, B]`.
         """
         begin = self._slots(env_ids, first)
         available = self._history[begin]
@@ -94,7 +94,7 @@ class StepRings:
         prev_action, env, agent = nest
         fresh = (steps <= oldest) & (available < self._burn_in)
         env.done[fresh], env.truncated[fresh] = True, False
-        return Sample(prev_action, env, agent, (), weight), self._versions[begin]
+        return Sample(prev_action, env, agent, (), weight), self._versions[slots]
 
     def of(self, env_id: int, steps: int) -> Iterator[np.ndarray]:
         """Views of the part of each ring of an environment that is in use after this many steps."""
@@ -170,7 +170,7 @@ class TransitionTable:
           env_ids: int64 `[K]`, each at most once.
           step: (prev_action, env, agent), nest of `[K, ...]`.
           in_stream: int64 `[K]`, how many steps of the same streams are before it.
-          policy_version: number of updates that the policy had received.
+          policy_version: how many updates the weights had received that acted on this step.
 
         Raises:
           ValueError: all steps would take too much memory, or they are not like those restored.

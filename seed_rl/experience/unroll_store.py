@@ -24,10 +24,9 @@ class RingStore(StepStore):
     def __init__(self, num_envs: int, unroll: UnrollConfig):
         """Prepares an empty store; see `StepStore`. The first steps tell what memory is needed."""
         super().__init__(num_envs, unroll)
-        # Unrolls in progress at the same time, each with the state and policy version of its first step.
+        # Unrolls in progress at the same time, each with the state before its first step.
         self._heads = -(-self._stored // self._period) + 1
         self._stream = np.zeros(num_envs, np.int64)  # Resets so far.
-        self._versions = np.zeros(num_envs * self._heads, np.int64)
         # One per leaf of a step, `[num_envs * S, ...]`, and one per leaf of a state.
         self._rings: list[np.ndarray] = []
         self._states: list[np.ndarray] = []
@@ -44,7 +43,8 @@ class RingStore(StepStore):
         self, env_ids: np.ndarray, step: Nest, starting: np.ndarray, states: Nest, policy_version: int
     ) -> list[Any]:
         """Adds one step, and copies the unrolls that it completed; see `StepStore.append`."""
-        leaves, structure = optree.tree_flatten(step)
+        versions = np.full(len(env_ids), policy_version, np.int64)
+        leaves, structure = optree.tree_flatten((*step, versions))
         state_leaves, state_structure = optree.tree_flatten(states)
         if self._structure is None:
             with self._allocating:
@@ -54,7 +54,6 @@ class RingStore(StepStore):
                     self._structure = structure, state_structure
         if len(starting):
             heads = self._head(env_ids[starting], self._count[env_ids[starting]])
-            self._versions[heads] = policy_version
             for kept, leaf in zip(self._states, state_leaves, strict=True):
                 kept[heads] = leaf
         return self._add(env_ids, leaves)
@@ -87,8 +86,8 @@ class RingStore(StepStore):
 
     def _copy(
         self, env_id: int, first: int, steps: list[np.ndarray], states: list[np.ndarray], column: int
-    ) -> int:
-        """Copies an unroll into a column of `_memory`; returns the policy version of its first step."""
+    ) -> None:
+        """Copies an unroll into a column of `_memory`."""
         begin = env_id * self._stored
         middle, end = begin + first % self._stored, begin + self._stored
         for ring, array in zip(self._rings, steps, strict=True):
@@ -98,16 +97,16 @@ class RingStore(StepStore):
         head = self._head(env_id, first)
         for kept, array in zip(self._states, states, strict=True):
             array[column] = kept[head]
-        return int(self._versions[head])
 
     def _head(self, env_ids: Any, first: Any) -> Any:
         return env_ids * self._heads + (first // self._period) % self._heads
 
     def _nests(self, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Any:
-        """What the leaves of steps and of states are: prev_action, env, agent, and the state."""
+        """What the leaves of steps and of states are: prev_action, env, agent, state, and policy version."""
         structure, state_structure = self._structure
         nest: Any = optree.tree_unflatten(structure, steps)
-        return (*nest, optree.tree_unflatten(state_structure, states))
+        *step, versions = nest
+        return (*step, optree.tree_unflatten(state_structure, states), versions)
 
 
 class UnrollStore(RingStore):
@@ -131,7 +130,7 @@ class UnrollStore(RingStore):
         origins = zip(env_ids.tolist(), first.tolist(), self._stream[env_ids].tolist(), strict=True)
         for env_id, start, stream in origins:
             steps, states = self._memory(1)
-            version = self._copy(env_id, start, steps, states, 0)
+            self._copy(env_id, start, steps, states, 0)
             nests = self._nests([x[:, 0] for x in steps], [x[0] for x in states])
-            unrolls.append(Unroll(*nests, version, env_id, start, stream))
+            unrolls.append(Unroll(*nests, env_id, start, stream))
         return unrolls

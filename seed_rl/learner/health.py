@@ -136,7 +136,7 @@ class _Lasting:
 
 def _policy_lag(figures: Mapping[str, Any]) -> str | None:
     """Replay is off-policy by design: only agents that report the KL divergence are judged."""
-    lag = figures.get("policy_lag_updates", 0.0)
+    lag = figures.get("policy_lag_first_updates", 0.0)
     if "kl_old_new" not in figures or lag <= _HIGH_POLICY_LAG:
         return None
     return (

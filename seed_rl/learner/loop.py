@@ -27,6 +27,7 @@ from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
+from seed_rl.learner.policy_lag import PolicyLag
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
 from seed_rl.learner.team import Team
@@ -159,6 +160,7 @@ class Learner:
         self._figures = self._saver.make_figures(config)
         self._team.report_with(self._figures)
         self._usage = _Usage()
+        self._lag = PolicyLag(algorithm.unroll.burn_in)
         self._experience = algorithm.experience.make(
             Setup(
                 config.num_envs - algorithm.num_eval_envs,
@@ -290,7 +292,6 @@ class Learner:
         health = Health(self._environment.spec.action, total, self._settings.get("agent", {}))
         output: UpdateOutput | None = None
         batch: Batch | None = None
-        lags: list[float] = []
         periods = _Periods(config.log_period_secs)
         self._next_save = time.monotonic() + config.save_checkpoint_secs
         while True:
@@ -306,9 +307,9 @@ class Learner:
                 self._agent_steps, self.has_reached_return = agreed.agent_steps, agreed.reached
                 if agreed.stop or agreed.reached or self._frames() >= total:
                     self._team.finish()
-                    return self._report(output, lags)
+                    return self._report(output)
                 if agreed.may_update and batch is not None:
-                    lags.append(self._trainer.updates - float(np.mean(batch.policy_version)))
+                    self._lag.add(batch.policy_version, self._trainer.updates)
                     is_first = output is None
                     if is_first:
                         self._display.stage("compiling the first update")
@@ -324,11 +325,10 @@ class Learner:
                 if self._saver.unsaved:
                     warn(f"{self._saver.unsaved} The learner tries again at the next interval.")
             if periods.ended():
-                figures = self._report(output, lags)
+                figures = self._report(output)
                 outputs.write(figures)
                 for sentence in health.check(figures) if self._team.is_first else ():
                     outputs.say(sentence)
-                lags = []
 
     def _reaches_return(self) -> bool:
         """Whether the mean return is that of `stop_at_return`; the first host knows all episodes."""
@@ -347,12 +347,10 @@ class Learner:
         self._experience.trained()
         return output
 
-    def _report(self, output: UpdateOutput | None, lags: list[float]) -> dict[str, Any]:
+    def _report(self, output: UpdateOutput | None) -> dict[str, Any]:
         figures = self._figures.take(self._agent_steps, self._trainer.updates)
-        of_host = self._usage.take() | self._experience.figures()
+        of_host = self._usage.take() | self._lag.take() | self._experience.figures()
         of_host["learner_memory_mib"] = figures["learner_memory_mib"]
-        if lags:
-            of_host["policy_lag_updates"] = float(np.mean(lags))
         figures |= self._team.exchange(of_host)
         if output is not None:
             _require_finite(output)

@@ -1,6 +1,7 @@
 """All learner hosts, as the learner's loop sees them: one host alone, or one of several."""
 
 import contextlib
+import statistics
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,8 +11,9 @@ from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
 from seed_rl.waits import TRAINING_FOR_HOSTS, Waits
 
-# Figures that are added up over hosts.
-_COUNTS = frozenset(("learner_memory_mib", "queue_depth", "replay_size", "replay_mib"))
+# Figures that are not averaged over hosts: those added up, and those of which the largest counts.
+_SUMS = frozenset(("learner_memory_mib", "queue_depth", "replay_size", "replay_mib"))
+_MAXIMA = frozenset(("version_spread_max_updates",))
 
 
 class Team:
@@ -96,7 +98,7 @@ class Team:
     def exchange(self, figures: dict[str, float]) -> dict[str, float]:
         """Figures of this host's inference and experience; the first host gets those of all hosts.
 
-        Counts are added up, all other figures averaged.
+        Counts are added up, of maxima the largest is taken, and all other figures are averaged.
         """
         if not self._peers:
             return figures
@@ -105,7 +107,8 @@ class Team:
         found = {}
         for name in figures:
             values = [other[name] for other in everyone if name in other]
-            found[name] = sum(values) / (1 if name in _COUNTS else len(values))
+            combine = sum if name in _SUMS else max if name in _MAXIMA else statistics.fmean
+            found[name] = combine(values)
         return found
 
     def explain(self, error: BaseException) -> BaseException:

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 
-# Actions that no version takes, unrolls whose label is not the version of their first action, and actions
-# of an older version than the action before.
+# Actions that no version takes, actions whose label is not their version, and actions of an older version
+# than the action before.
 MUST_NOT_BE = ("unknown", "wrong_labels", "backwards")
 
 

@@ -190,11 +190,11 @@ def report(copies, unrolls, updates):
     for copy, of_copy in zip(copies, unrolls, strict=True):
         actions = np.stack([unroll.agent.action for unroll in of_copy])
         versions = order[np.minimum(np.searchsorted(known[order], actions), updates)]
-        labels = np.array([unroll.policy_version for unroll in of_copy])
+        labels = np.stack([unroll.policy_version for unroll in of_copy])
         found["actions"] += actions.size
         found["unrolls"] += len(actions)
         found["unknown"] += int((known[versions] != actions).sum())
-        found["wrong_labels"] += int((known[np.clip(labels, 0, updates)] != actions[:, 0]).sum())
+        found["wrong_labels"] += int((known[np.clip(labels, 0, updates)] != actions).sum())
         found["backwards"] += int((np.diff(versions) < 0).sum())
         found["versions"].append(len(np.unique(versions)))
         with copy.acting() as version:

@@ -30,8 +30,8 @@ class SlowStore:
         first = len(steps) - config.burn_in - config.length - 1
         if first < 0 or first % config.every:
             return begins, []
-        unroll, version = [number for number, _ in steps[first:]], steps[first][1]
-        return begins, [(env_id, self._streams[env_id], first, unroll, version)]
+        unroll, versions = map(list, zip(*steps[first:], strict=True))
+        return begins, [(env_id, self._streams[env_id], first, unroll, versions)]
 
 
 def env_of(steps):
@@ -64,12 +64,12 @@ def steps_of(unroll):
 def unrolls_of(batch):
     """The unrolls of a batch, in its order."""
     steps = batch.sample.prev_action, batch.sample.env, batch.sample.agent
-    for column, version in enumerate(batch.policy_version.tolist()):
+    for column, versions in enumerate(batch.policy_version.T):
         of_column = optree.tree_map(lambda x, column=column: x[:, column], steps)
         state = optree.tree_map(lambda x, column=column: x[column], batch.sample.initial_state)
-        yield Unroll(*of_column, state, version)
+        yield Unroll(*of_column, state, versions)
 
 
 def in_batch(batch):
-    """(steps, policy version) of every unroll in a batch."""
-    return [(steps_of(unroll), unroll.policy_version) for unroll in unrolls_of(batch)]
+    """(steps, policy versions) of every unroll in a batch."""
+    return [(steps_of(unroll), unroll.policy_version.tolist()) for unroll in unrolls_of(batch)]

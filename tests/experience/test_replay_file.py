@@ -14,7 +14,7 @@ from tests.experience.test_replay import make as make_unrolls
 from tests.experience.trajectories import Streams
 from tests.selection import mostly_slow
 
-MAGIC = b"seed_rl replay 2\n"
+MAGIC = b"seed_rl replay 3\n"
 
 
 def save_unrolls(path, is_kept=True):
@@ -121,6 +121,7 @@ def test_no_byte_can_be_missing_or_too_many(kind, whole, tmp_path):
     ("content", "reason"),
     [
         (b"seed_rl replay 1\n{}", "another version"),
+        (b"seed_rl replay 2\n", "another version"),
         (b"seed_rl transitions 1\n{}", "another version"),
         (MAGIC + struct.pack("<Q", 2**64 - 1), "ends too early"),
         (MAGIC + struct.pack("<Q", 2**40) + b"x" * 100, "ends too early"),
@@ -131,7 +132,7 @@ def test_no_byte_can_be_missing_or_too_many(kind, whole, tmp_path):
         (joined([b'{"kind": "other"}']), "is not a replay of"),
         (bytes(1000), "does not begin"),
     ],
-    ids=range(10),
+    ids=range(11),
 )
 def test_what_is_no_replay_of_this_version_is_not_loaded(kind, tmp_path, content, reason):
     with pytest.raises(DamagedError, match=reason):

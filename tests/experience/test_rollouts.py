@@ -33,7 +33,7 @@ def play(store, env_ids, first=0, version=0):
 
 
 def played(rollouts):
-    """(steps, policy version) of every unroll of a rollout, sorted; its last step has not been acted on."""
+    """(steps, policy versions) of every unroll of a rollout, sorted; its last step has not been acted on."""
     found = []
     for unroll in unrolls_of(rollouts.sample()):
         steps, agent = unroll.env.reward, unroll.agent
@@ -43,7 +43,7 @@ def played(rollouts):
         # What these steps were acted on with; the action before the last step is that of the step before.
         np.testing.assert_array_equal(unroll.prev_action, [*steps[:-1], steps[-2]])
         assert unroll.initial_state[0] == -steps[0]
-        found.append((steps.tolist(), unroll.policy_version))
+        found.append((steps.tolist(), unroll.policy_version.tolist()))
     return sorted(found)
 
 
@@ -54,7 +54,7 @@ def test_a_rollout_is_one_unroll_of_each_environment():
     assert rollouts.figures() == {"rollout_unrolls": 3.0}
     play(store, [2])
     assert rollouts.batch_ready()
-    assert played(rollouts) == [([100 * i + t for t in range(T + 1)], 0) for i in ALL]
+    assert played(rollouts) == [([100 * i + t for t in range(T + 1)], [0] * T + [-1]) for i in ALL]
     assert not rollouts.batch_ready()
 
 

@@ -70,13 +70,14 @@ def check(batch, version, first_steps):
     sample = batch.sample
     env, steps = sample.env.observation["env"], sample.env.observation["step"]
     order = np.argsort(env[0])
-    np.testing.assert_array_equal(batch.policy_version, version)
+    np.testing.assert_array_equal(batch.policy_version[:-1], version)
     np.testing.assert_array_equal(env, np.broadcast_to(env[0], env.shape))
     expected = np.asarray(first_steps) + np.arange(T + 1)[:, np.newaxis]
     np.testing.assert_array_equal(steps[:, order], expected)
     np.testing.assert_array_equal(sample.agent.action[:-1], action(env, steps)[:-1])
     np.testing.assert_array_equal(sample.prev_action[:-1], sample.agent.info["prev_action"][:-1])
     # The last step has not been acted on.
+    np.testing.assert_array_equal(batch.policy_version[-1], -1)
     assert not sample.agent.action[-1].any() and not sample.agent.info["acted"][-1].any()
     before = np.where(steps % 1000 == 0, 0, action(env, steps - 1))
     np.testing.assert_array_equal(sample.prev_action, before)

@@ -9,7 +9,7 @@ from seed_rl.types import ArraySpec
 FOUR_ACTIONS = ArraySpec((), "int32", (0,), (3,))
 CONTINUOUS = ArraySpec((1,), "float32", (-1.0,), (1.0,))
 TOTAL = 1_000_000
-GOOD = {"entropy": 1.1, "kl_old_new": 0.002, "policy_lag_updates": 7.0, "mean_return": 10.0}
+GOOD = {"entropy": 1.1, "kl_old_new": 0.002, "policy_lag_first_updates": 7.0, "mean_return": 10.0}
 
 
 VTRACE = ("entropy_cost", "passes")
@@ -35,7 +35,7 @@ def test_a_run_that_learns_is_not_warned_about():
     [
         ({"entropy": 0.06}, "entropy has collapsed", "--entropy_cost"),
         ({"kl_old_new": 0.45}, "KL(old|new) is 0.45", "--passes"),
-        ({"policy_lag_updates": 60.0}, "60 updates old", "--batch_size"),
+        ({"policy_lag_first_updates": 60.0}, "60 updates old", "--batch_size"),
     ],
 )
 def test_a_lasting_sign_is_said_once_with_the_flag_that_helps(figures, sign, flag):
@@ -92,7 +92,7 @@ def test_a_return_that_never_rose_is_noise():
 
 
 def test_figures_of_other_agents_are_judged_only_where_they_have_them():
-    assert sentences([{"policy_lag_updates": 5_000.0}] * 50) == []
+    assert sentences([{"policy_lag_first_updates": 5_000.0}] * 50) == []
     assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []
 
 

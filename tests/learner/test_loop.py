@@ -187,7 +187,9 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     assert first["updates"] == updates
     assert first["episodes"] > 0
     expected = {
-        *("mean_return", "bandit_figure", "queue_depth", "policy_lag_updates", "inference_batch_size"),
+        *("mean_return", "bandit_figure", "queue_depth", "inference_batch_size"),
+        *("policy_lag_first_updates", "policy_lag_last_updates"),
+        *("version_spread_mean_updates", "version_spread_max_updates"),
         *("inference_waiting_share", "inference_blocked_share", "training_waiting_share"),
         *(
             "prefetch_waiting_share",

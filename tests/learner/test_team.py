@@ -33,7 +33,7 @@ def test_a_learner_that_is_alone_agrees_with_itself():
     assert (team.is_first, team.num_envs(8)) == (True, 8)
 
 
-def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
+def test_the_first_host_combines_the_figures_of_all(tmp_path):
     teams, listeners, peers = [], [], []
     addresses = tuple(f"unix:{tmp_path}/{index}" for index in range(2))
     for index in range(2):
@@ -45,11 +45,15 @@ def test_the_first_host_adds_up_or_averages_the_figures_of_all(tmp_path):
     try:
         assert [team.is_first for team in teams] == [True, False]
         assert [team.num_envs(8) for team in teams] == [4, 4]
-        mine = {"queue_depth": 4.0, "inference_batch_size": 8.0}
+        mine = {"queue_depth": 4.0, "inference_batch_size": 8.0, "version_spread_max_updates": 3.0}
         assert teams[1].exchange(mine) == mine
         peers[0].on_report(1, json.loads(json.dumps(peers[1].take_report())))
-        found = teams[0].exchange({"queue_depth": 2.0, "inference_batch_size": 4.0, "replay_ratio": 0.5})
-        assert found == {"queue_depth": 6.0, "inference_batch_size": 6.0, "replay_ratio": 0.5}
+        first = {"queue_depth": 2.0, "inference_batch_size": 4.0, "version_spread_max_updates": 1.0}
+        found = teams[0].exchange(first | {"replay_ratio": 0.5})
+        assert found == {
+            **{"queue_depth": 6.0, "inference_batch_size": 6.0, "version_spread_max_updates": 3.0},
+            "replay_ratio": 0.5,
+        }
         for team in teams:
             assert team.agree(True, False, 5) == (True, False, 5, False)
             assert 0.0 <= team.exchange({"queue_depth": 1.0})["hosts_waiting_share"] <= 1.0

@@ -36,6 +36,19 @@ def test_catch_is_learnt(finished_run):
         assert "Traceback" not in (house.logdir / f"actor_{task}.log").read_text()
 
 
+def test_the_versions_within_an_unroll_are_measured(finished_run):
+    """The last step of an unroll is acted on by newer weights than the first, by as much as they changed."""
+    house, _, _ = finished_run
+    periods = [line for line in house.metrics() if "policy_lag_first_updates" in line]
+    assert periods
+    for line in periods:
+        first, last = line["policy_lag_first_updates"], line["policy_lag_last_updates"]
+        assert 0 <= last <= first
+        assert line["version_spread_mean_updates"] == pytest.approx(first - last)
+        assert line["version_spread_mean_updates"] <= line["version_spread_max_updates"]
+    assert max(line["version_spread_max_updates"] for line in periods) > 0
+
+
 def test_the_same_command_on_a_complete_run_trains_nothing(finished_run):
     house, _, _ = finished_run
     before = house.metrics()

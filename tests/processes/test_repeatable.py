@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow
 
 # Of when something happened, of how long it took, or of a period, whose end is a matter of time.
 TIMES = (
-    *("seconds", "frames_per_second", "learner_memory_mib", "latency", "policy_lag"),
+    *("seconds", "frames_per_second", "learner_memory_mib", "latency", "policy_lag", "version_spread"),
     *("waiting", "blocked_share", "turn_ms", "cpu_cores", "actor_processes"),
 )
 

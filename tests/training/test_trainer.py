@@ -193,7 +193,7 @@ def unroll(number):
     env = EnvOutput(steps, steps < 0, steps < 0, {"image": np.zeros((S, 2, 2), np.uint8)})
     q_values = np.stack([steps, -steps], -1)
     action = (np.arange(S) % 2).astype(np.int32)
-    return Unroll(action, env, AgentOutput(action, {"q_values": q_values}), (), 0)
+    return Unroll(action, env, AgentOutput(action, {"q_values": q_values}), (), np.zeros(S, np.int64))
 
 
 def test_each_unroll_is_judged_by_itself_however_many_come():
