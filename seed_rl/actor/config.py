@@ -37,6 +37,12 @@ class ActorConfig(Options):
         "its machine (Linux, same user). grpc: as messages. auto: shared memory if possible.",
         choices=("auto", "grpc", "shared_memory"),
     )
+    pin: bool = option(
+        False,
+        "Whether an actor and its environments stay on one CPU core: of the cores that it may use, the one "
+        "whose turn it is by the number of the actor's task (Linux).",
+        is_plumbing=True,
+    )
     failures: FailureConfig = part(FailureConfig)
 
     def validate(self) -> None:

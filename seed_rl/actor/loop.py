@@ -16,6 +16,7 @@ from typing import Any
 
 from seed_rl.actor.carriers import Memory, Messages, play
 from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.environments import chosen, make_environment
 from seed_rl.actor.group import Group
 from seed_rl.environments import registry
@@ -56,9 +57,14 @@ class Actor:
         given: Mapping[str, Any] | None = None,
         suites: Callable[[str], Suite] = registry.suite,
     ):
-        """Prepares; `run` makes the environments. `given` has what the user has said of them by flag."""
+        """Prepares; `run` makes the environments. `given` has what the user has said of them by flag.
+
+        Raises:
+          ValueError: this system cannot keep a process on one CPU core, and the settings say so.
+        """
         self._config, self._security, self._given = config, security, given or {}
         self._suites = suites
+        self._cores = usable_cores() if config.pin else []
         self._process_id = secrets.randbits(64)
         self._task = -1 if config.task is None else config.task
         self._played: tuple[Any, ...] | None = None  # What the groups were made for.
@@ -157,6 +163,8 @@ class Actor:
         _log.info("The learner has given this actor task %d.", welcome.task)
         config, suite_and_settings = self._config, chosen(welcome, self._given, self._suites)
         self._task, self._played = welcome.task, played
+        if self._cores:
+            pin(self._cores[welcome.task % len(self._cores)])
         size = config.env_batch_size // config.num_env_groups
         for group in range(config.num_env_groups):
             first_env = welcome.task * config.env_batch_size + group * size

@@ -48,7 +48,7 @@ def _play(argv: list[str]) -> int:
     with usage_errors():
         security = load_security(security_config, os.environ)
         check_connecting(config.server_address, security_config, security)
-    actor = Actor(config, security, line.given_environment())
+        actor = Actor(config, security, line.given_environment())
     try:
         actor.run()
     except (RefusedError, EnvironmentRefusedError) as error:

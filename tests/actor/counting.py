@@ -112,9 +112,10 @@ class Player(Thread):
     """An actor of four environments in two groups."""
 
     def __init__(
-        self, address, transport="auto", envs=4, groups=2, given=None, secs=DEADLINE_SECS, task=None
+        self, address, transport="auto", envs=4, groups=2, given=None, secs=DEADLINE_SECS, **options
     ):
-        config = ActorConfig(address, task, envs, groups, connect_timeout_secs=secs, transport=transport)
+        sizes = {"env_batch_size": envs, "num_env_groups": groups, "connect_timeout_secs": secs}
+        config = ActorConfig(address, transport=transport, **sizes, **options)
         self._actor = Actor(config, given=given, suites=lambda name: SUITE)
         super().__init__(self._play)
 
