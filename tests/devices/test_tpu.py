@@ -36,11 +36,11 @@ def test_where_there_is_none_it_is_one_sentence(machine):
     assert not initialize.called
 
 
-def test_a_quarter_infers_and_nothing_is_shared(machine):
+def test_the_split_is_that_of_other_devices_and_nothing_is_shared(machine):
     machine(8)
-    assert place("", "") == Placement(tuple(f"TPU:{i}" for i in range(2, 8)), ("TPU:0", "TPU:1"))
+    assert place("", "", 48) == Placement(tuple(f"TPU:{i}" for i in range(2, 8)), ("TPU:0", "TPU:1"))
     machine(1)
-    only = place("", "")
+    only = place("", "", 48)
     assert only == Placement(("TPU:0",), ("TPU:0",))
     assert not only.is_shared and not only.is_default  # Training has variables of its own.
 
