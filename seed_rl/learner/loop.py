@@ -278,7 +278,8 @@ class Learner:
     def _introduce(self, outputs: _Outputs) -> None:
         """Says what the run starts with."""
         devices = [core.device for core in self._cores if core.device]
-        outputs.say(report.describe(self._replicas.devices, devices, self._config.batch_size))
+        batch_size = self._config.batch_size // self._team.count
+        outputs.say(report.describe(self._replicas.devices, devices, batch_size))
         for sentence in self._saver.warnings:
             outputs.say(sentence)
         if self._saver.resumed_from:
