@@ -33,7 +33,7 @@ def describe(
     if not inference:
         return f"Training and inference on {trains}{others}."
     if batch_size is not None and len(training) > 1:
-        trains += f" ({batch_size // len(training)} of the batch's {batch_size} unrolls each)"
+        trains += f" (each on {batch_size // len(training)} of a batch of {batch_size})"
     return f"Training on {trains}; inference on {', '.join(map(_with_model, inference))}{others}."
 
 

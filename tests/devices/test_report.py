@@ -69,7 +69,7 @@ def test_the_parts_of_the_batch_are_told(machine):
     found = report.describe(["GPU:1", "GPU:2"], ["GPU:0"], 32)
     assert (
         found
-        == "Training on GPU:1 (L4), GPU:2 (L4) (16 of the batch's 32 unrolls each); inference on GPU:0 (L4)."
+        == "Training on GPU:1 (L4), GPU:2 (L4) (each on 16 of a batch of 32); inference on GPU:0 (L4)."
     )
 
 
