@@ -200,12 +200,12 @@ def load(
             )
 
 
-def evaluate(run: str | os.PathLike[str] | Run, episodes: int = 200, **flags: Any) -> dict[str, Any]:
+def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **flags: Any) -> dict[str, Any]:
     """Plays episodes with a trained agent, as `seed_rl evaluate` does, and writes nothing.
 
     Args:
       run: a run directory, or what `train` returned.
-      episodes: how many episodes to play.
+      episodes: how many episodes to play; None: 200, or as many as end within `max_agent_steps`.
       **flags: the command's flags, such as `checkpoint="best"` or `greedy=True`.
 
     Returns:
@@ -213,7 +213,7 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int = 200, **flags: An
 
     Raises:
       ValueError: there is no such run or checkpoint, or a flag is wrong; one sentence.
-      RuntimeError: the environment failed before the first episode had ended.
+      RuntimeError: no episode ended, because the environment failed or `max_agent_steps` are too few.
     """
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
@@ -226,7 +226,8 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int = 200, **flags: An
             subject = evaluation.rebuilt(config)
         played, failure = evaluation.play_episodes(config, subject)
     if not played:
-        raise RuntimeError(f"No episode was played to its end: {failure}")
+        why = failure or f"max_agent_steps={config.max_agent_steps} are too few."
+        raise RuntimeError(f"No episode was played to its end: {why}")
     return evaluation.results(config, subject, played, failure)
 
 

@@ -3,6 +3,7 @@ r"""Evaluates a run's trained agent: prints its scores, writes JSON, and records
 Examples:
   seed_rl evaluate runs/atari_vtrace_Pong --episodes=100
   seed_rl evaluate runs/atari_vtrace_Pong --checkpoint=best --record=pong.mp4
+  seed_rl evaluate runs/atari_dqn_Pong --checkpoint=kept --max_agent_steps=125000 --num_envs=4
 
 The agent and the environment are rebuilt from the run directory's record. Episodes follow the paper's
 protocol: Atari games with 1 to 30 no-ops and at most 108,000 frames, R2D2 with an epsilon of 1e-3.
@@ -15,8 +16,9 @@ reported all the same.
 import contextlib
 import dataclasses
 import json
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,12 +43,30 @@ if TYPE_CHECKING:
 # the time since the start.
 _SILENT_SECS = 5.0
 
+_EPISODES = 200
+_KEPT = "kept"
+
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(SubjectConfig):
     """What to evaluate, for how many episodes, and where the results go."""
 
-    episodes: int = option(200, "Number of episodes to play.", at_least=1)
+    checkpoint: str = option(
+        "last",
+        "The checkpoint: last, best (by the run's own mean return), or a path prefix such as .../ckpt-1200. "
+        "kept: each of those of --keep_checkpoint_every_agent_steps, unless it has results already.",
+        is_path=True,
+    )
+    episodes: int | None = option(
+        None,
+        "Number of episodes to play; by default 200, or with --max_agent_steps as many as end within them.",
+        at_least=1,
+    )
+    max_agent_steps: int | None = option(
+        None,
+        "Most agent steps to play, of all environments together; episodes that have not ended do not count.",
+        at_least=1,
+    )
     num_envs: int = option(16, "Number of environments played at the same time.", at_least=1)
     greedy: bool = option(
         False,
@@ -72,8 +92,18 @@ class EvaluateConfig(SubjectConfig):
     overwrite: bool = option(False, "Overwrite results and videos that already exist.")
     failures: FailureConfig = part(FailureConfig)
 
+    @property
+    def episodes_asked(self) -> int | None:
+        """Number of episodes to play; None: as many as `max_agent_steps` allows."""
+        return self.episodes or (None if self.max_agent_steps else _EPISODES)
+
     def validate(self) -> None:
-        """Checks that the video's name ends in a supported format."""
+        """Checks that the video's name ends in a supported format, and that files are of one checkpoint."""
+        if self.checkpoint == _KEPT and (self.output or self.record):
+            raise ValueError(
+                f"--checkpoint={_KEPT} evaluates several checkpoints, and --output and --record name a file "
+                "for one; leave them out."
+            )
         if self.record is not None and not self.record.endswith((".mp4", ".gif")):
             raise ValueError(
                 f"--record={self.record} has no supported format; its name must end in .mp4 or .gif."
@@ -89,6 +119,29 @@ def main(argv: list[str]) -> int:
         check_output(Path(config.record), "record", config.overwrite)
     if config.logdir is None:
         raise UsageError("No run is given; add its directory: seed_rl evaluate RUN_DIRECTORY.")
+    if config.checkpoint != _KEPT:
+        return _evaluate(config)
+    return max(map(_evaluate, _of_kept(config)), default=0)
+
+
+def _of_kept(config: EvaluateConfig) -> Iterator[EvaluateConfig]:
+    """The settings for each checkpoint that was kept, in the order of training; says which have results."""
+    run = RunDirectory(Path(str(config.logdir)))
+    prefixes = run.kept_checkpoints.prefixes()[::-1]
+    if not prefixes:
+        raise UsageError(
+            f"{run.path} has no checkpoints that were kept; train with --keep_checkpoint_every_agent_steps."
+        )
+    for prefix in prefixes:
+        results = run.evaluation(prefix)
+        if results.exists() and not config.overwrite:
+            print(f"{prefix}: its results are in {results}.")
+        else:
+            yield dataclasses.replace(config, checkpoint=str(prefix))
+
+
+def _evaluate(config: EvaluateConfig) -> int:
+    """Evaluates one checkpoint; returns the exit code."""
     with quiet_start(), usage_errors():
         subject = rebuilt(config)
     run, trained = subject.run, subject.trained
@@ -98,6 +151,9 @@ def main(argv: list[str]) -> int:
     print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
         episodes, failure = play_episodes(config, subject)
+    if not (episodes or failure):
+        steps = config.max_agent_steps
+        failure = f"No episode ended within --max_agent_steps={steps}; raise it, or lower --num_envs."
     code = _report(config, subject, episodes, failure, output) if episodes else 0
     if failure:
         complain(failure)
@@ -127,16 +183,18 @@ def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[Playe
         subject.environment_config,
         subject.trained.policy,
         env_id=subject.evaluation_env_id,
-        episodes=config.episodes,
+        episodes=config.episodes_asked or sys.maxsize,
         num_envs=config.num_envs,
         greedy=config.greedy,
         seed=config.seed,
         tolerance=config.failures,
+        max_agent_steps=config.max_agent_steps,
     )
     episodes: list[PlayedEpisode] = []
     total, start = 0.0, time.monotonic()
     due = start + _SILENT_SECS
-    with tqdm.tqdm(total=config.episodes, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
+    asked = config.episodes_asked
+    with tqdm.tqdm(total=asked, unit=" episodes", dynamic_ncols=True, disable=None) as bar:
         try:
             for episode in played:
                 episodes.append(episode)
@@ -145,7 +203,8 @@ def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[Playe
                 mean_return = f"mean return {total / len(episodes):.2f}"
                 bar.set_postfix_str(mean_return, refresh=False)
                 if bar.disable and (now := time.monotonic()) >= due:  # In a file or a pipe.
-                    say(f"{len(episodes)} of {config.episodes} episodes, {mean_return}.")
+                    of = "" if asked is None else f" of {asked}"
+                    say(f"{len(episodes)}{of} episodes, {mean_return}.")
                     due = now + max(_SILENT_SECS, (now - start) / 10)
         except EnvironmentFailedError as error:
             return sorted(episodes), str(error)
@@ -170,7 +229,8 @@ def results(
         "agent": run.agent,
         "versions": run.versions,
         **summarize(run, episodes),
-        "episodes_asked": config.episodes,
+        "episodes_asked": config.episodes_asked,
+        "max_agent_steps": config.max_agent_steps,
         "failure": failure,
         "seeds": [episode.seed for episode in episodes],
         "returns": [episode.episode_return for episode in episodes],
@@ -189,7 +249,7 @@ def _report(
     from seed_rl.evaluation.report import summarize, table
 
     summary = summarize(subject.run, episodes)
-    print(table(summary, subject.environment_config.num_action_repeats, config.episodes))
+    print(table(summary, subject.environment_config.num_action_repeats, config.episodes_asked))
     code = 0
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

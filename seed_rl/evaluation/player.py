@@ -1,6 +1,7 @@
 """Plays episodes in several environments at a time, with one network call for all of them."""
 
 import contextlib
+import sys
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,12 +26,14 @@ def play(
     greedy: bool,
     seed: int,
     tolerance: FailureConfig,
+    max_agent_steps: int | None = None,
 ) -> Iterator[PlayedEpisode]:
     """Plays episodes in up to E = `num_envs` environments at the same time, and yields each as it ends.
 
     Episodes are assigned to environments in advance, so that short episodes do not count more often than
     long ones. Another episode is played for each that is void because its environment failed. Policies get
-    `env_id` for every environment; ids from the run's `num_envs` upwards mean evaluation.
+    `env_id` for every environment; ids from the run's `num_envs` upwards mean evaluation. No more agent
+    steps are played than `max_agent_steps`, of all environments together; what is unfinished then is dropped.
 
     Raises:
       ValueError: the suite refuses the configuration, or the environments have different spaces.
@@ -55,7 +58,12 @@ def play(
             share.batch.write_to(tf.nest.map_structure(lambda x, i=index: x[i : i + 1], env))
             share.batch.reset()
         choose = Choice(policy, spec, size, env_id, greedy)
+        steps_left = sys.maxsize if max_agent_steps is None else max_agent_steps
         while any(share.left for share in shares):
+            playing = np.array([share.left > 0 for share in shares])
+            steps_left -= int(np.count_nonzero(playing & ~env.truncated))  # A reset is no agent step.
+            if steps_left < 0:
+                return
             for share, action in zip(shares, np.split(choose(env), size), strict=True):
                 if share.left:
                     yield from share.step(action)

@@ -65,15 +65,16 @@ def summarize(run: RunRecord, episodes: Sequence[PlayedEpisode]) -> dict[str, An
     return summary
 
 
-def table(summary: dict[str, Any], repeats: int, asked: int) -> str:
+def table(summary: dict[str, Any], repeats: int, asked: int | None) -> str:
     """The summary as a readable table, one row per line.
 
-    An agent step has `repeats` environment frames; `asked` episodes were to be played.
+    An agent step has `repeats` environment frames; `asked` episodes were to be played; None: as many as
+    a number of agent steps allowed.
     """
     steps = summary["mean_episode_agent_steps"]
-    error = summary["standard_error"]
+    error, count = summary["standard_error"], summary["episodes"]
     rows = [
-        ("episodes", f"{summary['episodes']}" + ("" if summary["episodes"] == asked else f" of {asked}")),
+        ("episodes", f"{count}" + ("" if asked in (None, count) else f" of {asked}")),
         (
             "mean return",
             f"{summary['mean_return']:.2f}" + ("" if error is None else f" ± {error:.2f} (standard error)"),

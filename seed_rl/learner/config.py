@@ -67,6 +67,13 @@ class LearnerConfig(TrainerConfig):
         above=0,
         is_plumbing=True,
     )
+    keep_checkpoint_every_agent_steps: int | None = option(
+        None,
+        "In addition, a checkpoint is written every so many agent steps and kept for good, for "
+        "seed_rl evaluate --checkpoint=kept.",
+        at_least=1,
+        is_plumbing=True,
+    )
     evaluation_window: int = option(
         20,
         "Number of latest evaluation episodes in the mean evaluation return, which is reported in every "

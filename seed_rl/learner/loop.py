@@ -319,7 +319,7 @@ class Learner:
                         periods.first_update()
                         self._display.follow(self._glance)
             now = time.monotonic()
-            if now >= self._next_save:
+            if now >= self._next_save or self._saver.is_due(self._frames()):
                 self._next_save = now + config.save_checkpoint_secs
                 _require_finite(output)
                 self._save()

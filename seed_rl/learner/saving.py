@@ -1,6 +1,7 @@
 """What a learner leaves in the run directory to resume from, and how it resumes."""
 
 import contextlib
+import math
 import os
 from pathlib import Path
 
@@ -60,6 +61,9 @@ class Saver:
         team.share(self._checkpointer.variables)
         trainer.restored()
         self._saved_frames = self.env_frames if self.resumed_from else None
+        every = config.keep_checkpoint_every_agent_steps
+        self._keep_every_frames = every * spec.num_action_repeats if every else math.inf
+        self._kept = self.env_frames // self._keep_every_frames
 
     @property
     def env_frames(self) -> int:
@@ -105,11 +109,18 @@ class Saver:
                 "starts empty."
             )
 
+    def is_due(self, env_frames: int) -> bool:
+        """Whether a checkpoint is due that is kept for good, at these environment frames of the run."""
+        return env_frames // self._keep_every_frames > self._kept
+
     def save(self, env_frames: int, figures: RunFigures, experience: Experience) -> None:
         """Writes a checkpoint and what the experience holds; sets `unsaved`."""
+        is_kept, self._kept = self.is_due(env_frames), env_frames // self._keep_every_frames
         try:
             if self._team.is_first:
                 self._save_checkpoint(env_frames, figures)
+                if is_kept:
+                    self._checkpointer.keep()
             if experience.is_saved:
                 self._replay.parent.mkdir(parents=True, exist_ok=True)  # The first host may be later.
                 experience.save(str(self._replay))

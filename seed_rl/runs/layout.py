@@ -53,6 +53,7 @@ class RunDirectory:
         self.evaluation_events = self.events / "evaluation"
         self.checkpoints = CheckpointDirectory(path / "checkpoints")
         self.best_checkpoints = CheckpointDirectory(self.checkpoints.path / "best")
+        self.kept_checkpoints = CheckpointDirectory(self.checkpoints.path / "kept")
         self.best_record = self.best_checkpoints.path / "best.json"
         self.saved_model = path / "saved_model"
         self.onnx = path / "policy.onnx"

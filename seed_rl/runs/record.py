@@ -182,7 +182,7 @@ def is_directory(logdir: Path) -> bool:
 
 def _check_folders(run: RunDirectory) -> None:
     """Refuses folders of checkpoints that lead elsewhere: the oldest files in them are removed."""
-    for folder in (run.checkpoints.path, run.best_checkpoints.path):
+    for folder in (run.checkpoints.path, run.best_checkpoints.path, run.kept_checkpoints.path):
         if folder.is_symlink():
             raise ValueError(
                 f"{folder} is a symbolic link, and files would be deleted where it leads; put a directory "

@@ -143,6 +143,15 @@ class Checkpointer:
         self._rotation.add(path)
         return str(path)
 
+    def keep(self) -> None:
+        """Writes a checkpoint that is kept for good.
+
+        Raises:
+          WRITE_ERRORS: the checkpoint cannot be written completely.
+        """
+        remove_unfinished(self._run.kept_checkpoints)
+        self._write(self._run.kept_checkpoints)
+
     def save_if_best(self, mean_return: float) -> bool:
         """Writes a checkpoint as the best one, if its mean return is higher than that of the best so far.
 

@@ -1,4 +1,5 @@
 import itertools
+import sys
 
 import gymnasium
 import numpy as np
@@ -84,6 +85,31 @@ def test_each_episode_is_played_once_whatever_its_length_and_however_many_play(n
     assert [e.agent_steps for e in episodes] == [length(e.seed) for e in episodes]
     assert all(len(e.actions) == e.agent_steps for e in episodes)
     assert all(e.episode_return == sum(e.actions) for e in episodes)
+
+
+def events(first, num_envs, seed):
+    """An environment's turns: agent steps (None, or the number of the episode that ends); resets."""
+    for number in itertools.count(first, num_envs):
+        of_episode = derived_seed(seed, number)
+        yield from [None] * (length(of_episode) - 1)
+        yield number
+        if of_episode % 2:  # A time limit ended it: its last observation is shown before the reset.
+            yield "reset"
+
+
+@pytest.mark.parametrize("num_envs", [1, 3])
+@pytest.mark.parametrize("max_agent_steps", [2, 10, 50, 51, 52, 53, 54])
+def test_agent_steps_may_be_limited(num_envs, max_agent_steps):
+    """Of all environments together; resets are none, and unfinished episodes do not count."""
+    streams, left, ended = [events(i, num_envs, seed=3) for i in range(num_envs)], max_agent_steps, []
+    while True:
+        turn = [next(stream) for stream in streams]
+        left -= num_envs - turn.count("reset")
+        if left < 0:
+            break
+        ended += [event for event in turn if event not in (None, "reset")]
+    episodes = played(num_envs=num_envs, episodes=sys.maxsize, seed=3, max_agent_steps=max_agent_steps)
+    assert [episode.number for episode in episodes] == sorted(ended)
 
 
 def test_the_recurrent_state_the_last_action_and_the_id_reach_the_policy():

@@ -18,6 +18,7 @@ from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.rows import Rows
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.loop import Learner
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.types import AgentOutput
 from seed_rl.wire.protocol import EnvironmentDescription
 from tests.players import Player
@@ -214,6 +215,22 @@ def test_trains_to_the_end_and_a_second_session_goes_on(logdir, capsys):
     assert last["episodes"] > first["episodes"]
     assert last["seconds"] > first["seconds"]
     assert "Resuming from " in capsys.readouterr().out
+
+
+STEPS = "progress/agent_steps/.ATTRIBUTES/VARIABLE_VALUE"
+
+
+def test_checkpoints_are_kept_every_so_many_agent_steps(logdir):
+    def kept():
+        prefixes = RunDirectory(logdir).kept_checkpoints.prefixes()[::-1]
+        return [int(tf.train.load_variable(str(prefix), STEPS)) // 100 for prefix in prefixes]
+
+    every = {"keep_checkpoint_every_agent_steps": 100, "keep_checkpoints": 1}
+    complete(logdir, learner(logdir, 700, **every))  # Frames: 350 agent steps.
+    assert kept() == [1, 2, 3]
+    complete(logdir, learner(logdir, 1000, **every))
+    assert kept() == [1, 2, 3, 4, 5]
+    assert len(RunDirectory(logdir).checkpoints.prefixes()) == 1
 
 
 def test_a_stop_leaves_a_checkpoint_and_the_same_actors_come_back(logdir):

@@ -66,6 +66,41 @@ def test_the_best_checkpoint_can_be_evaluated(house, run):
     assert "checkpoints/best/ckpt-" in json.loads((house.path / "b.json").read_text())["checkpoint"]
 
 
+def test_all_checkpoints_that_were_kept_are_evaluated_once(house, run):
+    copy = house.path / "copy"
+    shutil.copytree(run, copy)
+    assert_refused(
+        house, str(copy), "--checkpoint=kept", words="train with --keep_checkpoint_every_agent_steps"
+    )
+    (copy / "checkpoints" / "kept").mkdir()
+    (prefix,) = {path.stem for path in (copy / "checkpoints").glob("ckpt-*")}
+    prefixes = ["ckpt-1", prefix]
+    for path in (copy / "checkpoints").glob("ckpt-*"):
+        for name in prefixes:
+            shutil.copy(path, copy / "checkpoints" / "kept" / path.name.replace(prefix, name))
+    shutil.rmtree(copy / "evaluations", ignore_errors=True)
+    for _ in range(2):
+        process = evaluate(house, str(copy), "--checkpoint=kept", "--max_agent_steps=200", "--num_envs=4")
+        assert process.end() == 0, process.output
+        assert {path.stem for path in (copy / "evaluations").iterdir()} == set(prefixes)
+    assert process.output.count("its results are in") == len(prefixes)
+    result = json.loads((copy / "evaluations" / f"{prefixes[0]}.json").read_text())
+    assert result["max_agent_steps"] == 200 and result["episodes_asked"] is None
+    assert 100 < sum(result["episode_agent_steps"]) <= 200
+    assert_refused(
+        house, str(copy), "--checkpoint=kept", "--output=x.json", words="--output and --record name a file"
+    )
+    process = evaluate(
+        house,
+        str(copy),
+        f"--checkpoint={copy}/checkpoints/kept/{prefixes[0]}",
+        "--overwrite",
+        "--max_agent_steps=3",
+    )
+    assert process.end() == 1
+    assert "No episode ended within --max_agent_steps=3" in process.output
+
+
 def test_bad_use_is_one_sentence_and_touches_nothing(house, run):
     assert_refused(house, words="No run is given; add its directory")
     assert_refused(
