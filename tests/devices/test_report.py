@@ -68,8 +68,7 @@ def test_the_parts_of_the_batch_are_told(machine):
     machine("L4", "L4", "L4")
     found = report.describe(["GPU:1", "GPU:2"], ["GPU:0"], 32)
     assert (
-        found
-        == "Training on GPU:1 (L4), GPU:2 (L4) (each on 16 of a batch of 32); inference on GPU:0 (L4)."
+        found == "Training on GPU:1 (L4), GPU:2 (L4) (each on 16 of a batch of 32); inference on GPU:0 (L4)."
     )
 
 
