@@ -14,9 +14,9 @@ def test_a_run_resumes_on_another_number_of_devices(house):
         ["--num_logical_devices=3"],
     ]
     first_lines = [
-        "Training on CPU:2, CPU:3; inference on CPU:0, CPU:1.",
+        "Training on CPU:2, CPU:3 (each on 2 of a batch of 4); inference on CPU:0, CPU:1.",
         "Training and inference on CPU:0.",
-        "Training on CPU:1, CPU:2; inference on CPU:0.",
+        "Training on CPU:1, CPU:2 (each on 2 of a batch of 4); inference on CPU:0.",
     ]
     for run, (flags, first_line) in enumerate(zip(devices, first_lines, strict=True)):
         frames = 6_000 * (run + 1)

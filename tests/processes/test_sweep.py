@@ -82,7 +82,7 @@ def shipped_sweep(house, name, *args):
     """One short trial of a space in configs/sweeps; what its outcome says, and the run's record."""
     space, logdir = configs_directory() / "sweeps" / f"{name}.yaml", house.path / name
     small = ("--num_actors=1", "--batch_size=2", "--log_period_secs=0.25")
-    process = house.start("sweep", str(space), f"--logdir={logdir}", "--trials=1", *small, *args)
+    process = house.start("sweep", str(space), f"--logdir={logdir}", "--trials=1", "--seeds=1", *small, *args)
     assert process.end(seconds=300) == 0, process.output
     assert "(1 of 1 runs done)" in process.output
     run = logdir / "trial_001" / "seed_1"
