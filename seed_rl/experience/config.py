@@ -77,12 +77,12 @@ class ReplayConfig(ReplaySettings):
     priority_exponent: float = _priority_exponent("Unrolls", 0.9, "The paper uses 0.9.")
     importance_sampling_exponent: float = _importance_sampling_exponent(0.6, "The paper uses 0.6.")
     replay_buffer_size: int = option(
-        10_000,
-        "Maximum number of unrolls in replay. The paper uses 100,000, which takes a big machine.",
+        100_000,
+        "Maximum number of unrolls in replay; the paper uses 100,000, which takes a big machine with images.",
         at_least=1,
     )
     replay_buffer_min_size: int = option(
-        500, "Unrolls in replay before training starts; the paper uses 5,000.", at_least=1
+        5_000, "Unrolls in replay before training starts; the paper uses 5,000.", at_least=1
     )
     replay_ratio: float = option(
         0.75,

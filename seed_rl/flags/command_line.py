@@ -126,6 +126,10 @@ def parse(
     for config_class in (*options, environment_class, agent_class):
         if config_class is not None:
             define_options(config_class, flag_values, (leave_out or {}).get(config_class, ()))
+    if agent_class is not None:
+        for name, value in agent_class.shared_defaults(environment or "").items():
+            if name in flag_values:
+                flag_values.set_default(name, value)
     if asks_help(expanded):
         is_more = environment is None or (with_agent and agent is None)
         more = f"\nWith {_CHOICES[with_agent]}, help also prints their flags." if is_more else ""

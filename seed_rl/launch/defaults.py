@@ -95,7 +95,7 @@ _BY_AGENT: dict[str, dict[str, Any]] = {
     },
     "r2d2": {
         **_Q_LEARNING,
-        **{"lstm_size": 128, "head_size": 128, "max_abs_last_reward": 0.0},
+        **{"lstm_size": 128, "head_size": 128, "initializer": "he_normal"},
         **{"unroll_length": 20, "burn_in": 10, "n_steps": 5, "batch_size": 16},
         **{"replay_buffer_size": 10_000, "replay_buffer_min_size": 250, "replay_ratio": 2.0},
         **{"update_target_every_n_step": 100, "num_env_groups": 2},

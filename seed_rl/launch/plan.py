@@ -177,7 +177,8 @@ def _fitted(
     )
     num_envs = num_actors * per_actor
     old = {name: whole_number(read[name]) for name in _FITTED}
-    num_eval_envs, batch_size = old["num_eval_envs"] or 0, old["batch_size"] or LearnerConfig.batch_size
+    num_eval_envs = old["num_eval_envs"] or 0
+    batch_size = old["batch_size"] or _default_batch_size(read["agent"])
     is_given = {name: value is not None for name, value in scan(given, _FITTED).items()}
     if not is_given["num_eval_envs"]:
         num_eval_envs = min(num_eval_envs, num_envs // 2)
@@ -194,6 +195,13 @@ def _fitted(
             if start:
                 tell(f"--{name}={value} and not {present}, to fit {num_envs} environments.")
     return fitted
+
+
+def _default_batch_size(agent: str | None) -> int:
+    shared: dict[str, Any] = {}
+    with contextlib.suppress(ValueError):  # No such agent is reported where flags are parsed.
+        shared = algorithms.config_class(agent or "").shared_defaults("")
+    return shared.get("batch_size", LearnerConfig.batch_size)
 
 
 def parse_local(

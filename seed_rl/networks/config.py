@@ -55,7 +55,7 @@ class NetworkConfig(Options):
     frame_stack: int = option(
         1,
         "Number of frames to stack for images of uint8 or bool, in agent steps: 1, 2, 4 or 8. The paper "
-        "stacks 4 on Atari (Table 9) and Football. Frames are sent and stored once, then stacked.",
+        "stacks 4 on Atari (Table 9). Frames are sent and stored once, then stacked.",
     )
     normalize_observations: bool = option(
         False,

@@ -93,6 +93,19 @@ def test_every_preset_of_the_two_papers_is_compared():
     assert all(presets_of(row) for row in tables.settings())
 
 
+def test_r2d2_without_a_preset_has_the_values_of_its_preset():
+    args = ["learner", "atari", "r2d2"]
+    line = command_line.parse(args, "", (LearnerConfig,))
+    configs = (line.environment_config(), line.agent_config(), line.read(LearnerConfig))
+    settings = {name: value for config in configs for name, value in config.to_dict().items()}
+    scale = {"num_envs", "num_eval_envs", "evaluation_episodes_per_point", "total_environment_frames"}
+    ignored = scale | {"logdir", "server_address"}
+    preset = preset_settings("seed/atari_r2d2")
+    assert {
+        name: value for name, value in settings.items() if preset[name] != value and name not in ignored
+    } == {}
+
+
 @pytest.mark.parametrize("name", PRESETS)
 def test_the_actors_of_a_preset_have_its_environments(name):
     settings = preset_settings(name)

@@ -47,8 +47,8 @@ class ActorCriticConfig(Options):
     )
     max_abs_reward: float = option(
         0.0,
-        "Rewards are clipped to this absolute value in the loss; 0 turns clipping off. The paper uses 1 on "
-        "Atari.",
+        "Rewards are clipped to this absolute value in the loss; 0 turns clipping off. On Atari, 1 is "
+        "usual (Mnih et al., 2015).",
         at_least=0,
     )
 

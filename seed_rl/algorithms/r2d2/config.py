@@ -1,16 +1,29 @@
 """Settings of R2D2. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any
 
 from seed_rl.experience.config import ReplayConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.config import INITIALIZERS, NetworkConfig
 from seed_rl.options import Options, option, part
 
 
 @dataclasses.dataclass(frozen=True)
 class DuelingNetworkConfig(NetworkConfig):
-    """Settings of R2D2's network (SEED RL, 2020, Table 9)."""
+    """Settings of R2D2's network (SEED RL, 2020, appendix A.3.1)."""
 
+    initializer: str = option(
+        "glorot_uniform",
+        "Initializer of layers that are followed by a ReLU. The paper uses glorot_uniform, also for the LSTM's "
+        "recurrent kernel, which is orthogonal otherwise.",
+        choices=INITIALIZERS,
+    )
+    max_abs_last_reward: float = option(
+        0.0,
+        "The last reward is clipped to this absolute value as an input to the network; 0 turns clipping off, "
+        "as in the paper (Table 9).",
+        at_least=0,
+    )
     lstm_size: int = option(
         512, "Units of the LSTM; 0 makes the network feed-forward. The paper uses 512.", at_least=0
     )
@@ -26,7 +39,7 @@ class DuelingNetworkConfig(NetworkConfig):
 
 @dataclasses.dataclass(frozen=True)
 class R2D2Config(Options):
-    """R2D2 (Kapturowski et al., 2019; SEED RL, 2020, Table 8)."""
+    """R2D2 (Kapturowski et al., 2019; SEED RL, 2020, Table 8). Its defaults are the paper's."""
 
     net: DuelingNetworkConfig = part(DuelingNetworkConfig)
     replay: ReplayConfig = part(ReplayConfig)
@@ -79,6 +92,15 @@ class R2D2Config(Options):
         at_least=0,
         at_most=1,
     )
+
+    @classmethod
+    def shared_defaults(cls, environment: str) -> dict[str, Any]:
+        """The paper's values of options that R2D2 shares with other agents; see `Options.shared_defaults`."""
+        learner = {
+            **{"batch_size": 64, "learning_rate": 1e-4, "learning_rate_schedule": "constant"},
+            **{"adam_epsilon": 1e-3, "clip_norm": 80.0},
+        }
+        return learner | ({"torso": "nature", "frame_stack": 4} if environment == "atari" else {})
 
     def validate(self) -> None:
         """Checks constraints between fields."""
