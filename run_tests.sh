@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets everything up and runs lint, format and type checks and the tests. Arguments go to pytest; -m "" adds the slow
-# tests, which continuous integration also runs.
+# Sets everything up and runs lint, format and type checks and the tests. Arguments go to pytest; -m "not
+# long" adds the slow tests, which continuous integration also runs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 . tools/setup_venv.sh

@@ -74,10 +74,12 @@ def count_training_gpus(training: str, inference: str, batch_size: int, num_host
     Does not use TensorFlow's devices yet, since the hosts have to be connected before.
     """
     gpus = len(tf.config.list_physical_devices("GPU"))
-    chosen, others = (len(list(filter(None, text.split(",")))) for text in (training, inference))
+    chosen, others = (list(filter(None, text.upper().split(","))) for text in (training, inference))
     if gpus == 0 or "CPU" in training.upper():
         return 0
-    return chosen or (max(1, gpus - others) if others else num_training(gpus, batch_size, num_hosts))
+    if others and not chosen:
+        return max(1, gpus - sum("CPU" not in device for device in others))
+    return len(chosen) or num_training(gpus, batch_size, num_hosts)
 
 
 def place_on_host(training: str, inference: str, num_gpus: int) -> Placement:

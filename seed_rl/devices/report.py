@@ -1,5 +1,6 @@
 """What a learner says of its devices, and TensorFlow's reason if none of them is a GPU."""
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Sequence
@@ -29,22 +30,38 @@ def describe(
     used = {*(training or available[:1]), *inference}
     left = [device for device in available if device not in used]
     others = f"; not used: {', '.join(left)}" if left else ""
-    trains = ", ".join(map(_with_model, training or available[:1]))
+    trains = _listed(training or available[:1])
     if not inference:
         return f"Training and inference on {trains}{others}."
     if batch_size is not None and len(training) > 1:
         trains += f" (each on {batch_size // len(training)} of a batch of {batch_size})"
-    return f"Training on {trains}; inference on {', '.join(map(_with_model, inference))}{others}."
+    return f"Training on {trains}; inference on {_listed(inference)}{others}."
 
 
-def _with_model(device: str) -> str:
-    """A device's name, with the model of a GPU, such as `GPU:0 (NVIDIA L4)`."""
+def _listed(devices: Sequence[str]) -> str:
+    """Names with models; three or more of a kind that follow one another are `GPU:0 to GPU:7 (NVIDIA L4)`."""
+
+    def run_of(item: tuple[int, str]) -> tuple[str, int, str]:
+        """What is equal for devices of one kind and model whose numbers follow one another."""
+        position, device = item
+        kind, _, number = device.partition(":")
+        return kind, int(number) - position, _model(device)
+
+    texts: list[str] = []
+    for (_, _, model), items in itertools.groupby(enumerate(devices), run_of):
+        run = [device for _, device in items]
+        texts += [text + model for text in ([f"{run[0]} to {run[-1]}"] if len(run) > 2 else run)]
+    return ", ".join(texts)
+
+
+def _model(device: str) -> str:
+    """The model of a GPU, such as ` (NVIDIA L4)`; empty if it is unknown."""
     kind, number = device.split(":")
     found = tf.config.list_physical_devices("GPU") if kind == "GPU" else []
     if int(number) >= len(found):
-        return device
+        return ""
     model = tf.config.experimental.get_device_details(found[int(number)]).get("device_name")
-    return f"{device} ({model})" if model else device
+    return f" ({model})" if model else ""
 
 
 def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER) -> str | None:

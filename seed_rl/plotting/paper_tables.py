@@ -6,15 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from seed_rl.paper import tables
 from seed_rl.plotting.groups import Group, Run, Task, by_task
 from seed_rl.plotting.labels import settings_text, span, task_labels, variant_labels
 from seed_rl.plotting.render import Table, cell
 from seed_rl.plotting.searches import searches
+from seed_rl.runs.curves import last_evaluation
 from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
 
 _SPEED_NOTE = (
     "Environment frames and updates per second, without the first tenth of each run. The ratio compares\n"
-    "frames/s with the suite's first row, which is of the run that is named first."
+    "frames/s with the suite's first row, which is of the run that is named first. Rows without runs are\n"
+    "Table 1 of the SEED RL paper; their ratios compare with its own baselines."
 )
 _WARM_UP = 0.1  # The share of a run's seconds that is left out of its speed.
 # These settings tell the rows of Table 1 apart, also where they are not part of the variant.
@@ -49,6 +52,12 @@ def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
                 "runs": len(runs),
             }
         )
+    suites = dict.fromkeys(row["suite"] for row in rows)
+    rows = [
+        row
+        for suite in suites
+        for row in [*(r for r in rows if r["suite"] == suite), *_published_speeds(suite)]
+    ]
     columns = {
         "suite": cell("suite"),
         "agent": cell("agent"),
@@ -65,6 +74,30 @@ def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
     return Table(rows, columns, words, _SPEED_NOTE)
 
 
+def _published_speeds(suite: str) -> list[dict[str, Any]]:
+    """The suite's rows of the paper's Table 1, with the columns of `speed_table`."""
+    rows = []
+    for row in tables.speeds():
+        if row.suite == suite:
+            devices = f"{row.accelerators} {row.accelerator}"
+            trains = row.training_accelerators
+            rows.append(
+                {
+                    "suite": suite,
+                    "agent": f"{row.architecture}, {row.model} model",
+                    "num_envs": row.environments,
+                    "training_devices": devices if trains is None else f"{trains} of {devices}",
+                    "inference_devices": "" if trains is None else "the others",
+                    "batch_size": row.batch_size,
+                    "frames_per_second": row.frames_per_second,
+                    "updates_per_second": None,
+                    "ratio": row.ratio,
+                    "runs": None,
+                }
+            )
+    return rows
+
+
 def _speed(runs: Sequence[Run]) -> tuple[float, float]:
     """Environment frames and updates per second of all runs, once they are under way."""
     done = np.zeros(3)
@@ -77,9 +110,12 @@ def _speed(runs: Sequence[Run]) -> tuple[float, float]:
     return float(frames / max(seconds, 1e-9)), float(updates / max(seconds, 1e-9))
 
 
+_FOOTBALL_MATCH = ("football", "11_vs_11_hard_stochastic")
+_COMBINATIONS = 40  # Section 4.2.
 _SEARCH_NOTE = (
     "Median, maximum and minimum are over the combinations of settings of a search. The value of a\n"
-    "combination is the mean over its seeds of the mean return over the last tenth of a run."
+    "combination is the mean over its seeds of the mean return over the last tenth of a run. Rows without a\n"
+    "best one are from Table 2 of the SEED RL paper."
 )
 
 
@@ -109,6 +145,8 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
                         "worst": _varied(ranked[-1], ranked),
                     }
                 )
+        if (task.environment, task.game) == _FOOTBALL_MATCH:
+            rows += _published_scores(title)
     numbers = {name: cell(name, ",.2f") for name in ("median", "maximum", "minimum")}
     columns = {
         **{name: cell(name) for name in ("task", "agent", "combinations", "seeds")},
@@ -116,6 +154,22 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
         **{name: cell(name) for name in ("best", "worst")},
     }
     return Table(rows, columns, ("task", "agent", "best", "worst"), _SEARCH_NOTE)
+
+
+def _published_scores(task: str) -> list[dict[str, Any]]:
+    """The paper's Table 2, with the columns of `search_table`: score differences in Football's hard match."""
+    return [
+        dict.fromkeys(("minimum", "best", "worst"))
+        | {
+            "task": task,
+            "agent": f"{row.architecture}, {row.model}, {row.accelerators} {row.accelerator}, {row.rewards}",
+            "seeds": "3",
+            "combinations": None if row.median is None else _COMBINATIONS,
+            "median": row.median,
+            "maximum": row.maximum,
+        }
+        for row in tables.football_scores()
+    ]
 
 
 def _varied(group: Group, ranked: Sequence[Group]) -> str:
@@ -132,9 +186,9 @@ _PUBLISHED = {
 }
 _NORMALIZED = "{}, % of human"
 _ATARI_NOTE = (
-    "Returns of runs are means over seeds of the mean over the last tenth of a run. 0% is the score of a\n"
-    "random policy, 100% a human's. R2D2 (3 seeds) and SEED (1 seed, 40e9 environment frames) are from\n"
-    "Table 10 of the SEED RL paper."
+    "Returns of runs are means over seeds: of their last evaluations (seed_rl evaluate) where all seeds\n"
+    "have one, else of the last tenth of training. 0% is the score of a random policy, 100% a human's. R2D2\n"
+    "(3 seeds) and SEED (1 seed, 40e9 environment frames, 200 episodes) are from the paper's Table 10."
 )
 
 
@@ -157,7 +211,7 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
         raise ValueError(f"Table 10 has another column named {min(taken)}; choose other names with --label.")
     finals: defaultdict[Task, dict[str, float]] = defaultdict(dict)
     for group in groups:
-        finals[group.task][names[group.variant]] = group.final
+        finals[group.task][names[group.variant]] = _evaluated(group)
     left = task_labels(by_task(groups))
     by_key = {game_key(task.game or ""): task for task in left if task.environment == "atari"}
     rows: list[dict[str, Any]] = []
@@ -173,6 +227,13 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
     columns = {"game": cell("game")}
     columns |= {_PUBLISHED.get(name, name): cell(name, ",.1f") for name in rows[0] if name != "game"}
     return Table(rows, columns, ("game",), _ATARI_NOTE)
+
+
+def _evaluated(group: Group) -> float:
+    """The mean over runs of the last evaluation if each has one, else of the end of training."""
+    found = [last_evaluation(run.record.logdir, run.record.environment_settings) for run in group.runs]
+    means = [mean for mean in found if mean is not None]
+    return float(np.mean(means)) if len(means) == len(found) else group.final
 
 
 def _game_row(

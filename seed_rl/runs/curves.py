@@ -1,5 +1,6 @@
 """The metrics of a run over time, read from its metrics.jsonl."""
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -101,3 +102,17 @@ def final_return(periods: Sequence[dict[str, Any]]) -> float | None:
     """The mean over the last tenth of the periods that report a return, at least one; None if none does."""
     returns = curve(periods, return_name(periods))
     return final_value(returns) if len(returns.value) else None
+
+
+def last_evaluation(logdir: str | Path, environment_settings: dict[str, Any]) -> float | None:
+    """The mean return of a run's evaluation (`seed_rl evaluate`) after the most training.
+
+    None if there is none. Those of a single episode, or with other settings of the environment, do not count.
+    """
+    found: list[tuple[float, float]] = []
+    for path in RunDirectory(Path(logdir)).evaluations.glob("*.json"):
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # Somebody else's file.
+            results = parse_json(path.read_text(encoding="utf-8"))
+            if results["environment"]["settings"] == environment_settings and len(results["returns"]) > 1:
+                found.append((float(results["env_frames"]), float(np.mean(results["returns"]))))
+    return max(found)[1] if found else None

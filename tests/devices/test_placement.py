@@ -101,7 +101,7 @@ def test_one_device_that_does_everything_needs_no_copies():
         (8, "", "", Placement(gpus(0, 1, 2, 3, 4, 5), gpus(6, 7))),
         (4, "", "1,3", Placement(gpus(0, 1), gpus(1, 3))),
         (4, "0,1", "", Placement(gpus(0, 1), gpus(2, 3))),
-        (2, "", "cpu:0", Placement(gpus(0), ("CPU:0",))),
+        (2, "", "cpu:0", Placement(gpus(0, 1), ("CPU:0",))),
     ],
 )
 def test_each_of_several_hosts_trains_on_its_first_devices(

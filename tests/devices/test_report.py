@@ -57,6 +57,12 @@ def machine(monkeypatch):
             (["GPU:0", "GPU:1"], ["GPU:2"]),
             "Training on GPU:0 (L4), GPU:1 (A100); inference on GPU:2 (L4).",
         ),
+        (
+            ("L4",) * 5 + ("A100",) * 3,
+            ([f"GPU:{i}" for i in (1, 2, 3, 4, 5, 6)], ["GPU:0", "GPU:7"]),
+            "Training on GPU:1 to GPU:4 (L4), GPU:5 (A100), GPU:6 (A100); inference on GPU:0 (L4), "
+            "GPU:7 (A100).",
+        ),
     ],
 )
 def test_the_devices_are_named(machine, names, chosen, sentence):

@@ -1,6 +1,7 @@
 """Tables 1, 2 and 10 from runs, against figures by hand."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -8,13 +9,14 @@ import pytest
 from seed_rl.plotting.gather import gather
 from seed_rl.plotting.paper_tables import atari_table, search_table, speed_table
 from seed_rl.plotting.render import as_markdown
+from seed_rl.runs import record
 from seed_rl.runs.scores import human_normalized, published_games
 from tests.plotting.synthetic import write_run
 
 
 def picked(table, *names):
-    """Some columns of each row."""
-    return [tuple(row[name] for name in names) for row in table.rows]
+    """Some columns of each row of runs."""
+    return [tuple(row[name] for name in names) for row in table.rows if row.get("runs", 1) is not None]
 
 
 # Each run is (suite, game, environments, batch size, environment frames, seconds).
@@ -66,7 +68,8 @@ def test_speed(tmp_path, runs, expected):
     assert found == expected
     if len(runs) == len(expected):
         rates = [1000 / run[-1] for run in runs]
-        assert sorted(row["updates_per_second"] for row in table.rows) == pytest.approx(rates, rel=1e-2)
+        found = sorted(updates for (updates,) in picked(table, "updates_per_second"))
+        assert found == pytest.approx(rates, rel=1e-2)
 
 
 def test_speed_is_that_after_the_first_tenth(tmp_path):
@@ -75,11 +78,33 @@ def test_speed_is_that_after_the_first_tenth(tmp_path):
     periods = [(10, 10, 0), *((10 + 100 * i, 10 + 10 * i, 5 * i) for i in range(1, 10))]
     lines = [f'{{"env_frames": {f}, "seconds": {s}, "updates": {u}}}\n' for f, s, u in periods]
     (run / "metrics.jsonl").write_text("".join(lines))
-    (row,) = speed_table(gather([run], "updates").groups).rows
+    row, *_ = speed_table(gather([run], "updates").groups).rows
     assert (row["frames_per_second"], row["updates_per_second"]) == pytest.approx((10.0, 0.5))
     (run / "metrics.jsonl").write_text(lines[-1])
-    (row,) = speed_table(gather([run], "updates").groups).rows
+    row, *_ = speed_table(gather([run], "updates").groups).rows
     assert row["frames_per_second"] == pytest.approx(9.1)
+
+
+def test_the_papers_speeds_follow_those_of_a_suites_runs(tmp_path):
+    for suite, game in (("football", None), ("catch", None), ("atari", "Pong")):
+        write_run(tmp_path / suite, game, environment=suite)
+    rows = speed_table(gather([tmp_path], "updates").groups).rows
+    assert [row["suite"] for row in rows] == ["atari"] * 5 + ["catch"] + ["football"] * 7
+    names = "agent", "num_envs", "training_devices", "frames_per_second", "ratio", "runs"
+    expected = ("SEED, Large model", 5040, "20 of 32 TPU v3 core", 114_000, 3.9, None)
+    assert tuple(rows[-1][name] for name in names) == expected
+
+
+def test_the_papers_scores_of_footballs_hard_match_follow_its_searches(tmp_path):
+    for game in ("11_vs_11_hard_stochastic", "academy_empty_goal"):
+        for rate in (1e-4, 2e-4):
+            write_run(
+                tmp_path / f"{game}{rate}", game, environment="football", learner={"learning_rate": rate}
+            )
+    rows = search_table(gather([tmp_path]).groups).rows
+    assert [row["task"] for row in rows] == ["11_vs_11_hard_stochastic"] * 13 + ["academy_empty_goal"]
+    assert (rows[12]["maximum"], rows[12]["combinations"]) == (7.66, None)
+    assert (rows[1]["median"], rows[1]["maximum"], rows[1]["combinations"]) == (-0.74, 0.06, 40)
 
 
 @pytest.fixture(scope="module")
@@ -162,6 +187,36 @@ def test_with_runs_of_all_games_there_is_one_median(atari):
     assert [row["game"].split()[0] for row in table.rows[57:]] == ["median", "mean"]
     normalized = [human_normalized("atari", task.game, group.final) for task in tasks]
     assert table.rows[57]["R2D2, % of human"] == pytest.approx(np.median(normalized))
+
+
+# Each evaluation is its frames, its returns and whether the settings of the environment are the run's.
+@pytest.mark.parametrize(
+    ("evaluations", "expected"),
+    [
+        ([(1000, (1.0, 3.0), True)], 2.0),
+        ([(1000, (1.0, 3.0), True), (5000, (7.0, 7.0), True), (2000, (3.0, 3.0), True)], 7.0),
+        ([(1000, (1.0, 3.0), False)], None),
+        ([(1000, (5.0,), True)], None),
+        (["{"], None),
+        (["[]"], None),
+        (['{"env_frames": 3}'], None),
+    ],
+)
+def test_the_last_evaluation_counts_if_there_is_one(tmp_path, evaluations, expected):
+    run = write_run(tmp_path / "run", "Pong", periods=5)
+    (run / "evaluations").mkdir()
+    settings = record.read(str(run)).environment_settings
+    for number, evaluation in enumerate(evaluations):
+        if isinstance(evaluation, str):
+            text = evaluation
+        else:
+            frames, returns, is_own = evaluation
+            environment = {"name": "atari", "settings": settings if is_own else settings | {"game": "Qbert"}}
+            text = json.dumps({"env_frames": frames, "returns": returns, "environment": environment})
+        (run / "evaluations" / f"ckpt-{number}.json").write_text(text)
+    groups = gather([run]).groups
+    (value,) = (row["V-trace"] for row in atari_table(groups).rows if row["game"] == "Pong")
+    assert value == (groups[0].final if expected is None else expected)
 
 
 def test_a_game_of_another_suite_is_not_taken_for_atari(atari):

@@ -14,8 +14,8 @@ class DuelingNetworkConfig(NetworkConfig):
 
     initializer: str = option(
         "glorot_uniform",
-        "Initializer of layers that are followed by a ReLU. The paper uses glorot_uniform, also for the LSTM's "
-        "recurrent kernel, which is orthogonal otherwise.",
+        "Initializer of layers that are followed by a ReLU. The paper uses glorot_uniform, also for the "
+        "LSTM's recurrent kernel, which is orthogonal otherwise.",
         choices=INITIALIZERS,
     )
     max_abs_last_reward: float = option(
