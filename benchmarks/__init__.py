@@ -5,6 +5,7 @@ NAME is one of:
 * `serving`: actors and inference with a null model, compared with a bare gRPC echo of the same bytes;
 * `scale`: a thousand streams at once, and what larger machines will serve;
 * `end_to_end`: a training run, compared with the ceiling set by its parts, each measured alone;
+* `sampling`: acting without training, against processes and environments (Stooke & Abbeel's Table 1);
 * `cores`: the parts of an update on 1, 2, 4, ... devices, and one device compared with another checkout;
 * `batch_size`: how far a larger batch still pays, for each rule for the learning rate;
 * `overhead`: what logging, checkpoints and evaluation environments cost a training run;

@@ -38,6 +38,14 @@ TINY_RUN = (
 
 
 @pytest.mark.slow
+def test_sampling_compares_with_environments_alone():
+    (case,) = result("sampling", "--actors=1", "--envs=2", "--seconds=1", "--warm_up_secs=0")["cases"]
+    speeds = case["agent_steps_per_second"], case["without_inference"]
+    assert (case["processes"], case["environments"]) == (1, 2)
+    assert case["ratio"] == pytest.approx(speeds[0] / speeds[1], abs=1e-3) and case["ratio"] > 0
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("experience", ["fifo", "replay"])
 def test_serving_compares_with_an_echo(experience):
     found = result(
