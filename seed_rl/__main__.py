@@ -15,7 +15,7 @@ _HELP = ("help", "-h", "-help", "--help", "--helpfull")
 
 def overview() -> str:
     """One line per command."""
-    lines = [f"  seed_rl {name:<11} {text}" for name, text in COMMANDS.items()]
+    lines = [f"  seed_rl {name:<13} {text}" for name, text in COMMANDS.items()]
     return "\n".join(
         [
             "seed_rl: deep reinforcement learning with central inference. Commands, each with --help:\n",

@@ -42,6 +42,7 @@ FLOORS = {
     "training": 4,
     "reporting": 4,
     "learner": 5,
+    "policy_actor": 5,
     "runs": 6,
     "diagnosis": 7,
     "evaluation": 7,

@@ -1,9 +1,11 @@
 """How an actor plays, and what carries its steps: messages, or memory that it shares with the learner."""
 
 import asyncio
+import collections
 import contextlib
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -21,13 +23,57 @@ _TURN_SECS = 0.1
 # How long the reason for the end of a connection may take after it was announced.
 _REASON_SECS = 10.0
 
+# The latencies that statistics are made of: the latest ones.
+_MOST_LATENCIES = 20_000
 
-async def play(groups: Sequence[Group], carrier: "Messages | Memory", action: ActionCodec) -> None:
+
+class Carrier(Protocol):
+    """Takes the steps of groups, and brings the actions in response to them."""
+
+    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
+        """Takes a group's newest step with the episodes that ended with it; never fails."""
+
+    async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
+        """Waits for actions: the number of a group, and the bytes.
+
+        Raises:
+          TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
+        """
+
+    async def close(self) -> None:
+        """Frees what it has."""
+
+
+class Latency:
+    """How long groups wait for their actions (SEED RL, 2020, Table 13)."""
+
+    def __init__(self) -> None:
+        self._sent: dict[int, float] = {}
+        self._seconds: collections.deque[float] = collections.deque(maxlen=_MOST_LATENCIES)
+
+    def sent(self, group: int) -> None:
+        """Notes that a group has a new step."""
+        self._sent[group] = time.perf_counter()
+
+    def answered(self, group: int) -> None:
+        """Notes that a group has got its actions."""
+        self._seconds.append(time.perf_counter() - self._sent[group])
+
+    def __str__(self) -> str:
+        if not self._seconds:
+            return "No actions came."
+        p50, p99 = 1e3 * np.percentile(list(self._seconds), [50, 99])
+        mean = 1e3 * float(np.mean(self._seconds))
+        return f"From a step to its actions: {p50:.3f} ms (median), {mean:.3f} ms (mean), {p99:.3f} ms (p99)."
+
+
+async def play(groups: Sequence[Group], carrier: Carrier, action: ActionCodec, latency: Latency) -> None:
     """Sends the newest step of each group, and plays until the connection ends with an error of `receive`.
 
     Episodes that ended with these steps are not sent again: they were sent when the steps were new.
     """
     for number in range(len(groups)):
+        latency.sent(number)
         await carrier.send(number, ())
     while True:
         for number, data in await carrier.receive():
@@ -36,7 +82,10 @@ async def play(groups: Sequence[Group], carrier: "Messages | Memory", action: Ac
             num_envs = groups[number].environment.num_envs
             if len(data) != num_envs * action.action_bytes:
                 raise LearnerGoneError(f"the learner sent {len(data)} bytes as actions of {num_envs} envs")
-            await carrier.send(number, groups[number].step(action.decode(data)))
+            latency.answered(number)
+            episodes = groups[number].step(action.decode(data))
+            latency.sent(number)
+            await carrier.send(number, episodes)
 
 
 class Messages:
@@ -70,6 +119,9 @@ class Messages:
         if found := self._frames.split(data):
             return found
         return [(actions.group, actions.actions) for actions in parsed(data).actions]
+
+    async def close(self) -> None:
+        """Nothing to do: the stream belongs to its channel."""
 
 
 class Memory:

@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from seed_rl.actor.carriers import Memory, Messages, play
+from seed_rl.actor.carriers import Carrier, Latency, Memory, Messages, play
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.environments import chosen, make_environment
@@ -70,6 +70,7 @@ class Actor:
         self._played: tuple[Any, ...] | None = None  # What the groups were made for.
         self._groups: list[Group] = []
         self._has_played = False  # Since the connection was made.
+        self._latency = Latency()
 
     def run(self) -> None:
         """Plays until training has ended; reconnects with back-off if the connection is lost.
@@ -82,6 +83,7 @@ class Actor:
         """
         with contextlib.suppress(TrainingEndedError):
             asyncio.run(self._run())
+        _log.info("%s", self._latency)
 
     async def _run(self) -> None:
         backoff, gone_since = _FIRST_BACKOFF_SECS, time.monotonic()
@@ -141,18 +143,17 @@ class Actor:
     async def _play(self, stream: Stream, welcome: pb.Welcome) -> None:
         """Makes the environments and plays them until the connection ends, with an error."""
         spec = self._take(welcome)
-        link = self._link(welcome, spec)
-        ready = pb.Ready(applied=[group.applied for group in self._groups], shares_memory=link is not None)
+        carrier = self._carrier(stream, welcome, spec)
+        applied = [group.applied for group in self._groups]
+        ready = pb.Ready(applied=applied, shares_memory=isinstance(carrier, Memory))
         await stream.send(pb.FromActor(ready=ready).SerializeToString())
-        carrier = Memory(stream, link, self._groups) if link else Messages(stream, self._groups, spec)
         before = sum(group.applied for group in self._groups)
         try:
             async with _ended_if_stuck(self._config.failures.env_step_timeout_secs):
-                await play(self._groups, carrier, ActionCodec(spec.action))
+                await play(self._groups, carrier, ActionCodec(spec.action), self._latency)
         finally:
             self._has_played = sum(group.applied for group in self._groups) > before
-            if isinstance(carrier, Memory):
-                await carrier.close()
+            await carrier.close()
 
     def _take(self, welcome: pb.Welcome) -> EnvironmentSpec:
         """Makes and resets the environments, unless those that there are can go on; returns their spec."""
@@ -172,6 +173,11 @@ class Actor:
             environment = make_environment(suite_and_settings, welcome, seeds, config.failures, first_env)
             self._groups.append(Group(environment, seeds, suite_and_settings[1].random_start_steps))
         return self._groups[0].environment.spec
+
+    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Carrier:
+        """What takes the steps of the groups from now on, and brings actions."""
+        link = self._link(welcome, spec)
+        return Memory(stream, link, self._groups) if link else Messages(stream, self._groups, spec)
 
     def _link(self, welcome: pb.Welcome, spec: EnvironmentSpec) -> MemoryLink | None:
         """The link to shared memory; None if steps are sent as messages.

@@ -11,51 +11,10 @@ Exit codes: 0 when training has ended, 2 when the learner refuses this actor or 
 Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 1 otherwise. A second signal ends the actor at once.
 """
 
-import os
-
-from seed_rl.actor.config import ActorConfig
-from seed_rl.actor.environments import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
-from seed_rl.actor.memory import keep_freed_memory
-from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.flags.command_line import parse
-from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.messages import complain, log_lines
-from seed_rl.signals import last_resort
-from seed_rl.wire.client import LearnerGoneError, RefusedError
-from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
-
-# Shorter than a launcher waits for its actors, so that the message still reaches the log.
-_STOP_SECS = 4.0
-_LATE = (
-    f"the actor did not stop within {_STOP_SECS:g} s after the signal and was ended; an environment "
-    "probably hangs."
-)
-_SECOND = "the actor was ended at once; its environments were not closed."
+from seed_rl.launch.actor_process import run_actor
 
 
 def main(argv: list[str]) -> int:
     """Runs an actor until training has ended; returns the exit code."""
-    with last_resort(_SECOND, _LATE, _STOP_SECS):
-        return _play(argv)
-
-
-def _play(argv: list[str]) -> int:
-    log_lines()
-    keep_freed_memory()
-    line = parse(argv, __doc__, (ActorConfig, SecurityConfig), with_agent=False)
-    config, security_config = line.read(ActorConfig), line.read(SecurityConfig)
-    with usage_errors():
-        security = load_security(security_config, os.environ)
-        check_connecting(config.server_address, security_config, security)
-        actor = Actor(config, security, line.given_environment())
-    try:
-        actor.run()
-    except (RefusedError, EnvironmentRefusedError) as error:
-        raise UsageError(str(error)) from None
-    except (LearnerGoneError, EnvironmentFailedError) as error:
-        complain(str(error))
-        return 1
-    finally:
-        actor.close()
-    return 0
+    return run_actor(argv, __doc__, lambda: Actor)

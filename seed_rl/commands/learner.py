@@ -98,7 +98,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
             until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
             record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-    everything = {**settings, "environment": recorded["environment"]}
+    everything = {**settings, "agent_name": line.agent, "environment": recorded["environment"]}
     met, listener = None, None
     if hosts or config.num_gateways:
         listener = _listen(config, environment, security_config, security, until_the_end)

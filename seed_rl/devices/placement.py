@@ -66,6 +66,18 @@ def place(training: str, inference: str, batch_size: int) -> Placement:
     return Placement(chosen_to_train, chosen_to_infer)
 
 
+def place_training(training: str, batch_size: int) -> Placement:
+    """Does the same where actors choose the actions: no device needs to be left to infer.
+
+    Raises:
+      ValueError: a device does not exist, or is named twice.
+    """
+    devices = available()
+    count = max(n for n in range(1, len(devices) + 1) if batch_size % n == 0)
+    chosen = _parse("training_devices", training, devices) or tuple(devices[:count])
+    return Placement(chosen, chosen[:1])
+
+
 def count_training_gpus(training: str, inference: str, batch_size: int, num_hosts: int) -> int:
     """How many GPUs of a host train, if there are several hosts: by `place`'s rule, but the first ones.
 

@@ -1,12 +1,16 @@
 """Brings the weights from training to the copies of the policy that act: whole versions only."""
 
 import contextlib
+import hashlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
+
+from seed_rl.wire.generated import inference_pb2 as pb
 
 
 class PolicyCopy:
@@ -60,10 +64,66 @@ class PolicyCopy:
                 variable.assign(tensor)
 
 
+class WeightsReader:
+    """The newest version of the weights as a message, for actors that hold the policy. Thread-safe.
+
+    Attributes:
+      device: where the publisher leaves the weights.
+      network: see `checksum`.
+    """
+
+    device = "CPU:0"
+
+    def __init__(self, policy: tf.Module):
+        """Starts without weights; `policy` has variables of the same shapes."""
+        self.network = checksum(policy)
+        self._latest: tuple[int, list[tf.Tensor]] = (-1, [])
+        self._message = pb.Weights(version=-1)
+        self._lock = threading.Lock()
+
+    def offer(self, version: int, tensors: list[tf.Tensor]) -> None:
+        """Sets the newest version."""
+        with self._lock:
+            self._latest = version, tensors
+
+    def newer_than(self, version: int) -> pb.Weights | None:
+        """The newest version, which nobody may change; None if it is not newer than another one."""
+        with self._lock:
+            newest, tensors = self._latest
+            if newest <= version:
+                return None
+            if self._message.version != newest:
+                arrays = b"".join(tensor.numpy().tobytes() for tensor in tensors)
+                self._message = pb.Weights(version=newest, arrays=arrays)
+            return self._message
+
+
+def checksum(policy: tf.Module) -> str:
+    """Equal for policies whose variables have the same shapes and dtypes in the same order."""
+    layout = [(tuple(variable.shape), tf.as_dtype(variable.dtype).name) for variable in variables_of(policy)]
+    return hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
+
+
+def assign(policy: tf.Module, weights: pb.Weights) -> None:
+    """Gives a policy the weights of another one with the same checksum.
+
+    Raises:
+      ValueError: the message has another number of bytes; one sentence.
+    """
+    variables, end = variables_of(policy), 0
+    dtypes = [np.dtype(tf.as_dtype(variable.dtype).as_numpy_dtype) for variable in variables]
+    sizes = [dtype.itemsize * int(np.prod(v.shape)) for v, dtype in zip(variables, dtypes, strict=True)]
+    if len(weights.arrays) != sum(sizes):
+        raise ValueError(f"The weights must be {sum(sizes)} bytes, not {len(weights.arrays)}.")
+    for variable, dtype, size in zip(variables, dtypes, sizes, strict=True):
+        begin, end = end, end + size
+        variable.assign(np.frombuffer(weights.arrays[begin:end], dtype).reshape(variable.shape))
+
+
 class Publisher:
     """Hands each version of the weights, or every few, to all copies of the policy."""
 
-    def __init__(self, source: tf.Module, copies: Sequence[PolicyCopy], every: int = 1):
+    def __init__(self, source: tf.Module, copies: Sequence[PolicyCopy | WeightsReader], every: int = 1):
         """Prepares; `source` is trained, and `every` so many updates its weights are published."""
         self._variables, self._copies, self._every = variables_of(source), tuple(copies), every
 

@@ -19,23 +19,24 @@ _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 
 def describe(
-    training: Sequence[str] = (), inference: Sequence[str] = (), batch_size: int | None = None
+    training: Sequence[str] = (), inference: Sequence[str] | None = (), batch_size: int | None = None
 ) -> str:
     """One sentence on the devices that are used.
 
     Those that train have TensorFlow's names; by default it is the first GPU or the CPU, which also infers.
-    `batch_size` is that of this host.
+    `batch_size` is that of this host. `inference` is None if actors choose the actions.
     """
     available = placement.available()
-    used = {*(training or available[:1]), *inference}
+    used = {*(training or available[:1]), *(inference or ())}
     left = [device for device in available if device not in used]
     others = f"; not used: {', '.join(left)}" if left else ""
     trains = _listed(training or available[:1])
-    if not inference:
+    if inference is not None and not inference:
         return f"Training and inference on {trains}{others}."
     if batch_size is not None and len(training) > 1:
         trains += f" (each on {batch_size // len(training)} of a batch of {batch_size})"
-    return f"Training on {trains}; inference on {_listed(inference)}{others}."
+    infers = "in the actors" if inference is None else f"on {_listed(inference)}"
+    return f"Training on {trains}; inference {infers}{others}."
 
 
 def _listed(devices: Sequence[str]) -> str:

@@ -36,6 +36,34 @@ class BatchStore(RingStore):
         if completed:
             self._queue.wait_for_room()
 
+    def insert(self, env_ids: np.ndarray, steps: Nest, states: Nest) -> list[int]:
+        """Copies whole unrolls into the batch in progress; returns their environments.
+
+        Args:
+          env_ids: of the environments `[N]`.
+          steps: (prev_action, env, agent, policy version), each `[S, N, ...]`.
+          states: recurrent states before the first step, nest of `[N, ...]`.
+        """
+        leaves, structure = optree.tree_flatten(steps)
+        state_leaves, state_structure = optree.tree_flatten(states)
+        self._prepare([leaf[0] for leaf in leaves], state_leaves, (structure, state_structure))
+        batches, begin = [], 0
+        with self._stacking:
+            while begin < len(env_ids):
+                if not self._filled:
+                    self._arrays = self._memory(self._batch_size)
+                count = min(len(env_ids) - begin, self._batch_size - self._filled)
+                here, there = slice(begin, begin + count), slice(self._filled, self._filled + count)
+                for array, leaf in zip(self._arrays[0], leaves, strict=True):
+                    array[:, there] = leaf[:, here]
+                for array, leaf in zip(self._arrays[1], state_leaves, strict=True):
+                    array[there] = leaf[here]
+                begin, self._filled = begin + count, self._filled + count
+                if self._filled == self._batch_size:
+                    batches.append(self._batch())
+            self._queue.add(len(env_ids), batches)
+        return env_ids.tolist()
+
     def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[int]:
         """Copies unrolls into the batch in progress; returns their environments."""
         batches, completed = [], env_ids.tolist()

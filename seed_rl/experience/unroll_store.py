@@ -46,17 +46,21 @@ class RingStore(StepStore):
         versions = np.full(len(env_ids), policy_version, np.int64)
         leaves, structure = optree.tree_flatten((*step, versions))
         state_leaves, state_structure = optree.tree_flatten(states)
-        if self._structure is None:
-            with self._allocating:
-                if self._structure is None:
-                    self._rings = self._allocate(self._stored, leaves)
-                    self._states = self._allocate(self._heads, state_leaves)
-                    self._structure = structure, state_structure
+        self._prepare(leaves, state_leaves, (structure, state_structure))
         if len(starting):
             heads = self._head(env_ids[starting], self._count[env_ids[starting]])
             for kept, leaf in zip(self._states, state_leaves, strict=True):
                 kept[heads] = leaf
         return self._add(env_ids, leaves)
+
+    def _prepare(self, leaves: Sequence[Any], states: Sequence[Any], structure: Any) -> None:
+        """Allocates memory for such leaves, each with one dimension before its own, if there is none yet."""
+        if self._structure is None:
+            with self._allocating:
+                if self._structure is None:
+                    self._rings = self._allocate(self._stored, leaves)
+                    self._states = self._allocate(self._heads, states)
+                    self._structure = structure
 
     def _add(self, env_ids: np.ndarray, leaves: Sequence[Any]) -> list[Any]:
         """Writes the leaves `[B, ...]` of a step, and copies the unrolls that it completed."""

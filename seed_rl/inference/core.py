@@ -1,5 +1,6 @@
 """Inference: takes batches of requests, acts, answers, and stores the steps as experience."""
 
+import abc
 import contextlib
 import functools
 import itertools
@@ -27,7 +28,58 @@ from seed_rl.wire.codec import ActionCodec, StepCodec
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
 
 
-class InferenceCore:
+class Core(abc.ABC):
+    """Answers requests, and stores what they bring as experience. Several threads may run `serve`.
+
+    Attributes:
+      figures: of requests.
+      agent_steps: see "Counting" in `seed_rl.types`.
+      num_eval_envs: environments that only evaluate, the last ones.
+      device: TensorFlow's name of the inference device; empty: where TensorFlow places it, or none.
+    """
+
+    def __init__(
+        self, store: StepStore, figures: BatchFigures | None = None, num_eval_envs: int = 0, device: str = ""
+    ):
+        """Takes experience into `store`; `figures` of several cores may be counted together."""
+        self.figures = figures or BatchFigures()
+        self.agent_steps, self.num_eval_envs, self.device = 0, num_eval_envs, device
+        self._store = store
+
+    def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
+        """Answers batches until the batcher is closed.
+
+        Raises:
+          ClosedError: the experience was closed.
+          FloatingPointError: the policy has diverged; the batch stays unanswered.
+        """
+        waits = self.figures.waits
+        while True:
+            with waits(INFERENCE_FOR_REQUESTS):
+                batch = batcher.next_batch()
+            if batch is None:
+                return
+            completed = self.answer(batch, batcher, deliver)
+            del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
+            if completed:
+                with waits(INFERENCE_FOR_TRAINING):
+                    self.hand_over(completed)
+
+    def hand_over(self, completed: list[Any]) -> None:
+        """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
+        self._store.hand_over(completed)
+
+    @abc.abstractmethod
+    def answer(
+        self, batch: list[tuple[int, Request]], batcher: Batcher[Request], deliver: Deliver
+    ) -> list[Any]:
+        """Answers one batch of (client, request) pairs; returns what `hand_over` takes.
+
+        Requests of environments that have to wait for training stay unanswered; they will be submitted again.
+        """
+
+
+class InferenceCore(Core):
     """Acts for all environments. Several threads may run `serve`."""
 
     def __init__(
@@ -56,9 +108,7 @@ class InferenceCore:
           figures: of inference; those of several cores may be counted together.
           compiled_batch_size: environments in the largest batch that XLA compiles for; None: no XLA.
         """
-        self.figures = figures or BatchFigures()
-        self.agent_steps = 0  # See "Counting" in `seed_rl.types`.
-        self.num_eval_envs, self.device = num_eval_envs, device
+        super().__init__(store, figures, num_eval_envs, device)
         self._steps, self._actions = StepCodec(spec), ActionCodec(spec.action)
         self._table = make_table(policy, spec, num_envs, device, compiled_batch_size)
         self._num_envs = num_envs
@@ -67,31 +117,8 @@ class InferenceCore:
         self._processes = np.zeros(num_envs, np.uint64)  # Those whose episodes the table's rows belong to.
         self._acted = np.zeros(num_envs, np.int64)  # Steps acted on since the process has the environment.
         self._num_training_envs = num_envs - num_eval_envs
-        self._store, self._weights = store, weights
+        self._weights = weights
         self._lock = threading.Lock()
-
-    def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
-        """Answers batches until the batcher is closed.
-
-        Raises:
-          ClosedError: the experience was closed.
-          FloatingPointError: the policy has diverged; the batch stays unanswered.
-        """
-        waits = self.figures.waits
-        while True:
-            with waits(INFERENCE_FOR_REQUESTS):
-                batch = batcher.next_batch()
-            if batch is None:
-                return
-            completed = self.answer(batch, batcher, deliver)
-            del batch  # Its requests keep the shared memory of actors that may be gone by the next one.
-            if completed:
-                with waits(INFERENCE_FOR_TRAINING):
-                    self.hand_over(completed)
-
-    def hand_over(self, completed: list[Any]) -> None:
-        """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
-        self._store.hand_over(completed)
 
     def answer(
         self,
@@ -99,10 +126,7 @@ class InferenceCore:
         batcher: Batcher[Request],
         deliver: Deliver,
     ) -> list[Any]:
-        """Answers one batch of (client, request) pairs; returns what `hand_over` takes.
-
-        Requests of environments that have to wait for training stay unanswered; they will be submitted again.
-        """
+        """Acts on one batch; see `Core.answer`."""
         self.figures.begin([request for _, request in batch])
         if self._store.holds:
             batch = [pair for pair in batch if not self._hold(*pair, batcher)]

@@ -23,7 +23,7 @@ from seed_rl.wire.codec import StepCodec
 
 # The largest number in an agent's answer. The gradient of a squared error multiplies values by features of
 # the same size, and its norm squares that again: with larger values float32 overflows there.
-_LARGEST_INFO = 1e8
+LARGEST_INFO = 1e8
 
 
 class EnvTable:
@@ -162,7 +162,7 @@ class Call:
 
 def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -> tf.Tensor:
     """Whether steps and answers are small enough, and actions and states finite: bool `[B]`."""
-    limits = ((env, LARGEST_INPUT), (output.info, _LARGEST_INFO), ((output.action, next_states), np.inf))
+    limits = ((env, LARGEST_INPUT), (output.info, LARGEST_INFO), ((output.action, next_states), np.inf))
     checks = []  # As few operations as possible: each costs microseconds.
     for nest, largest in limits:
         for leaf in tf.nest.flatten(nest):

@@ -30,6 +30,7 @@ class BatchFigures:
         self._waited, self._waited_since = 0.0, clock()  # Seconds of all requests in the batcher.
         self._turns, self._turn_seconds = 0, 0.0
         self._answered: dict[int, float] = {}  # When streams, by key, were answered last.
+        self._received = self._sent = 0  # Bytes of unrolls, and of weights.
 
     def begin(self, requests: Sequence[Request]) -> None:
         """Notes that these requests have left the batcher."""
@@ -50,6 +51,12 @@ class BatchFigures:
             self._batch_sizes.append(sum(request.group.num_envs for request in requests))
             self._answered.update([(request.group.key, now) for request in requests])
 
+    def carried(self, received: int, sent: int) -> None:
+        """Notes so many bytes of unrolls that came, and of weights that an actor got."""
+        with self._lock:
+            self._received += received
+            self._sent += sent
+
     def take(self) -> dict[str, float]:
         """The figures since the last call, by plain name; those of batches only if there were any."""
         now, figures = self._clock(), self.waits.take()
@@ -60,9 +67,14 @@ class BatchFigures:
             waited, self._waited = self._waited, 0.0
             turns, self._turns = self._turns, 0
             turn_seconds, self._turn_seconds = self._turn_seconds, 0.0
+            received, self._received = self._received, 0
+            sent, self._sent = self._sent, 0
             self._answered = {k: t for k, t in self._answered.items() if now - t < _LONGEST_TURN_SECS}
         if turns:
             figures["actor_turn_ms"] = 1e3 * max(0.0, turn_seconds / turns)
+        if received:
+            figures["unrolls_mib_per_second"] = received / 2**20 / max(seconds, 1e-9)
+            figures["weights_mib_per_second"] = sent / 2**20 / max(seconds, 1e-9)
         if not sizes:
             return figures
         p50, p99 = np.percentile(latencies, [50, 99])

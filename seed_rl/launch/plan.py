@@ -13,6 +13,7 @@ from typing import Any
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
+from seed_rl.experience.config import FifoConfig
 from seed_rl.flags.choices import check_choices
 from seed_rl.flags.command_line import (
     CommandLine,
@@ -245,6 +246,8 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     config = line.read(LearnerConfig, **learner)
     line.read(ActorConfig, **actor, task=None)
     check_split(local.num_learners, local.num_actors, num_envs, config.batch_size)
+    if config.inference == "actor":
+        _check_actors_can_act(line, local.num_learners)
     if server_address is not None and config.num_gateways:
         raise UsageError(
             f"--num_gateways={config.num_gateways} is for actors on other machines, and here all of them run "
@@ -255,6 +258,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     agent_classes = [line.agent_class] if line.agent_class else []
     learner_flags = line.given(LearnerConfig, line.environment_class, *agent_classes, leave_out=own)
     actor_flags = [*line.given(ActorConfig, leave_out=own), *code_flags(line)]
+    actor_command = "policy_actor" if config.inference == "actor" else "actor"
     chosen = {"environment": line.environment, "agent": line.agent, **learner}
     return Plan(
         learners=[
@@ -262,7 +266,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
             for i in range(local.num_learners)
         ],
         actors=[
-            _command("actor", {**({"task": i} if addresses else {}), **actor}, actor_flags)
+            _command(actor_command, {**({"task": i} if addresses else {}), **actor}, actor_flags)
             for i in range(local.num_actors)
         ],
         logdir=logdir,
@@ -270,6 +274,25 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
         stop_at_return=config.stop_at_return,
         num_gateways=config.num_gateways,
     )
+
+
+def _check_actors_can_act(line: CommandLine, num_learners: int) -> None:
+    """Refuses --inference=actor where it cannot be (UsageError)."""
+    if line.agent_class is None or FifoConfig not in line.agent_class.parts().values():
+        able = [
+            name
+            for name in algorithms.names()
+            if FifoConfig in algorithms.config_class(name).parts().values()
+        ]
+        raise UsageError(
+            f"--inference=actor needs an agent that learns from a queue, not {line.agent}; choose one of: "
+            f"{', '.join(able)}."
+        )
+    if num_learners > 1:
+        raise UsageError(
+            f"--num_learners={num_learners} needs learners that choose the actions; leave it out, or choose "
+            "--inference=learner."
+        )
 
 
 def code_flags(line: CommandLine) -> list[str]:

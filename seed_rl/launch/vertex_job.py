@@ -93,6 +93,10 @@ def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
             "--num_gateways needs several of the learner's ports, but Vertex AI names one of each container; "
             "leave it out."
         )
+    if learner.inference == "actor":
+        raise UsageError(
+            "--inference=actor needs TensorFlow in the actors' image, which has none; leave it out."
+        )
     line.environment_config()
     line.agent_config()
     return line

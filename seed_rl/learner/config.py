@@ -33,6 +33,12 @@ class LearnerConfig(TrainerConfig):
         "Training also ends, as complete, when the mean return reaches this: of the latest 100 episodes, "
         "or those in the mean evaluation return where environments evaluate.",
     )
+    inference: str = option(
+        "learner",
+        "Who chooses the actions. learner: central inference, with thin actors. actor: actors that hold the "
+        "policy and get newer weights with each unroll, as in IMPALA; for agents that learn from a queue.",
+        choices=("learner", "actor"),
+    )
     inference_batch_size: int = option(
         64, "Maximum number of environments in one inference call.", at_least=1, is_plumbing=True
     )
@@ -185,6 +191,18 @@ class LearnerConfig(TrainerConfig):
     inter_op_threads: int = option(
         0, "TensorFlow's threads between operations; 0 lets TensorFlow choose.", at_least=0, is_plumbing=True
     )
+
+    def validate(self) -> None:
+        """Checks constraints between fields."""
+        super().validate()
+        if self.inference == "learner":
+            return
+        for name in ("synchronous", "num_gateways", "inference_devices", "learner_hosts"):
+            if getattr(self, name):
+                raise ValueError(
+                    f"--{name} is for a learner that chooses the actions; leave it out, or choose "
+                    "--inference=learner."
+                )
 
     @property
     def compiled_batch_size(self) -> int | None:

@@ -6,6 +6,7 @@ inference and sampling (`learner.lockstep`).
 """
 
 import contextlib
+import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,12 +19,16 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.algorithms.policy import Policy
 from seed_rl.devices import report
 from seed_rl.devices.hosts import REDUCTION_ERRORS
-from seed_rl.devices.publisher import PolicyCopy, Publisher
+from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
+from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.fifo import BatchStore
 from seed_rl.experience.source import Source
-from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
+from seed_rl.inference.unroll_core import UnrollCore
+from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
@@ -40,6 +45,7 @@ from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
 from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
 from seed_rl.waits import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
+from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
@@ -161,9 +167,11 @@ class Learner:
         self._team.report_with(self._figures)
         self._usage = _Usage()
         self._lag = PolicyLag(algorithm.unroll.burn_in)
+        actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
-                config.num_envs - algorithm.num_eval_envs,
+                # Where actors act, unrolls come as a whole, and no steps of environments.
+                0 if actors_act else config.num_envs - algorithm.num_eval_envs,
                 algorithm.unroll,
                 config.batch_size // self._team.count,
                 config.seed + self._team.index,
@@ -176,6 +184,11 @@ class Learner:
         self._agent_steps = 0  # Since this process started, on all hosts, as last agreed.
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
+        self._policy: Callable[[], pb.Policy] | None = None
+        self._cores: list[Core] = []
+        if actors_act:
+            self._publisher = self._serve_unrolls(algorithm)
+            return
         self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
         self._publisher.publish(self._trainer.updates)
         self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
@@ -183,6 +196,36 @@ class Learner:
             # Training may change the variables while a batch is acted on; the version is the one before.
             weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
             self._cores = [self._make_core(0, algorithm.policy, weights, "")]
+
+    def _serve_unrolls(self, algorithm: Algorithm) -> Publisher:
+        """Lets actors hold the policy; returns the publisher of its weights.
+
+        Raises:
+          ValueError: the agent does not learn from a queue.
+        """
+        store = self._experience.store
+        if not isinstance(algorithm.experience, FifoConfig) or not isinstance(store, BatchStore):
+            raise ValueError("--inference=actor needs an agent that learns from a queue, appo or vtrace.")
+        reader = WeightsReader(algorithm.policy)
+        publisher = Publisher(algorithm.policy, [reader], self._config.publish_every)
+        publisher.publish(self._trainer.updates)
+        codec = UnrollCodec(algorithm.policy, self._environment.spec, algorithm.unroll.length)
+        self._cores = [UnrollCore(codec, store, reader, self._usage.batches)]
+        description = pb.Policy(
+            agent=self._settings["agent_name"],
+            settings={name: json.dumps(value) for name, value in self._settings["agent"].items()},
+            network=reader.network,
+            unroll_bytes=codec.size.record_bytes,
+            unroll_length=codec.length,
+        )
+
+        def policy() -> pb.Policy:
+            message = pb.Policy(weights=reader.newer_than(-1))
+            message.MergeFrom(description)
+            return message
+
+        self._policy = policy
+        return publisher
 
     def _make_core(
         self,
@@ -231,6 +274,7 @@ class Learner:
             self._security,
             self._experience.background,
             team,
+            self._policy,
         )
         outputs = _Outputs(config, self._settings, self._display, team.is_first)
         source = self._source(serving)
@@ -277,7 +321,7 @@ class Learner:
 
     def _introduce(self, outputs: _Outputs) -> None:
         """Says what the run starts with."""
-        devices = [core.device for core in self._cores if core.device]
+        devices = None if self._policy else [core.device for core in self._cores if core.device]
         batch_size = self._config.batch_size // self._team.count
         outputs.say(report.describe(self._replicas.devices, devices, batch_size))
         for sentence in self._saver.warnings:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seed_rl.experience.base import ClosedError, Experience
-from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.core import Core
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
@@ -20,6 +20,7 @@ from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
 from seed_rl.waits import INFERENCE_FOR_REQUESTS
+from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
@@ -37,16 +38,18 @@ class Serving:
         self,
         config: LearnerConfig,
         environment: EnvironmentDescription,
-        cores: Sequence[InferenceCore],
+        cores: Sequence[Core],
         figures: RunFigures,
         security: Security,
         background: Callable[[], None] | None = None,
         team: Team | None = None,
+        policy: Callable[[], pb.Policy] | None = None,
     ):
         """Starts serving; in a synchronous run, inference is left to `answer`.
 
         `cores` compute the actions, each for its part of the environments; a synchronous run has one.
         `figures` receive episodes and actors. `background` is a job of the experience that gets a thread.
+        `policy` gives the policy as it is now, for actors that hold it; None: the cores act.
 
         Raises:
           AddressError: the server cannot listen on the address.
@@ -54,9 +57,10 @@ class Serving:
         team = team or Team()
         self._cores = cores
         self._errors: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+        # Unrolls are not acted on, so nothing is gained by taking several at once.
+        wait_secs = 0.0 if policy else config.inference_timeout_ms / 1e3
         self._batchers: list[Batcher[Request]] = [
-            Batcher(config.inference_batch_size, config.inference_timeout_ms / 1e3, make_wake_up_set())
-            for _ in cores
+            Batcher(config.inference_batch_size, wait_secs, make_wake_up_set()) for _ in cores
         ]
         connections = Connections(
             environment,
@@ -69,6 +73,7 @@ class Serving:
             config.seed,
             team.hosts,
             gateway_addresses(config.server_address, config.num_gateways),
+            policy,
         )
         self._server = InferenceServer(config.server_address, connections, security, listener=team.listener)
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []

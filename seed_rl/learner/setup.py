@@ -59,10 +59,13 @@ def make_learner(
     if met is None:
         team = Team(listener)
         tpu = Tpu() if config.accelerator == "tpu" else None
-        place = placement.place(config.training_devices, config.inference_devices, config.batch_size)
+        if config.inference == "actor":
+            place = placement.place_training(config.training_devices, config.batch_size)
+        else:
+            place = placement.place(config.training_devices, config.inference_devices, config.batch_size)
         strategy = tpu.strategy(place.training) if tpu else None
         replicas = Replicas(() if place.is_default else place.training, config.jit, strategy)
-        places_of_copies = () if place.is_shared else place.inference
+        places_of_copies = () if place.is_shared or config.inference == "actor" else place.inference
     else:
         peers, addresses = met
         assert listener is not None

@@ -7,7 +7,8 @@ from pathlib import Path
 import psutil
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
-_LAUNCHER, _LEARNER, _ACTOR, _GATEWAY = "train", "learner", "actor", "gateway"
+_LAUNCHER, _LEARNER, _GATEWAY = "train", "learner", "gateway"
+_ACTORS = {"actor", "policy_actor"}
 _TETHER = "seed_rl/launch/tether.py"
 
 
@@ -57,9 +58,9 @@ class RunCpu:
         commands = _siblings(self._learner)
         self._num_learners = max(1, sum(_LEARNER in command for command in commands.values()))
         for actor, command in commands.items():
-            if _ACTOR in command:
+            if not _ACTORS.isdisjoint(command):
                 with contextlib.suppress(psutil.Error):
-                    found |= dict.fromkeys((actor, *actor.children(recursive=True)), f"{_ACTOR} {actor.pid}")
+                    found |= dict.fromkeys((actor, *actor.children(recursive=True)), f"actor {actor.pid}")
         for process in found.keys() - self._names.keys():
             with contextlib.suppress(psutil.Error):
                 process.cpu_percent()

@@ -5,6 +5,7 @@ sends a step of each of its groups, and the next one when the actions for the la
 (protos/inference.proto). Carriers pass on what comes, and send the answers.
 """
 
+import collections
 import math
 import threading
 import time
@@ -18,7 +19,7 @@ from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Episode, Group, Request
 from seed_rl.serving.tasks import Task
 from seed_rl.types import EnvironmentSpec
-from seed_rl.wire.codec import StepCodec
+from seed_rl.wire.codec import RecordSize, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 
 # At a thousand agent steps per second, an environment takes eleven days for this many.
@@ -88,6 +89,7 @@ class Connection:
         task: Task,
         join: pb.Join,
         spec: EnvironmentSpec,
+        size: RecordSize,
         on_episodes: Callable[[list[Episode]], None],
         on_end: Callable[["Connection", RefusedError | None], None],
     ):
@@ -97,6 +99,7 @@ class Connection:
           task: the environments.
           join: what the process has said.
           spec: of the environments.
+          size: of its requests, which are steps or unrolls.
           on_episodes: called with finished episodes.
           on_end: called once, by any thread, with the reason (None: training is complete, or the process has
             gone).
@@ -104,7 +107,8 @@ class Connection:
         self.task, self.process_id, self.num_groups = task, join.process_id, join.num_groups
         self.memory: Carrier | None = None
         self._group_size = join.num_envs // join.num_groups
-        self._codec, self._on_episodes, self._on_end = StepCodec(spec), on_episodes, on_end
+        self._codec, self._size = StepCodec(spec), size
+        self._on_episodes, self._on_end = on_episodes, on_end
         self._carrier: Carrier | None = None
         self._places: list[_Place] = []
         self._is_over = False
@@ -195,7 +199,7 @@ class Connection:
         now: float,
         carrier: Carrier,
     ) -> tuple[_Place, Request]:
-        check_step(number, records, episodes, len(self._places), self._group_size, self._codec)
+        check_step(number, records, episodes, len(self._places), self._group_size, self._size)
         place = self._places[number]
         if place.is_waiting:
             raise RefusedError(
@@ -205,7 +209,7 @@ class Connection:
         if carrier is not self._carrier:
             raise RefusedError(_INVALID, "Steps of this actor go through the shared memory.")
         applied, place.applied = place.applied, None
-        if applied is not None and place.group.is_restart:
+        if applied is not None and place.group.is_restart and self._size == self._codec.size:
             records = bytes(records)  # The process might change what it shares.
             if not np.frombuffer(records, self._codec.record)["done"].all():
                 raise RefusedError(_INVALID, "The first step of a new actor must be a reset: set done.")
@@ -259,9 +263,11 @@ def check_step(
     episodes: Sequence[pb.Episode],
     num_groups: int,
     num_envs: int,
-    codec: StepCodec,
+    size: RecordSize,
 ) -> None:
-    """Refuses a step that does not fit a connection of so many groups (0: not ready) of `num_envs` each.
+    """Refuses a step, or unrolls, that do not fit a connection.
+
+    It has `num_groups` groups (0: it is not ready) of `num_envs` environments each.
 
     Raises:
       RefusedError: why.
@@ -273,14 +279,14 @@ def check_step(
             _INVALID, f"There is no group {number}: those of this actor are 0 to {num_groups - 1}."
         )
     try:
-        codec.check_size(records, num_envs)
+        size.check(records, num_envs)
     except ValueError as error:
         raise RefusedError(_INVALID, str(error)) from None
-    if episodes and (problem := _episode_problem(episodes, num_envs)):
+    if episodes and (problem := _episode_problem(episodes, num_envs, size.most_episodes)):
         raise RefusedError(_INVALID, problem)
 
 
-def _episode_problem(episodes: Sequence[pb.Episode], num_envs: int) -> str | None:
+def _episode_problem(episodes: Sequence[pb.Episode], num_envs: int, most: int) -> str | None:
     for episode in episodes:
         env = episode.env
         if not 0 <= env < num_envs:
@@ -295,6 +301,9 @@ def _episode_problem(episodes: Sequence[pb.Episode], num_envs: int) -> str | Non
                 f"An episode of environment {env} cannot have {episode.agent_steps} agent steps; report 0 to "
                 f"{_MOST_EPISODE_STEPS}."
             )
-    if len({episode.env for episode in episodes}) < len(episodes):
-        return "One step reports two episodes of an environment; at most one can end with it."
+    counts = collections.Counter(episode.env for episode in episodes)
+    if max(counts.values()) > most:
+        return (
+            f"One message reports {max(counts.values())} episodes of an environment; at most {most} can end."
+        )
     return None

@@ -16,7 +16,7 @@ from seed_rl.serving.request import Answer, Episode, Request
 from seed_rl.serving.tasks import NoTaskError, Task, Tasks
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
-from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription
+from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription, record_size
 
 
 class Connections:
@@ -26,6 +26,7 @@ class Connections:
       spec: of the environments.
       num_envs: environments of the run.
       batchers: where steps go.
+      size: of requests, which are steps or unrolls.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Connections:
         seed: int = 0,
         hosts: LearnerHosts | None = None,
         gateways: Sequence[str] = (),
+        policy: Callable[[], pb.Policy] | None = None,
     ):
         """Starts without connections.
 
@@ -54,15 +56,19 @@ class Connections:
           seed: of the run.
           hosts: all learner hosts, if there are several; this one serves its share of the environments.
           gateways: addresses of the gateways, to which actors are sent.
+          policy: gives the policy as it is now, for actors that hold it; None: the learner acts.
         """
         self.spec, self.num_envs, self.batchers = environment.spec, num_envs, batchers
         self._max_group_size = max_group_size
         self._served = hosts.served(num_envs) if hosts else range(num_envs)
         self._tasks = Tasks(num_envs, num_eval_envs, self._served)
         self._on_actor, self._on_episodes = on_actor, on_episodes
-        self._hosts, self._gateways = hosts, gateways
+        self._hosts, self._gateways, self._policy = hosts, gateways, policy
         self._welcome = pb.Welcome(seed=seed)
         environment.describe_into(self._welcome)
+        if policy is not None:
+            self._welcome.policy.CopyFrom(policy())
+        self.size = record_size(self._welcome)
         self._keys = itertools.count()
         self._next_host = itertools.count(hosts.index if hosts else 0)
         self._next_gateway = itertools.count()
@@ -104,10 +110,12 @@ class Connections:
                     return None, pb.Welcome(address=address)
                 codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
                 raise RefusedError(codes[error.out_of_range], str(error)) from None
-            connection = Connection(task, join, self.spec, self._on_episodes, self._forget)
+            connection = Connection(task, join, self.spec, self.size, self._on_episodes, self._forget)
             self._connections[connection] = on_end
         welcome = pb.Welcome(task=task.number, must_reset=task.had_others)
         welcome.MergeFrom(self._welcome)
+        if self._policy is not None:
+            welcome.policy.CopyFrom(self._policy())
         return connection, welcome
 
     def _check(self, join: pb.Join) -> None:
@@ -119,6 +127,15 @@ class Connections:
                 f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
                 f"{join.protocol_version}: install the same seed_rl on both.",
             )
+        if join.holds_policy != (self._policy is not None):
+            sentence = (
+                "This learner chooses the actions (--inference=learner), and this actor would, too; start "
+                "`seed_rl actor`."
+                if join.holds_policy
+                else "The actors of this learner choose the actions (--inference=actor); start `seed_rl "
+                "policy_actor`, which has the policy."
+            )
+            raise RefusedError(precondition, sentence)
         if join.num_groups < 1 or join.num_envs < 1 or join.num_envs % join.num_groups:
             raise RefusedError(
                 grpc.StatusCode.INVALID_ARGUMENT,

@@ -11,7 +11,6 @@ from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.shared_memory import MemoryServer
 from seed_rl.serving.silence import FirstMessages, Limits
 from seed_rl.wire import shared_memory
-from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, max_message_bytes
 from seed_rl.wire.security import Security
@@ -44,11 +43,11 @@ class InferenceServer(InferenceService):
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
         """
-        num_envs, spec = connections.num_envs, connections.spec
+        num_envs = connections.num_envs
         most_waiting = num_envs + limits.spare_streams
         super().__init__(limits.join_secs, most_waiting)
         self._connections, self._owns_listener = connections, listener is None
-        most_bytes = max_message_bytes(StepCodec(spec).record_bytes, num_envs)
+        most_bytes = max_message_bytes(connections.size.record_bytes, num_envs)
         self._listener = listener or Listener(address, most_bytes, (SERVICE,), security, limits)
         self.port = self._listener.port
         self._memory: MemoryServer | None = None
@@ -68,7 +67,7 @@ class InferenceServer(InferenceService):
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Connection | None, pb.Welcome]:
         is_near = context.peer().startswith("unix")
         connection, welcome = self._connections.join(join, end, is_near)
-        if connection and self._memory and join.can_share_memory:
+        if connection and self._memory and join.can_share_memory and not join.holds_policy:
             self._memory.offer(connection, join, welcome)
         return connection, welcome
 

@@ -16,10 +16,10 @@ from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import OnEnd, RefusedError, check_step
 from seed_rl.serving.request import Request
 from seed_rl.serving.silence import FirstMessages
-from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import sizes_of
+from seed_rl.wire.protocol import record_size, sizes_of
 
 
 class InferenceService(abc.ABC):
@@ -70,8 +70,8 @@ class InferenceService(abc.ABC):
                 return None
             await stream.context.write(pb.FromLearner(welcome=welcome).SerializeToString())
             spec, size = sizes_of(welcome), join.num_envs // join.num_groups
-            codec = StepCodec(spec)
-            frames = step_frames(join.num_groups, size * codec.record_bytes)
+            record = record_size(welcome)
+            frames = step_frames(join.num_groups, size * record.record_bytes)
             stream.frames = actions_frames(join.num_groups, size * ActionCodec(spec.action).action_bytes)
             while (message := await stream.context.read()) is not grpc.aio.EOF:
                 if connection.is_ready and (found := frames.split(message)):
@@ -83,7 +83,7 @@ class InferenceService(abc.ABC):
                     continue
                 steps = [(step.group, step.records, step.episodes) for step in said.steps]
                 for step in steps:
-                    check_step(*step, join.num_groups if connection.is_ready else 0, size, codec)
+                    check_step(*step, join.num_groups if connection.is_ready else 0, size, record)
                 connection.steps(steps, stream)
         except RefusedError as refusal:
             return refusal
@@ -113,7 +113,7 @@ class MessageCarrier:
     def send(self, answers: Sequence[tuple[int, bytes]]) -> None:
         """Sends the actions soon; those that come while others are being sent become one message."""
         assert self.frames is not None
-        self._outgoing.extend(self.frames.prefixes[number] + actions for number, actions in answers)
+        self._outgoing.extend(self.frames.message(number, actions) for number, actions in answers)
 
     async def _write(self, message: bytes) -> None:
         # If the stream has ended, its reader finds that out.

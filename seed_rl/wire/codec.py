@@ -6,6 +6,7 @@ structured dtype describes that record, so messages from many actors become a ba
 
 import math
 import struct
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,12 +16,39 @@ _HEADER = [("reward", "<f4"), ("done", "?"), ("truncated", "?")]
 _HEADER_FORMAT = "<fBB"  # The same layout for `struct`.
 
 
+class RecordSize(NamedTuple):
+    """What a request has of each environment.
+
+    Attributes:
+      record_bytes: bytes.
+      most_episodes: how many episodes may end within it.
+      what: what it is called in messages.
+    """
+
+    record_bytes: int
+    most_episodes: int = 1
+    what: str = "A step"
+
+    def check(self, data: bytes | memoryview, num_envs: int) -> None:
+        """Refuses a request with the wrong number of bytes.
+
+        Raises:
+          ValueError: the number of bytes is wrong; one sentence.
+        """
+        if len(data) != num_envs * self.record_bytes:
+            raise ValueError(
+                f"{self.what} of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
+                f"({self.record_bytes} each), not {len(data)}."
+            )
+
+
 class StepCodec:
     """Bytes <-> EnvOutput `[N, ...]` for environments of one spec.
 
     Attributes:
       record: the structured dtype of one environment's step.
       record_bytes: its size in bytes.
+      size: the size of a step.
     """
 
     def __init__(self, spec: EnvironmentSpec):
@@ -33,6 +61,7 @@ class StepCodec:
         ]
         self.record = np.dtype(_HEADER + fields)
         self.record_bytes = self.record.itemsize
+        self.size = RecordSize(self.record_bytes)
         rest = self.record_bytes - struct.calcsize(_HEADER_FORMAT)
         # Read separately: for the few environments of a message, Python is several times faster than NumPy.
         self._header = struct.Struct(f"{_HEADER_FORMAT}{rest}x")
@@ -60,18 +89,6 @@ class StepCodec:
         observation = pack_like(self._observation, [records[field] for field in self._fields])
         return EnvOutput(records["reward"], records["done"], records["truncated"], observation)
 
-    def check_size(self, data: bytes | memoryview, num_envs: int) -> None:
-        """Refuses a step with the wrong number of bytes.
-
-        Raises:
-          ValueError: the number of bytes is wrong; one sentence.
-        """
-        if len(data) != num_envs * self.record_bytes:
-            raise ValueError(
-                f"A step of {num_envs} environments must be {num_envs * self.record_bytes} bytes "
-                f"({self.record_bytes} each), not {len(data)}."
-            )
-
     def are_valid(self, records: np.ndarray) -> bool:
         """Whether `check` would accept N records (of dtype `record`); fast for many of them."""
         ends = records.view(self._ends)["ends"]
@@ -88,7 +105,7 @@ class StepCodec:
           ValueError: the number of bytes is wrong, `done` and `truncated` are not 0 or 1 or are both 1, or a
             reward or an observation is not finite; one sentence.
         """
-        self.check_size(data, num_envs)
+        self.size.check(data, num_envs)
         for env, (reward, done, truncated) in enumerate(self._header.iter_unpack(data)):
             if not math.isfinite(reward):
                 raise _not_finite("reward", env)

@@ -29,7 +29,14 @@ class Frames:
         messages = [make(group, bytes(num_bytes)).SerializeToString() for group in range(num_groups)]
         self.prefixes = [message[: len(message) - num_bytes] for message in messages]
         self._groups = {prefix: group for group, prefix in enumerate(self.prefixes)}
+        self._make, self._num_bytes = make, num_bytes
         self._head, self._size = len(self.prefixes[0]), len(messages[0])
+
+    def message(self, group: int, data: bytes) -> bytes:
+        """The message of a group with these raw bytes, whose number may also be another one."""
+        if len(data) == self._num_bytes:
+            return self.prefixes[group] + data
+        return self._make(group, data).SerializeToString()
 
     def split(self, data: bytes) -> list[tuple[int, memoryview]] | None:
         """The groups in a message and their raw bytes; None if it is of another kind or size."""

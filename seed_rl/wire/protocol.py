@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec
+from seed_rl.wire.codec import RecordSize, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 
 PROTOCOL_VERSION = 4
@@ -52,10 +53,10 @@ class EnvironmentDescription:
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:
-    """The gRPC options that both ends use: keepalive, and the largest message (-1: any size)."""
+    """The gRPC options that both ends use: keepalive, and the largest message to receive (-1: any size)."""
     return [
         *_KEEPALIVE_OPTIONS,
-        ("grpc.max_send_message_length", max_bytes),
+        ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", max_bytes),
     ]
 
@@ -81,6 +82,13 @@ def sizes_of(welcome: pb.Welcome) -> EnvironmentSpec:
     """A spec whose records and actions have the sizes of the learner's; without names."""
     leaves = {f"{i:04}": _spec(leaf) for i, leaf in enumerate(welcome.observation)}
     return EnvironmentSpec(leaves, _spec(welcome.action))
+
+
+def record_size(welcome: pb.Welcome) -> RecordSize:
+    """What the requests of a connection have of each environment: a step, or an unroll."""
+    if welcome.HasField("policy"):
+        return RecordSize(welcome.policy.unroll_bytes, welcome.policy.unroll_length + 1, "An unroll")
+    return StepCodec(sizes_of(welcome)).size
 
 
 def _spec(message: pb.ArraySpec) -> ArraySpec:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"e\n\tFromActor\x12\x1b\n\x04join\x18\x01 \x01(\x0b\x32\r.seed_rl.Join\x12\x1d\n\x05ready\x18\x02 \x01(\x0b\x32\x0e.seed_rl.Ready\x12\x1c\n\x05steps\x18\x03 \x03(\x0b\x32\r.seed_rl.Step\"S\n\x0b\x46romLearner\x12!\n\x07welcome\x18\x01 \x01(\x0b\x32\x10.seed_rl.Welcome\x12!\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x10.seed_rl.Actions\"\x95\x01\n\x04Join\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x12\n\nprocess_id\x18\x02 \x01(\x06\x12\x10\n\x08num_envs\x18\x03 \x01(\x05\x12\x12\n\nnum_groups\x18\x04 \x01(\x05\x12\x0c\n\x04task\x18\x05 \x01(\x05\x12\x18\n\x10\x63\x61n_share_memory\x18\x06 \x01(\x08\x12\x11\n\tredirects\x18\x07 \x01(\x05\"\xaa\x02\n\x07Welcome\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x12\n\nmust_reset\x18\x03 \x01(\x08\x12\r\n\x05suite\x18\x04 \x01(\t\x12\x30\n\x08settings\x18\x05 \x03(\x0b\x32\x1e.seed_rl.Welcome.SettingsEntry\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x1f\n\x06memory\x18\t \x01(\x0b\x32\x0f.seed_rl.Memory\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"|\n\x06Memory\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x12\n\ngroup_size\x18\x04 \x01(\x04\x12\x10\n\x08\x65pisodes\x18\x05 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x06 \x01(\x04\x12\x0f\n\x07\x66igures\x18\x07 \x01(\x04\"/\n\x05Ready\x12\x0f\n\x07\x61pplied\x18\x01 \x03(\x04\x12\x15\n\rshares_memory\x18\x02 \x01(\x08\"Y\n\x04Step\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07records\x18\x02 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x03 \x03(\x0b\x32\x10.seed_rl.EpisodeB\x08\n\x06_group\"\xa3\x01\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\x12.\n\x07\x66igures\x18\x04 \x03(\x0b\x32\x1d.seed_rl.Episode.FiguresEntry\x1a.\n\x0c\x46iguresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"8\n\x07\x41\x63tions\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\x42\x08\n\x06_group2D\n\tInference\x12\x37\n\x07\x43onnect\x12\x12.seed_rl.FromActor\x1a\x14.seed_rl.FromLearner(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0finference.proto\x12\x07seed_rl\"e\n\tFromActor\x12\x1b\n\x04join\x18\x01 \x01(\x0b\x32\r.seed_rl.Join\x12\x1d\n\x05ready\x18\x02 \x01(\x0b\x32\x0e.seed_rl.Ready\x12\x1c\n\x05steps\x18\x03 \x03(\x0b\x32\r.seed_rl.Step\"S\n\x0b\x46romLearner\x12!\n\x07welcome\x18\x01 \x01(\x0b\x32\x10.seed_rl.Welcome\x12!\n\x07\x61\x63tions\x18\x02 \x03(\x0b\x32\x10.seed_rl.Actions\"\xab\x01\n\x04Join\x12\x18\n\x10protocol_version\x18\x01 \x01(\x05\x12\x12\n\nprocess_id\x18\x02 \x01(\x06\x12\x10\n\x08num_envs\x18\x03 \x01(\x05\x12\x12\n\nnum_groups\x18\x04 \x01(\x05\x12\x0c\n\x04task\x18\x05 \x01(\x05\x12\x18\n\x10\x63\x61n_share_memory\x18\x06 \x01(\x08\x12\x11\n\tredirects\x18\x07 \x01(\x05\x12\x14\n\x0cholds_policy\x18\x08 \x01(\x08\"\xcb\x02\n\x07Welcome\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0c\n\x04task\x18\x02 \x01(\x05\x12\x12\n\nmust_reset\x18\x03 \x01(\x08\x12\r\n\x05suite\x18\x04 \x01(\t\x12\x30\n\x08settings\x18\x05 \x03(\x0b\x32\x1e.seed_rl.Welcome.SettingsEntry\x12\x0c\n\x04seed\x18\x06 \x01(\x04\x12\'\n\x0bobservation\x18\x07 \x03(\x0b\x32\x12.seed_rl.ArraySpec\x12\"\n\x06\x61\x63tion\x18\x08 \x01(\x0b\x32\x12.seed_rl.ArraySpec\x12\x1f\n\x06memory\x18\t \x01(\x0b\x32\x0f.seed_rl.Memory\x12\x1f\n\x06policy\x18\n \x01(\x0b\x32\x0f.seed_rl.Policy\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xda\x01\n\x06Policy\x12\r\n\x05\x61gent\x18\x01 \x01(\t\x12/\n\x08settings\x18\x02 \x03(\x0b\x32\x1d.seed_rl.Policy.SettingsEntry\x12\x0f\n\x07network\x18\x03 \x01(\t\x12\x14\n\x0cunroll_bytes\x18\x04 \x01(\x04\x12\x15\n\runroll_length\x18\x05 \x01(\x05\x12!\n\x07weights\x18\x06 \x01(\x0b\x32\x10.seed_rl.Weights\x1a/\n\rSettingsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"*\n\x07Weights\x12\x0f\n\x07version\x18\x01 \x01(\x03\x12\x0e\n\x06\x61rrays\x18\x02 \x01(\x0c\"g\n\tArraySpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x64type\x18\x02 \x01(\t\x12\r\n\x05shape\x18\x03 \x03(\x03\x12\x0f\n\x07minimum\x18\x04 \x03(\x01\x12\x0f\n\x07maximum\x18\x05 \x03(\x01\x12\x0c\n\x04\x62its\x18\x06 \x03(\x03\"|\n\x06Memory\x12\x0f\n\x07\x61\x64\x64ress\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x0c\n\x04size\x18\x03 \x01(\x04\x12\x12\n\ngroup_size\x18\x04 \x01(\x04\x12\x10\n\x08\x65pisodes\x18\x05 \x01(\x04\x12\x0f\n\x07\x61\x63tions\x18\x06 \x01(\x04\x12\x0f\n\x07\x66igures\x18\x07 \x01(\x04\"/\n\x05Ready\x12\x0f\n\x07\x61pplied\x18\x01 \x03(\x04\x12\x15\n\rshares_memory\x18\x02 \x01(\x08\"Y\n\x04Step\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07records\x18\x02 \x01(\x0c\x12\"\n\x08\x65pisodes\x18\x03 \x03(\x0b\x32\x10.seed_rl.EpisodeB\x08\n\x06_group\"\xa3\x01\n\x07\x45pisode\x12\x0b\n\x03\x65nv\x18\x01 \x01(\x05\x12\x16\n\x0e\x65pisode_return\x18\x02 \x01(\x02\x12\x13\n\x0b\x61gent_steps\x18\x03 \x01(\x05\x12.\n\x07\x66igures\x18\x04 \x03(\x0b\x32\x1d.seed_rl.Episode.FiguresEntry\x1a.\n\x0c\x46iguresEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"8\n\x07\x41\x63tions\x12\x12\n\x05group\x18\x01 \x01(\x07H\x00\x88\x01\x01\x12\x0f\n\x07\x61\x63tions\x18\x02 \x01(\x0c\x42\x08\n\x06_group2D\n\tInference\x12\x37\n\x07\x43onnect\x12\x12.seed_rl.FromActor\x1a\x14.seed_rl.FromLearner(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,6 +33,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_WELCOME_SETTINGSENTRY']._loaded_options = None
   _globals['_WELCOME_SETTINGSENTRY']._serialized_options = b'8\001'
+  _globals['_POLICY_SETTINGSENTRY']._loaded_options = None
+  _globals['_POLICY_SETTINGSENTRY']._serialized_options = b'8\001'
   _globals['_EPISODE_FIGURESENTRY']._loaded_options = None
   _globals['_EPISODE_FIGURESENTRY']._serialized_options = b'8\001'
   _globals['_FROMACTOR']._serialized_start=28
@@ -40,25 +42,31 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FROMLEARNER']._serialized_start=131
   _globals['_FROMLEARNER']._serialized_end=214
   _globals['_JOIN']._serialized_start=217
-  _globals['_JOIN']._serialized_end=366
-  _globals['_WELCOME']._serialized_start=369
-  _globals['_WELCOME']._serialized_end=667
-  _globals['_WELCOME_SETTINGSENTRY']._serialized_start=620
-  _globals['_WELCOME_SETTINGSENTRY']._serialized_end=667
-  _globals['_ARRAYSPEC']._serialized_start=669
-  _globals['_ARRAYSPEC']._serialized_end=772
-  _globals['_MEMORY']._serialized_start=774
-  _globals['_MEMORY']._serialized_end=898
-  _globals['_READY']._serialized_start=900
-  _globals['_READY']._serialized_end=947
-  _globals['_STEP']._serialized_start=949
-  _globals['_STEP']._serialized_end=1038
-  _globals['_EPISODE']._serialized_start=1041
-  _globals['_EPISODE']._serialized_end=1204
-  _globals['_EPISODE_FIGURESENTRY']._serialized_start=1158
-  _globals['_EPISODE_FIGURESENTRY']._serialized_end=1204
-  _globals['_ACTIONS']._serialized_start=1206
-  _globals['_ACTIONS']._serialized_end=1262
-  _globals['_INFERENCE']._serialized_start=1264
-  _globals['_INFERENCE']._serialized_end=1332
+  _globals['_JOIN']._serialized_end=388
+  _globals['_WELCOME']._serialized_start=391
+  _globals['_WELCOME']._serialized_end=722
+  _globals['_WELCOME_SETTINGSENTRY']._serialized_start=675
+  _globals['_WELCOME_SETTINGSENTRY']._serialized_end=722
+  _globals['_POLICY']._serialized_start=725
+  _globals['_POLICY']._serialized_end=943
+  _globals['_POLICY_SETTINGSENTRY']._serialized_start=675
+  _globals['_POLICY_SETTINGSENTRY']._serialized_end=722
+  _globals['_WEIGHTS']._serialized_start=945
+  _globals['_WEIGHTS']._serialized_end=987
+  _globals['_ARRAYSPEC']._serialized_start=989
+  _globals['_ARRAYSPEC']._serialized_end=1092
+  _globals['_MEMORY']._serialized_start=1094
+  _globals['_MEMORY']._serialized_end=1218
+  _globals['_READY']._serialized_start=1220
+  _globals['_READY']._serialized_end=1267
+  _globals['_STEP']._serialized_start=1269
+  _globals['_STEP']._serialized_end=1358
+  _globals['_EPISODE']._serialized_start=1361
+  _globals['_EPISODE']._serialized_end=1524
+  _globals['_EPISODE_FIGURESENTRY']._serialized_start=1478
+  _globals['_EPISODE_FIGURESENTRY']._serialized_end=1524
+  _globals['_ACTIONS']._serialized_start=1526
+  _globals['_ACTIONS']._serialized_end=1582
+  _globals['_INFERENCE']._serialized_start=1584
+  _globals['_INFERENCE']._serialized_end=1652
 # @@protoc_insertion_point(module_scope)

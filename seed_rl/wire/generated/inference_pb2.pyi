@@ -25,7 +25,7 @@ class FromLearner(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., actions: _Optional[_Iterable[_Union[Actions, _Mapping]]] = ...) -> None: ...
 
 class Join(_message.Message):
-    __slots__ = ("protocol_version", "process_id", "num_envs", "num_groups", "task", "can_share_memory", "redirects")
+    __slots__ = ("protocol_version", "process_id", "num_envs", "num_groups", "task", "can_share_memory", "redirects", "holds_policy")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     PROCESS_ID_FIELD_NUMBER: _ClassVar[int]
     NUM_ENVS_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class Join(_message.Message):
     TASK_FIELD_NUMBER: _ClassVar[int]
     CAN_SHARE_MEMORY_FIELD_NUMBER: _ClassVar[int]
     REDIRECTS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_POLICY_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     process_id: int
     num_envs: int
@@ -40,10 +41,11 @@ class Join(_message.Message):
     task: int
     can_share_memory: bool
     redirects: int
-    def __init__(self, protocol_version: _Optional[int] = ..., process_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., num_groups: _Optional[int] = ..., task: _Optional[int] = ..., can_share_memory: bool = ..., redirects: _Optional[int] = ...) -> None: ...
+    holds_policy: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., process_id: _Optional[int] = ..., num_envs: _Optional[int] = ..., num_groups: _Optional[int] = ..., task: _Optional[int] = ..., can_share_memory: bool = ..., redirects: _Optional[int] = ..., holds_policy: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("address", "task", "must_reset", "suite", "settings", "seed", "observation", "action", "memory")
+    __slots__ = ("address", "task", "must_reset", "suite", "settings", "seed", "observation", "action", "memory", "policy")
     class SettingsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +62,7 @@ class Welcome(_message.Message):
     OBSERVATION_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     MEMORY_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
     address: str
     task: int
     must_reset: bool
@@ -69,7 +72,39 @@ class Welcome(_message.Message):
     observation: _containers.RepeatedCompositeFieldContainer[ArraySpec]
     action: ArraySpec
     memory: Memory
-    def __init__(self, address: _Optional[str] = ..., task: _Optional[int] = ..., must_reset: bool = ..., suite: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., seed: _Optional[int] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
+    policy: Policy
+    def __init__(self, address: _Optional[str] = ..., task: _Optional[int] = ..., must_reset: bool = ..., suite: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., seed: _Optional[int] = ..., observation: _Optional[_Iterable[_Union[ArraySpec, _Mapping]]] = ..., action: _Optional[_Union[ArraySpec, _Mapping]] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ..., policy: _Optional[_Union[Policy, _Mapping]] = ...) -> None: ...
+
+class Policy(_message.Message):
+    __slots__ = ("agent", "settings", "network", "unroll_bytes", "unroll_length", "weights")
+    class SettingsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    AGENT_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    NETWORK_FIELD_NUMBER: _ClassVar[int]
+    UNROLL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    UNROLL_LENGTH_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
+    agent: str
+    settings: _containers.ScalarMap[str, str]
+    network: str
+    unroll_bytes: int
+    unroll_length: int
+    weights: Weights
+    def __init__(self, agent: _Optional[str] = ..., settings: _Optional[_Mapping[str, str]] = ..., network: _Optional[str] = ..., unroll_bytes: _Optional[int] = ..., unroll_length: _Optional[int] = ..., weights: _Optional[_Union[Weights, _Mapping]] = ...) -> None: ...
+
+class Weights(_message.Message):
+    __slots__ = ("version", "arrays")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ARRAYS_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    arrays: bytes
+    def __init__(self, version: _Optional[int] = ..., arrays: _Optional[bytes] = ...) -> None: ...
 
 class ArraySpec(_message.Message):
     __slots__ = ("name", "dtype", "shape", "minimum", "maximum", "bits")

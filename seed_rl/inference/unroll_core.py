@@ -1,0 +1,67 @@
+"""Takes the unrolls of actors that hold the policy into the queue, and answers with newer weights."""
+
+import threading
+
+from seed_rl.devices.publisher import WeightsReader
+from seed_rl.experience.fifo import BatchStore
+from seed_rl.inference.core import Core, Deliver
+from seed_rl.inference.figures import BatchFigures
+from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import Answer, BadStep, Request
+
+
+class UnrollCore(Core):
+    """Stores unrolls. Several threads may run `serve`."""
+
+    def __init__(
+        self,
+        codec: UnrollCodec,
+        store: BatchStore,
+        weights: WeightsReader,
+        figures: BatchFigures | None = None,
+    ):
+        """Prepares.
+
+        Args:
+          codec: of the unrolls.
+          store: takes them.
+          weights: gives the weights that actors get.
+          figures: of requests.
+        """
+        super().__init__(store, figures)
+        self._codec, self._batches, self._weights = codec, store, weights
+        self._sent: dict[int, int] = {}  # By process: the version that it has got.
+        self._lock = threading.Lock()
+
+    def answer(
+        self, batch: list[tuple[int, Request]], batcher: Batcher[Request], deliver: Deliver
+    ) -> list[int]:
+        """Stores the unrolls of (client, request) pairs, and answers them; see `Core.answer`."""
+        requests = [request for _, request in batch]
+        self.figures.begin(requests)
+        completed: list[int] = []
+        answers = [(request, self._take(request, completed)) for request in requests]
+        batcher.finish([client for client, _ in batch])
+        deliver(answers)
+        self.figures.add(requests)
+        return completed
+
+    def _take(self, request: Request, completed: list[int]) -> Answer:
+        """Stores the unrolls of a request; returns the answer."""
+        steps, states = self._codec.nests(request.records)
+        env, versions = steps[1], steps[3]
+        if problem := self._codec.problem(steps, states):
+            return BadStep(problem)
+        if request.applied is not None and request.group.is_restart and not env.done[0].all():
+            return BadStep("The first step of a new actor must be a reset: set done.")
+        completed += self._batches.insert(request.group.env_ids, steps, states)
+        process, acted = request.group.process_id, int(versions[-1].max())
+        with self._lock:
+            self.agent_steps += env.truncated[:-1].size - int(env.truncated[:-1].sum())
+            has = acted if request.applied is not None else max(acted, self._sent.get(process, -1))
+            newer = self._weights.newer_than(has)
+            self._sent[process] = has if newer is None else newer.version
+        answer = b"" if newer is None else newer.SerializeToString()
+        self.figures.carried(len(request.records), len(answer))
+        return answer

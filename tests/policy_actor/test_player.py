@@ -1,0 +1,287 @@
+"""An actor with a policy makes the same unrolls as a learner that acts."""
+
+import asyncio
+import itertools
+
+import numpy as np
+import optree
+import pytest
+import tensorflow as tf
+
+from seed_rl.actor.carriers import Latency, play
+from seed_rl.actor.group import Group
+from seed_rl.algorithms import registry as algorithms
+from seed_rl.devices.publisher import WeightsReader, assign, variables_of
+from seed_rl.environments import registry as environments
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.specs import suite_spec
+from seed_rl.experience.base import Setup, UnrollConfig
+from seed_rl.experience.fifo import Fifo
+from seed_rl.inference.core import InferenceCore
+from seed_rl.inference.unroll_core import UnrollCore
+from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.policy_actor.player import Player, make_policy
+from seed_rl.serving.batcher import Batcher
+from seed_rl.serving.request import BadStep, Request
+from seed_rl.serving.request import Group as Served
+from seed_rl.wire.client import LearnerGoneError, RefusedError
+from seed_rl.wire.codec import ActionCodec
+from seed_rl.wire.generated import inference_pb2 as pb
+from tests.policy_actor.messages import description
+
+T, SIZE = 7, 3
+
+
+def make_spec(suite):
+    found = environments.suite(suite)
+    return found, found.config_class(), suite_spec(found, found.config_class(), 1)
+
+
+def make_groups(suite, count=1):
+    found, config, _ = make_spec(suite)
+    groups = []
+    for number in range(count):
+        seeds = [10 * number + i for i in range(SIZE)]
+        groups.append(Group(BatchedEnvironment(found, config, seeds, FailureConfig(), SIZE * number), seeds))
+    return groups
+
+
+def make_algorithm(suite, num_groups=1, **settings):
+    tf.keras.utils.set_random_seed(5)
+    config = algorithms.config_class("vtrace").of(unroll_length=T, **settings)
+    return algorithms.make("vtrace", config, make_spec(suite)[2], SIZE * num_groups)
+
+
+class Learner:
+    """The learner's end of a stream: a real core, or the weights and silence."""
+
+    def __init__(self, algorithm, spec, num_groups=1, version=0):
+        self.reader = WeightsReader(algorithm.policy)
+        self.policy = algorithm.policy
+        self.publish(version)
+        self.codec = UnrollCodec(algorithm.policy, spec, T)
+        self.fifo = Fifo(Setup(0, UnrollConfig(T), SIZE), capacity=1000)
+        self.core = UnrollCore(self.codec, self.fifo.store, self.reader)
+        self.batcher = Batcher(100, 0.0)
+        self.groups = [Served(n, 77, n * SIZE, SIZE, False) for n in range(num_groups)]
+        self.clients = [self.batcher.connect() for _ in self.groups]
+        self.is_first = [True] * num_groups
+        self.messages, self.refusals, self.limit = [], [], None
+        self.is_silent = False
+
+    def publish(self, version):
+        self.reader.offer(version, [tf.identity(v) for v in variables_of(self.policy)])
+
+    @property
+    def weights(self):
+        return self.reader.newer_than(-1)
+
+    async def send(self, data):
+        for step in pb.FromActor.FromString(data).steps:
+            self.messages.append(step)
+            if not self.is_silent:
+                self.take(step)
+            if len(self.messages) == self.limit:
+                self.answers.put_nowait(None)
+
+    def take(self, step):
+        number = step.group
+        applied = 0 if self.is_first[number] else None
+        self.is_first[number] = False
+        request = Request(self.groups[number], step.records, 0.0, applied)
+        self.batcher.submit(self.clients[number], request, SIZE)
+        self.core.answer(self.batcher.next_batch(), self.batcher, self.deliver)
+
+    def deliver(self, answers):
+        for request, answer in answers:
+            if isinstance(answer, BadStep):
+                self.refusals.append(answer.sentence)
+                continue
+            self.answers.put_nowait(
+                pb.FromLearner(actions=[pb.Actions(group=request.group.key, actions=answer)])
+            )
+
+    async def receive(self):
+        message = await self.answers.get()
+        if message is None:
+            raise LearnerGoneError("enough")
+        return message.SerializeToString()
+
+
+def play_over(player, learner, spec, limit):
+    """Plays until so many messages have come since the connection was made."""
+    learner.limit = len(learner.messages) + limit
+
+    async def run():
+        learner.answers = asyncio.Queue()
+        player.begin(learner, learner.weights)
+        try:
+            await asyncio.wait_for(
+                play(player.groups, player, ActionCodec(spec.action), Latency()), timeout=60
+            )
+        finally:
+            await player.close()
+
+    with pytest.raises(LearnerGoneError, match="enough"):
+        asyncio.run(run())
+
+
+def unrolls_of_learner(suite, count, **settings):
+    """Batches that a core makes of one group's steps, when it acts."""
+    algorithm, (_, _, spec) = make_algorithm(suite, **settings), make_spec(suite)
+    (group,) = make_groups(suite)
+    fifo = Fifo(Setup(SIZE, UnrollConfig(T, stagger=False), SIZE), capacity=1000)
+    tf.random.set_seed(11)
+    version = iter(range(10_000))
+
+    class Weights:
+        def __enter__(self):
+            return next(version)
+
+        def __exit__(self, *_):
+            pass
+
+    core = InferenceCore(algorithm.policy, spec, SIZE, 0, fifo.store, Weights)
+    served, actions = Served(0, 77, 0, SIZE, False), ActionCodec(spec.action)
+    for step in range(count * T + 1):
+        request = Request(served, bytes(group._records), 0.0, 0 if step == 0 else None)
+        (answer,), _ = core.process([request])
+        group.step(actions.decode(answer))
+    return [fifo.sample() for _ in range(count)]
+
+
+def unrolls_of_actor(suite, count, **settings):
+    algorithm, (_, _, spec) = make_algorithm(suite, **settings), make_spec(suite)
+    learner = Learner(algorithm, spec)
+    tf.random.set_seed(11)
+    player = Player(tuple(make_groups(suite)), algorithm.policy, spec, T)
+    play_over(player, learner, spec, count)
+    return [learner.fifo.sample() for _ in range(count)]
+
+
+@pytest.mark.parametrize("lstm_size", [0, 8])
+@pytest.mark.parametrize("suite", ["catch", "recall", "gym"])
+def test_unrolls_are_those_of_a_learner_that_acts(suite, lstm_size):
+    settings = {"lstm_size": lstm_size, "mlp_sizes": "16"}
+    for theirs, ours in zip(
+        unrolls_of_learner(suite, 3, **settings), unrolls_of_actor(suite, 3, **settings), strict=True
+    ):
+        np.testing.assert_array_equal(theirs.sample.agent.action, ours.sample.agent.action)
+        optree.tree_map(
+            lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-5), theirs.sample, ours.sample
+        )
+
+
+def test_consecutive_unrolls_share_a_step_with_the_numbers_of_the_version_that_acted_on_it():
+    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
+    learner = Learner(algorithm, spec)
+    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    deliver = learner.deliver
+
+    def publish_and_deliver(answers):
+        deliver(answers)
+        learner.publish(learner.reader.newer_than(-1).version + 1)
+
+    learner.deliver = publish_and_deliver
+    play_over(player, learner, spec, 4)
+    batches = [learner.fifo.sample() for _ in range(4)]
+    for number, (before, after) in enumerate(itertools.pairwise(batches)):
+        last, first = (
+            optree.tree_map(lambda x, i=i: x[i], (b.sample.prev_action, b.sample.env, b.sample.agent))
+            for b, i in ((before, -1), (after, 0))
+        )
+        optree.tree_map(np.testing.assert_array_equal, last, first)
+        np.testing.assert_array_equal(before.policy_version[-1], after.policy_version[0])
+        assert set(after.policy_version[1:].ravel()) == {number + 1 - (number == 0)} or number > 0
+
+
+def test_groups_play_on_while_another_waits_for_its_answer():
+    algorithm, (_, _, spec) = make_algorithm("catch", 2, mlp_sizes="16"), make_spec("catch")
+    learner = Learner(algorithm, spec, 2)
+    player = Player(tuple(make_groups("catch", 2)), algorithm.policy, spec, T)
+    learner.is_silent = True
+    play_over(player, learner, spec, 2)
+    assert sorted(step.group for step in learner.messages) == [0, 1]
+
+
+def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
+    """Each step of Catch's episodes comes once: the account of agent steps balances."""
+    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
+    learner = Learner(algorithm, spec)
+    groups = tuple(make_groups("catch"))
+    player = Player(groups, algorithm.policy, spec, T)
+    play_over(player, learner, spec, 2)
+    applied = groups[0].applied
+    learner.is_silent = True  # The third message is lost.
+    play_over(player, learner, spec, 1)
+    assert applied < groups[0].applied <= applied + T
+    learner.is_silent = False
+    play_over(player, learner, spec, 2)
+    batches = [learner.fifo.sample() for _ in range(4)]
+    for batch in batches:
+        np.testing.assert_array_equal(batch.sample.prev_action[1:], batch.sample.agent.action[:-1])
+    assert learner.core.agent_steps == 4 * T * SIZE
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda steps, states: steps[1].reward.__setitem__((2, 1), np.nan), "rewards or observations"),
+        (lambda steps, states: steps[1].reward.__setitem__((2, 1), 1e30), "rewards or observations"),
+        (lambda steps, states: steps[2].info["baseline"].__setitem__((0, 0), np.inf), "answers of the agent"),
+        (lambda steps, states: optree.tree_leaves(states)[0].__setitem__((0, 0), np.nan), "recurrent states"),
+        (lambda steps, states: steps[2].action.__setitem__((1, 0), 3), "actions that there are not"),
+        (lambda steps, states: steps[0].__setitem__((1, 0), -1), "actions that there are not"),
+        (lambda steps, states: steps[3].__setitem__((1, 0), -1), "needs the version of the weights"),
+        (lambda steps, states: steps[1].done.view(np.uint8).__setitem__((1, 0), 2), "must be 0 or 1"),
+        (lambda steps, states: (steps[1].done.fill(True), steps[1].truncated.fill(True)), "at most one of"),
+    ],
+)
+def test_unrolls_that_must_not_be_trained_on_are_refused_and_not_stored(spoil, sentence):
+    algorithm, (_, _, spec) = make_algorithm("catch", lstm_size=8, mlp_sizes="16"), make_spec("catch")
+    learner = Learner(algorithm, spec)
+    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    play_over(player, learner, spec, 1)
+    learner.fifo.sample()
+    data = bytearray(learner.messages[0].records)
+    spoil(*learner.codec.nests(np.frombuffer(data, np.uint8)))
+    request = Request(learner.groups[0], bytes(data), 0.0)
+    learner.batcher.submit(learner.clients[0], request, SIZE)
+    learner.core.answer(learner.batcher.next_batch(), learner.batcher, learner.deliver)
+    (refusal,) = learner.refusals
+    assert sentence in refusal and not learner.fifo.batch_ready()
+    assert learner.core.agent_steps == T * SIZE
+
+
+def test_weights_are_whole_and_of_the_same_network():
+    algorithm, other = make_algorithm("catch", mlp_sizes="16"), make_algorithm("catch", mlp_sizes="16")
+    for variable in variables_of(algorithm.policy):
+        variable.assign(tf.ones_like(variable) * 3)
+    learner = Learner(algorithm, make_spec("catch")[2], version=4)
+    assign(other.policy, learner.weights)
+    for variable in variables_of(other.policy):
+        np.testing.assert_array_equal(variable, np.full(variable.shape, 3))
+    with pytest.raises(ValueError, match="The weights must be"):
+        assign(other.policy, pb.Weights(version=1, arrays=learner.weights.arrays[:-4]))
+    assert learner.reader.newer_than(4) is None and learner.reader.newer_than(3).version == 4
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda message: message.settings.update({"mlp_sizes": '"8"'}), "has other weights"),
+        (lambda message: setattr(message, "agent", "nobody"), "--agent=nobody is not valid"),
+        (lambda message: message.settings.update({"mlp_sizes": '"x"'}), "write whole numbers"),
+        (lambda message: message.settings.update({"unheard": "1"}), "cannot be made here"),
+        (lambda message: message.settings.update({"network": '"mine:Net"'}), "names a module to import"),
+        (lambda message: message.settings.update({"mlp_sizes": "{"}), "cannot be made here"),
+    ],
+)
+def test_a_policy_that_cannot_be_made_here_is_refused(change, sentence):
+    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
+    message = description(algorithm, {"unroll_length": T, "mlp_sizes": "16"})
+    make_policy(message, spec, SIZE)
+    change(message)
+    with pytest.raises(RefusedError, match=sentence):
+        make_policy(message, spec, SIZE)
