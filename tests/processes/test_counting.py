@@ -35,6 +35,7 @@ RUNS = {
     "evaluation environments": (5, "r2d2", "--num_eval_envs=2", "--replay_buffer_min_size=10", "--burn_in=2"),
     "transitions": (5, "dqn", "--num_eval_envs=2", "--replay_buffer_min_size=10"),
     "inference devices": (5, "vtrace", "--num_logical_devices=3", "--inference_devices=CPU:1,CPU:2"),
+    "actors that act": (1, "vtrace", "--inference=actor"),
     "learner hosts": (1, "vtrace", "--num_learners=2"),
 }
 

@@ -1,0 +1,141 @@
+"""Actors that hold the policy (--inference=actor): they learn, die, come back, and are refused."""
+
+import contextlib
+import re
+import signal
+
+import grpc
+import numpy as np
+import pytest
+
+from tests.processes.client import Client
+from tests.processes.test_counting import ENVIRONMENT
+
+pytestmark = pytest.mark.slow
+
+ACTORS_ACT = "--inference=actor"
+SIZE = 4
+
+
+@pytest.mark.parametrize("agent", ["vtrace", "appo"])
+def test_catch_is_learned(house, agent):
+    flags = (ACTORS_ACT, "--stop_at_return=0.97", "--total_environment_frames=400000")
+    run = house.start("train", "catch", agent, *flags, f"--logdir={house.logdir}")
+    assert run.end(seconds=280) == 0, run.output
+    last = house.metrics()[-1]
+    assert last["mean_return"] >= 0.95
+    assert last["actor_processes"] == 2 and last["weights_mib_per_second"] > 0
+    assert "Training on CPU:0; inference in the actors." in run.output
+    assert "From a step to its actions: " in (house.logdir / "actor_0.log").read_text()
+    evaluation = house.start("evaluate", f"--logdir={house.logdir}", "--episodes=20")
+    assert evaluation.end() == 0 and re.search(r"mean return +(1|0\.9)", evaluation.output), evaluation.output
+
+
+@pytest.fixture(scope="module")
+def playing(open_house):
+    """A house with a learner and an actor that plays; four of eight environments are for the tests."""
+    house = open_house()
+    house.live = house.learner(ACTORS_ACT, "--num_envs=8")
+    house.first = house.start("policy_actor", *house.actor_args())
+    house.wait_for_metrics(lambda line: line["updates"] > 5, house.live)
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def goes_on(playing):
+    yield
+    playing.wait_for_progress(playing.live)
+    assert playing.first.running and "Traceback" not in playing.live.output
+
+
+def test_a_thin_actor_is_refused(playing, goes_on):
+    actor = playing.actor()
+    assert actor.end() == 2 and "start `seed_rl policy_actor`" in actor.last_line
+
+
+def test_a_learner_that_acts_refuses_an_actor_with_a_policy(house):
+    learner = house.learner()
+    actor = house.start("policy_actor", *house.actor_args())
+    assert actor.end() == 2 and "start `seed_rl actor`" in actor.last_line
+    assert learner.running
+
+
+def zeros(welcome):
+    return bytearray(SIZE * welcome.policy.unroll_bytes)
+
+
+def nan(welcome):
+    return bytearray(np.full(SIZE * welcome.policy.unroll_bytes // 4 + 1, np.nan, np.float32).tobytes())[
+        : SIZE * welcome.policy.unroll_bytes
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda welcome: zeros(welcome)[:-1], r"An unroll of 4 environments must be \d+ bytes"),
+        (lambda welcome: zeros(welcome) * 2, r"An unroll of 4 environments must be \d+ bytes"),
+        (nan, "unroll"),
+    ],
+)
+def test_unrolls_that_do_not_fit_end_their_connection(playing, goes_on, make, sentence):
+    with contextlib.closing(Client(playing.address)) as client:
+        welcome = client.join(SIZE, holds_policy=True)
+        assert welcome.policy.weights.arrays
+        client.ready(0)
+        client.step(0, np.frombuffer(bytes(make(welcome)), np.uint8))
+        assert client.actions() is None
+        code, said = client.status()
+    assert code is grpc.StatusCode.INVALID_ARGUMENT and re.search(sentence, said)
+
+
+def test_an_actor_that_is_killed_costs_only_its_unfinished_unrolls(house):
+    """Episodes take five agent steps each, so the account of those that were trained on balances."""
+    (house.path / "limited.py").write_text(ENVIRONMENT)
+    game = ("--environment=gym", "--game=limited:Limited5-v0", "--num_envs=8")
+    learner = house.learner(*game, ACTORS_ACT, "--total_environment_frames=12000")
+    args = (*house.actor_args(), "--environment=gym", "--game=limited:Limited5-v0")
+    actors = [house.start("policy_actor", *args) for _ in range(2)]
+    for round in range(2):
+        house.wait_for_metrics(lambda line, n=round: line["updates"] > 10 * (n + 1), learner)
+        actors[round].signal(signal.SIGKILL)
+        actors.append(house.start("policy_actor", *args))
+    assert learner.end() == 0, learner.output
+    assert [actor.end() for actor in actors[2:]] == [0, 0]
+    end = house.metrics()[-1]
+    assert end["mean_episode_agent_steps"] == 5
+    assert abs(end["agent_steps"] - 5 * end["episodes"]) < end["episodes"] / 2
+
+
+def test_actors_go_on_with_a_learner_that_comes_back(house):
+    learner = house.learner(ACTORS_ACT, "--num_envs=8")
+    actors = [house.start("policy_actor", *house.actor_args()) for _ in range(2)]
+    house.wait_for_metrics(lambda line: line["updates"] > 5, learner)
+    learner.signal(signal.SIGTERM)
+    assert learner.end() == 128 + signal.SIGTERM
+    count = len(house.metrics())
+    frames = house.metrics()[-1]["env_frames"]
+    learner = house.learner(ACTORS_ACT, "--num_envs=8", f"--total_environment_frames={frames + 5000}")
+    assert learner.end() == 0, learner.output
+    assert [actor.end() for actor in actors] == [0, 0]
+    assert "Resuming from" in learner.output and len(house.metrics()) > count
+
+
+@pytest.mark.parametrize(
+    ("agent", "flags", "words"),
+    [
+        ("ppo", (), "needs an agent that learns from a queue, not ppo; choose one of: appo, vtrace."),
+        ("vtrace", ("--synchronous",), "--synchronous is for a learner that chooses the actions"),
+        ("vtrace", ("--num_gateways=1",), "--num_gateways is for a learner that chooses the actions"),
+        (
+            "vtrace",
+            ("--inference_devices=0",),
+            "--inference_devices is for a learner that chooses the actions",
+        ),
+        ("vtrace", ("--num_learners=2",), "--num_learners=2 needs learners that choose the actions"),
+    ],
+)
+def test_what_actors_that_act_cannot_do_is_refused(house, agent, flags, words):
+    run = house.start("train", "catch", agent, ACTORS_ACT, *flags, f"--logdir={house.logdir}")
+    assert run.end() == 2 and words in run.last_line and not house.logdir.exists()
