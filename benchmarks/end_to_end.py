@@ -78,6 +78,8 @@ VARIANTS = {
         "--priority_exponent=0.5",
         "--importance_sampling_exponent=0.4",
     ),
+    # Each of the two actors acts for its own environments.
+    "actor": ("--inference=actor", "--lstm_size=0", "--inference_batch_size=16"),
     "sac": ("--agent=sac", *_TRANSITIONS),
 }
 

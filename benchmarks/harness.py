@@ -140,7 +140,10 @@ class LocalRun:
 
     Attributes:
       logdir: its run directory, removed with everything else at the end.
+      actor_logs: the texts of its actors' logs, once it has ended.
     """
+
+    actor_logs: Sequence[str] = ()
 
     def __init__(self, run_flags: Sequence[str]):
         """Prepares a run.
@@ -163,6 +166,8 @@ class LocalRun:
     def __exit__(self, *_: Any) -> None:
         try:
             end([self._child], _STOP_SECS)
+            logs = sorted(self.logdir.glob("actor_*.log"))
+            self.actor_logs = [log.read_text(errors="replace") for log in logs]
         finally:
             self._directory.cleanup()
 
@@ -194,11 +199,15 @@ class SteadyRun(NamedTuple):
       first: the figures of the period that ended with the warm-up.
       last: those of the last period.
       memory_mib: resident memory at these two times, by process.
+      periods: the figures of all periods between the two.
+      actor_logs: see `LocalRun`.
     """
 
     first: dict[str, Any]
     last: dict[str, Any]
     memory_mib: list[dict[str, float]]
+    periods: list[dict[str, Any]]
+    actor_logs: Sequence[str]
 
     @property
     def frames_per_second(self) -> float:
@@ -217,7 +226,9 @@ def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) ->
         first, memory = run.metrics()[-1], [run.memory_mib()]
         end = first["seconds"] + seconds
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
-        return SteadyRun(first, run.metrics()[-1], [*memory, run.memory_mib()])
+        periods = [line for line in run.metrics() if line["seconds"] > first["seconds"]]
+        memory.append(run.memory_mib())
+    return SteadyRun(first, periods[-1], memory, periods, run.actor_logs)
 
 
 def _role(command: Sequence[str]) -> str | None:

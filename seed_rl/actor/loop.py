@@ -81,9 +81,11 @@ class Actor:
           EnvironmentRefusedError: the environments cannot be made, or flags contradict the learner's.
           EnvironmentFailedError: an environment failed too often.
         """
-        with contextlib.suppress(TrainingEndedError):
-            asyncio.run(self._run())
-        _log.info("%s", self._latency)
+        try:
+            with contextlib.suppress(TrainingEndedError):
+                asyncio.run(self._run())
+        finally:
+            _log.info("%s", self._latency)
 
     async def _run(self) -> None:
         backoff, gone_since = _FIRST_BACKOFF_SECS, time.monotonic()

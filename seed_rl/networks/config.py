@@ -40,6 +40,12 @@ class NetworkConfig(Options):
         "heads have a hidden layer of their own. None: the torso's own number.",
         at_least=0,
     )
+    network_width: int = option(
+        1,
+        "Factor on the number of filters of a torso's convolutions; the paper's Medium and Large networks "
+        "have 2 and 4 (section 4.4.1).",
+        at_least=1,
+    )
     conv_padding: int = option(
         0,
         "Zero padding of each convolution after a torso's first, in pixels, for shallow and nature (1 in "
@@ -87,10 +93,11 @@ class NetworkConfig(Options):
                 f"--network={self.network} takes the place of torsos and their scaling; leave out --torso "
                 "and --normalize_observations."
             )
-        if self.network is not None and (self.layer_norm or self.torso_units is not None):
+        of_torsos = self.layer_norm or self.torso_units is not None or self.network_width > 1
+        if self.network is not None and of_torsos:
             raise ValueError(
                 f"--network={self.network} takes the place of torsos and their layers; leave out "
-                "--layer_norm and --torso_units."
+                "--layer_norm, --torso_units and --network_width."
             )
         if not all(size > 0 for size in self.mlp_units):
             raise ValueError(f"--mlp_sizes={self.mlp_sizes} is not valid; every size must be above 0.")

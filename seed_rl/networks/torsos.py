@@ -111,7 +111,8 @@ def _convolutional(config: NetworkConfig, name: str, scale: Scale) -> list[Any]:
     the one by MinAtar's authors (Young and Tian, 2019).
     """
     chain: list[Any] = []
-    for i, (filters, size, stride) in enumerate(_CONVOLUTIONS[name]):
+    for i, (narrow, size, stride) in enumerate(_CONVOLUTIONS[name]):
+        filters = narrow * config.network_width
         kwargs = {
             "activation": None if config.layer_norm else "relu",
             "kernel_initializer": config.initializer,
@@ -134,7 +135,8 @@ def _residual(config: NetworkConfig, name: str, scale: Scale) -> list[Any]:
     use Glorot's initializer, whatever the settings say.
     """
     chain: list[Any] = []
-    for i, filters in enumerate(_SECTIONS[name]):
+    for i, narrow in enumerate(_SECTIONS[name]):
+        filters = narrow * config.network_width
         chain.append(PixelConv2D(scale, filters, 3, padding="same") if i == 0 else _conv3x3(filters))
         chain += normalization(config.layer_norm)
         chain.append(keras.layers.MaxPooling2D(3, 2, padding="same"))

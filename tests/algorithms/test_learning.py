@@ -12,6 +12,7 @@ from seed_rl.environments.suites.recall import Recall
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from tests.algorithms.games import CATCH, RECALL, B, ForbiddingGames, Games, unrolls
+from tests.selection import mostly_long
 
 PQN = {"epochs": 2, "lambda_": 0.9, "epsilon_fraction": 0.5, "final_epsilon": 0.01}
 # Agent, settings, batches of 16 unrolls, learning rate, and unrolls in a minibatch.
@@ -57,10 +58,8 @@ def test_learns_catch(name):
     assert learn(CATCH, games, agent, {**options, "mlp_sizes": "64"}, *rest) > 0.7
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name == "vtrace" else pytest.param(name, marks=pytest.mark.slow) for name in LEARNERS],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mostly_long(list(LEARNERS), ["vtrace", "ppo", "pqn"]))
 def test_learns_with_action_masks_and_never_takes_a_forbidden_action(name):
     agent, options, *rest = LEARNERS[name]
     games = ForbiddingGames()

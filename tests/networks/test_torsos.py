@@ -39,6 +39,21 @@ def test_plain_convolutions(name, kernels):
     assert shapes(torso) == [shape for kernel in kernels for shape in (kernel, kernel[-1:])]
 
 
+@pytest.mark.parametrize("name", ["shallow", "nature", "resnet", "football", "minatar"])
+def test_a_wider_network_has_so_many_times_the_filters_and_the_same_units(name):
+    spec, shape = ArraySpec((84, 84, 4), "uint8"), (84, 84, 4)
+    narrow, wide = (
+        make(name, spec, shape, "", network_width=width)(tf.zeros([1, *shape], tf.uint8)) for width in (1, 2)
+    )
+    assert narrow.shape == wide.shape
+    built = []
+    for width in (1, 2):
+        torso = make(name, spec, shape, "", network_width=width)
+        torso(tf.zeros([1, *shape], tf.uint8))
+        built.append([found[-1] for found in shapes(torso) if len(found) == 4])
+    assert built[1] == [2 * filters for filters in built[0]]
+
+
 @pytest.mark.parametrize("name", ["shallow", "nature"])
 def test_padded_convolutions(name):
     """Stooke & Abbeel (2018), section 5.1: 25x19 after the first layer, 12x9 after the others."""

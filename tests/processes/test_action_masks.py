@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from seed_rl.types import EnvOutput
 from tests.environments import forbidding
+from tests.selection import mostly_long
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +28,7 @@ FLAGS = {
 B = 64
 
 
-@pytest.mark.parametrize("agent", FLAGS)
+@pytest.mark.parametrize("agent", mostly_long(list(FLAGS), ["vtrace", "dqn"]))
 def test_no_forbidden_action_is_ever_taken(house, agent):
     args = ("gym", agent, "2", "4", GAME, "--total_environment_frames=6000", "--log_period_secs=0.25")
     run = house.start("train", *args, "--intra_op_threads=1", f"--logdir={house.logdir}", *FLAGS[agent])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.selection import mostly_long
+
 pytestmark = pytest.mark.slow
 
 ENVIRONMENT = """
@@ -54,8 +56,12 @@ def assert_run_counts(house, limit, steps, agent, *flags):
     assert abs(end["agent_steps"] - limit * end["episodes"]) < end["episodes"] / 2
 
 
-@pytest.mark.parametrize(("limit", "agent", "flags"), [(r[0], r[1], r[2:]) for r in RUNS.values()], ids=RUNS)
-def test_agent_steps_are_those_of_the_episodes(house, limit, agent, flags):
+@pytest.mark.parametrize(
+    "name",
+    mostly_long(list(RUNS), ["limit of 1", "rollouts", "transitions", "actors that act", "learner hosts"]),
+)
+def test_agent_steps_are_those_of_the_episodes(house, name):
+    limit, agent, *flags = RUNS[name]
     assert_run_counts(house, limit, STEPS, agent, *flags)
 
 

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.selection import mostly_long
+
 pytestmark = pytest.mark.slow
 
 
@@ -18,7 +20,7 @@ def train(house, logdir, frames, *args):
     )
 
 
-@pytest.mark.parametrize("name", ["lr[1]", "a b*ü?/", "./x/../back\\slash"])
+@pytest.mark.parametrize("name", mostly_long(["lr[1]", "a b*ü?/", "./x/../back\\slash"], ["a b*ü?/"]))
 def test_every_command_takes_any_name(house, name):
     (house.path / "x").mkdir()
     succeeds(train(house, name, 1500))

@@ -55,10 +55,19 @@ def trained(house, name, *args):
         ("vtrace", "--num_actors=1", "--lstm_size=8", UNROLL),
         ("vtrace", "--num_actors=1", "--lstm_size=0", UNROLL, "--jit"),
         ("ppo", "--num_actors=1", "--lstm_size=0", "--epochs=2", UNROLL),
-        ("a2c", "--num_actors=1", "--lstm_size=8", UNROLL),
+        pytest.param(("a2c", "--num_actors=1", "--lstm_size=8", UNROLL), marks=pytest.mark.long),
         ("r2d2", "--num_actors=2", "--num_eval_envs=2", "--burn_in=1", "--replay_buffer_min_size=10", UNROLL),
         (*DQN, "--num_actors=2", "--num_eval_envs=2"),
-        ("sac", "--num_actors=2", "--num_eval_envs=2", "--replay_buffer_min_size=100", "--replay_ratio=1"),
+        pytest.param(
+            (
+                "sac",
+                "--num_actors=2",
+                "--num_eval_envs=2",
+                "--replay_buffer_min_size=100",
+                "--replay_ratio=1",
+            ),
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["vtrace", "compiled", "ppo", "a2c", "r2d2", "dqn", "sac"],
 )

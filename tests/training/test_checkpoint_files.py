@@ -7,7 +7,7 @@ import pytest
 from seed_rl.runs.layout import CheckpointDirectory
 from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
 from seed_rl.training.checkpoint_files import Rotation
-from tests.selection import mostly_slow
+from tests.selection import mostly_long, mostly_slow
 from tests.training.test_checkpoint import save, small_run
 
 HOUR = 3600
@@ -100,7 +100,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize("name", mostly_slow(NAMES, ["lr[1]"]))
+@pytest.mark.parametrize("name", [*mostly_slow(NAMES[:4], ["lr[1]"]), *mostly_long(NAMES[4:], [])])
 def test_a_directory_may_have_any_name(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     logdir = os.path.join(name, "run")

@@ -1,0 +1,208 @@
+"""SEED against IMPALA: the same training with central inference, and with actors that hold the policy.
+
+Each case is trained in three ways: `actor` (--inference=actor), and central inference with steps as `grpc`
+messages or through `shared_memory`. What one axis varies, the others keep at the first case: V-trace with
+Nature-CNN on Pong, two actors of four environments.
+
+* environments in an actor: 1, 4, 16;
+* network: feed-forward, an LSTM of 256 units, IMPALA's deep ResNet;
+* width of the network: 1, 2, 4 (SEED RL, section 4.4.1);
+* environment: Pong, and the sizes of DeepMind Lab's and Football's observations with their networks, in
+  environments that only work for 2 ms a step (benchmarks.null_environments).
+
+A row has environment frames/s, CPU seconds for 1,000 frames on actors and learner, bytes a frame that actors
+send and receive, policy lag in updates at the first and the last step of an unroll, and the median time of an
+actor from a step to its actions. Runs that --output has already are not run again.
+
+Flags of `seed_rl train` may be added (as --name=value) and override the defaults.
+"""
+
+import dataclasses
+import json
+import re
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.harness import check_names, print_result, print_table, steady_run
+from seed_rl.environments import registry as environments
+from seed_rl.environments.specs import suite_spec
+from seed_rl.files import write_atomically
+from seed_rl.flags.command_line import CommandLine, parse_options
+from seed_rl.flags.errors import run_main
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import parse_local
+from seed_rl.options import Options, option
+from seed_rl.wire.codec import ActionCodec, StepCodec
+from seed_rl.wire.frames import actions_frames, step_frames
+
+_PONG = (
+    *("--environment=atari", "--agent=vtrace", "--game=Pong", "--frame_stack=4", "--full_action_space=false"),
+    *("--torso=nature", "--lstm_size=0", "--use_last_action_and_reward=false"),
+    *("--num_actors=2", "--env_batch_size=4", "--unroll_length=20", "--batch_size=8", "--log_period_secs=1"),
+)
+_DEEP = ("--torso=resnet", "--lstm_size=256", "--frame_stack=1")
+_NULL = "--game=benchmarks.null_environments:Null"
+CASES: dict[str, tuple[str, ...]] = {
+    "pong": (),
+    "envs_1": ("--env_batch_size=1", "--batch_size=2"),
+    "envs_16": ("--env_batch_size=16", "--batch_size=16"),
+    "lstm": ("--lstm_size=256",),
+    "resnet": ("--torso=resnet",),
+    "width_2": ("--network_width=2",),
+    "width_4": ("--network_width=4",),
+    "dmlab": ("--environment=gym", f"{_NULL}DMLab-v0", *_DEEP),
+    "football": ("--environment=gym", f"{_NULL}Football-v0", "--torso=football", "--frame_stack=4"),
+}
+_NOT_GYM = ("--full_action_space=false",)
+WAYS = {
+    "actor": ("--inference=actor",),
+    "grpc": ("--transport=grpc",),
+    "shared_memory": ("--transport=shared_memory",),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ImpalaConfig(Options):
+    """Settings of the comparison."""
+
+    seconds: float = option(12.0, "Seconds of each run that are measured.", above=0)
+    warm_up_secs: float = option(6.0, "Seconds after the first update that are not measured.", at_least=0)
+    rounds: int = option(1, "Rounds, each with all cases and ways in turn.", at_least=1)
+    cases: str = option(",".join(CASES), "Cases, separated by commas.")
+    output: str = option("runs/impala.json", "Results so far; those that it has are not measured again.")
+    plot: bool = option(True, "Whether to draw the table, beside the results.")
+
+    def validate(self) -> None:
+        """Checks the cases."""
+        check_names("cases", self.cases, tuple(CASES))
+
+
+def main(argv: list[str]) -> int:
+    """Measures what is missing; prints tables and the result."""
+    config, rest = parse_options(argv, __doc__ or "", ImpalaConfig, pass_through=True)
+    path = Path(config.output)
+    results: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    cases = config.cases.split(",")
+    for number in range(config.rounds):
+        for case in cases:
+            for way in WAYS:
+                if (key := f"{case}/{way}/{number}") not in results:
+                    results[key] = measure(case, way, config, rest)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    write_atomically(path, json.dumps(results, indent=1))
+                    print(
+                        f"{key}: {results[key]['frames_per_second']:,.0f} frames/s",
+                        file=sys.stderr,
+                        flush=True,
+                    )
+    table = {
+        (case, way): _median([results[f"{case}/{way}/{number}"] for number in range(config.rounds)])
+        for case in cases
+        for way in WAYS
+    }
+    columns = list(next(iter(table.values())))
+    rows = [[case, way, *figures.values()] for (case, way), figures in table.items()]
+    print_table("SEED against IMPALA", ["case", "way", *(c.replace("_", " ") for c in columns)], rows)
+    if config.plot:
+        draw(table, path.with_suffix(".png"))
+    print_result({f"{case}/{way}": figures for (case, way), figures in table.items()})
+    return 0
+
+
+def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ()) -> dict[str, float]:
+    """One run: the figures of a row."""
+    is_atari = not any(flag == "--environment=gym" for flag in CASES[case])
+    base = [
+        flag for flag in _PONG if is_atari or flag not in (*_NOT_GYM, "--environment=atari", "--game=Pong")
+    ]
+    flags = [*base, *CASES[case], *WAYS[way], *rest]
+    line = parse_local(["train", *flags], "")
+    run = steady_run(flags, config.warm_up_secs, config.seconds)
+    speed = run.frames_per_second
+
+    def mean(name: str) -> float:
+        return statistics.fmean(period.get(name, 0.0) for period in run.periods)
+
+    if way == "actor":
+        sent, received = (mean(f"{what}_mib_per_second") * 2**20 / speed for what in ("unrolls", "weights"))
+    else:
+        sent, received = message_bytes(line)
+    return {
+        "frames_per_second": speed,
+        "actor_cpu_secs_per_1000": 1e3 * mean("actor_cpu_cores") / speed,
+        "learner_cpu_secs_per_1000": 1e3 * mean("learner_cpu_cores") / speed,
+        "bytes_sent_per_frame": sent,
+        "bytes_received_per_frame": received,
+        "lag_first_updates": mean("policy_lag_first_updates"),
+        "lag_last_updates": mean("policy_lag_last_updates"),
+        "actor_latency_ms": statistics.fmean(map(latency_ms, run.actor_logs)),
+    }
+
+
+def message_bytes(line: CommandLine) -> tuple[float, float]:
+    """Bytes a frame that an actor sends and receives with central inference, if they travel as messages."""
+    local, config = line.read(LocalConfig), line.environment_config()
+    spec = suite_spec(environments.suite(line.environment), config, 0)
+    size = local.env_batch_size // line.flag_values["num_env_groups"].value
+    record, action = size * StepCodec(spec).record_bytes, size * ActionCodec(spec.action).action_bytes
+    sent = record + len(step_frames(1, record).prefixes[0])
+    received = action + len(actions_frames(1, action).prefixes[0])
+    return sent / size / spec.num_action_repeats, received / size / spec.num_action_repeats
+
+
+def latency_ms(log: str) -> float:
+    """The median that an actor's log ends with."""
+    found = re.findall(r"From a step to its actions: ([\d.]+) ms", log)
+    if not found:
+        raise RuntimeError(f"An actor's log has no latency: {log[-500:]}")
+    return float(found[-1])
+
+
+def saving(
+    observations_per_second: float, observation_bytes: float, unroll_length: int, model_bytes: float
+) -> float:
+    """The share of the bytes of actors that hold the policy which central inference saves.
+
+    Such an actor gets the model for each unroll, and sends the observations in both ways (SEED RL, section 3,
+    footnote 1).
+    """
+    observations = observations_per_second * observation_bytes
+    return 1 - observations / (observations_per_second / unroll_length * model_bytes + observations)
+
+
+def _median(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
+
+
+def draw(table: Mapping[tuple[str, str], Mapping[str, float]], path: Path) -> None:
+    """Draws speed and CPU time of each case and way."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import numpy as np
+
+    cases = list(dict.fromkeys(case for case, _ in table))
+    figure, axes = plt.subplots(1, 2, figsize=(11, 0.6 * len(cases) + 1.5), sharey=True, layout="constrained")
+    titles = ("Environment frames/s", "CPU seconds per 1,000 frames: actors, and learner (hatched)")
+    places, height = np.arange(len(cases)), 0.8 / len(WAYS)
+    for number, (way, color) in enumerate(zip(WAYS, ("C1", "C0", "C2"), strict=True)):
+        rows = [table[case, way] for case in cases]
+        y = places + (number - 1) * height
+        axes[0].barh(y, [row["frames_per_second"] for row in rows], height, color=color, label=way)
+        actors = [row["actor_cpu_secs_per_1000"] for row in rows]
+        learner = [row["learner_cpu_secs_per_1000"] for row in rows]
+        axes[1].barh(y, actors, height, color=color)
+        axes[1].barh(y, learner, height, left=actors, color=color, alpha=0.5, hatch="//")
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set_title(title, fontsize=10)
+        axis.set_yticks(places, cases)
+    axes[0].invert_yaxis()
+    axes[0].legend(title="who acts")
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)
