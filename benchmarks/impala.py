@@ -37,25 +37,22 @@ from seed_rl.options import Options, option
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import actions_frames, step_frames
 
-_PONG = (
-    *("--environment=atari", "--agent=vtrace", "--game=Pong", "--frame_stack=4", "--full_action_space=false"),
-    *("--torso=nature", "--lstm_size=0", "--use_last_action_and_reward=false"),
-    *("--num_actors=2", "--env_batch_size=4", "--unroll_length=20", "--batch_size=8", "--log_period_secs=1"),
-)
-_DEEP = ("--torso=resnet", "--lstm_size=256", "--frame_stack=1")
-_NULL = "--game=benchmarks.null_environments:Null"
+_COMMON = f"--flagfile={Path(__file__).with_suffix('.flags')}"
+_PONG = ("--environment=atari", "--game=Pong", "--full_action_space=false")
+_NULL = ("--environment=gym", "--game=benchmarks.null_environments:Null")
+_DMLAB = (_NULL[0], f"{_NULL[1]}DMLab-v0", "--torso=resnet", "--lstm_size=256", "--frame_stack=1")
+_FOOTBALL = (_NULL[0], f"{_NULL[1]}Football-v0", "--torso=football")
 CASES: dict[str, tuple[str, ...]] = {
-    "pong": (),
-    "envs_1": ("--env_batch_size=1", "--batch_size=2"),
-    "envs_16": ("--env_batch_size=16", "--batch_size=16"),
-    "lstm": ("--lstm_size=256",),
-    "resnet": ("--torso=resnet",),
-    "width_2": ("--network_width=2",),
-    "width_4": ("--network_width=4",),
-    "dmlab": ("--environment=gym", f"{_NULL}DMLab-v0", *_DEEP),
-    "football": ("--environment=gym", f"{_NULL}Football-v0", "--torso=football", "--frame_stack=4"),
+    "pong": _PONG,
+    "envs_1": (*_PONG, "--env_batch_size=1", "--batch_size=2"),
+    "envs_16": (*_PONG, "--env_batch_size=16", "--batch_size=16"),
+    "lstm": (*_PONG, "--lstm_size=256"),
+    "resnet": (*_PONG, "--torso=resnet"),
+    "width_2": (*_PONG, "--network_width=2"),
+    "width_4": (*_PONG, "--network_width=4"),
+    "dmlab": _DMLAB,
+    "football": _FOOTBALL,
 }
-_NOT_GYM = ("--full_action_space=false",)
 WAYS = {
     "actor": ("--inference=actor",),
     "grpc": ("--transport=grpc",),
@@ -113,11 +110,7 @@ def main(argv: list[str]) -> int:
 
 def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ()) -> dict[str, float]:
     """One run: the figures of a row."""
-    is_atari = not any(flag == "--environment=gym" for flag in CASES[case])
-    base = [
-        flag for flag in _PONG if is_atari or flag not in (*_NOT_GYM, "--environment=atari", "--game=Pong")
-    ]
-    flags = [*base, *CASES[case], *WAYS[way], *rest]
+    flags = [_COMMON, *CASES[case], *WAYS[way], *rest]
     line = parse_local(["train", *flags], "")
     run = steady_run(flags, config.warm_up_secs, config.seconds)
     speed = run.frames_per_second

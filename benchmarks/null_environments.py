@@ -40,7 +40,7 @@ class NullEnvironment(gymnasium.Env):
 # The sizes of section 4.1's and 4.2's observations; 9 and 19 actions.
 _SPACES: dict[str, tuple[spaces.Space, int]] = {
     "NullDMLab-v0": (spaces.Box(0, 255, (72, 96, 3), np.uint8), 9),
-    "NullFootball-v0": (spaces.MultiBinary((72, 96, 4)), 19),
+    "NullFootball-v0": (spaces.Box(0, 1, (72, 96, 4), np.bool_), 19),
 }
 for _name, (_space, _num_actions) in _SPACES.items():
     gymnasium.register(
