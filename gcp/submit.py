@@ -38,6 +38,12 @@ class SubmitConfig(Options):
     learner_replicas: int | None = option(
         None, "Learner hosts, each on a machine of its own; overrides the file's.", at_least=1
     )
+    measured: str | None = option(
+        None,
+        "Results of benchmarks.impala, as FILE:CASE/WAY (runs/impala.json:pong/grpc), by which the speed and "
+        "the cost of 10^9 frames are estimated as well.",
+        is_path=True,
+    )
     dry_run: bool = option(False, "Print the requests as JSON, and send nothing.")
     yes: bool = option(False, "Submit more than one run without asking.")
     quota_vcpus: int | None = option(
@@ -74,6 +80,8 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
             config = dataclasses.replace(config, learner=learner)
         made = jobs.make_jobs(config)
     print(estimate.describe(config, len(made)), file=sys.stderr, flush=True)
+    if options.measured is not None:
+        print(_measured(options.measured, config), file=sys.stderr, flush=True)
     shortage = quota.check_quota(config, len(made), options.quota_vcpus, options.quota_accelerators)
     if shortage:
         say(shortage)
@@ -82,6 +90,21 @@ def main(argv: list[str], connect: "Callable[[str], Service] | None" = None) -> 
         return 0
     submit(made, config, (connect or service.connect)(config.region), options.yes)
     return 0
+
+
+def _measured(text: str, config: "JobConfig") -> str:
+    """The estimate by a row that benchmarks.impala has measured."""
+    from benchmarks.cost import read
+    from gcp.estimate import describe_measured
+
+    file, _, row = text.rpartition(":")
+    found = read(Path(file or text))
+    names = {f"{case}/{way}": figures for (case, way), figures in found.items()}
+    if row not in names:
+        raise UsageError(
+            f"--measured={text} names no row; write {file or text}:ROW, one of: {', '.join(names)}."
+        )
+    return describe_measured(config, names[row], f"{file}, {row}")
 
 
 def submit(made: "Sequence[Job]", config: "JobConfig", service: "Service", yes: bool) -> None:

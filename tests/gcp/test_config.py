@@ -5,6 +5,7 @@ import pytest
 from gcp import estimate, jobs
 from gcp.config import read_config
 from seed_rl.flags.configs import configs_directory
+from seed_rl.flags.errors import UsageError
 from tests.odd_yaml import ODD
 
 SCENARIOS = sorted((configs_directory() / "gcp").glob("*.yaml"))
@@ -113,6 +114,40 @@ def test_the_estimate_multiplies_machines_hours_jobs_and_trials(job_file):
     sweep = {"space": "s.yaml", "trials": 8, "parallel": 2}
     config = read_config(job_file(learner=learner, prices=prices, timeout_hours=10, sweep=sweep), {})
     assert "1 job of 8 trials: $11.00 an hour in all, at most $440" in estimate.describe(config, 1)
+
+
+FIGURES = {"actor_cpu_secs_per_1000": 0.5, "learner_cpu_secs_per_1000": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("learner", "words"),
+    [
+        # Two machines of 4 cores for actors, at 2,000 frames a second and core; $0.50 an hour.
+        (
+            {"machine": "n1-standard-8"},
+            "at most 16,000 frames/s, limited by the actors; 10^9 frames cost $26.04",
+        ),
+        (
+            {"machine": "n1-standard-2"},
+            "at most 8,000 frames/s, limited by the learner; 10^9 frames cost $52.08",
+        ),
+        (
+            {"machine": "n1-standard-2", "accelerator": "NVIDIA_TESLA_T4", "accelerators": 2},
+            "limited by the actors, if the accelerators keep up; 10^9 frames cost $95.49",
+        ),
+    ],
+)
+def test_a_job_is_as_fast_as_its_cores_were_measured_to_be(job_file, learner, words):
+    prices = {"n1-standard-8": 1.0, "n1-standard-2": 1.0, "n1-standard-4": 0.25, "NVIDIA_TESLA_T4": 2.0}
+    config = read_config(job_file(learner=learner, prices=prices), {})
+    text = estimate.describe_measured(config, FIGURES, "impala.json")
+    assert words in text and "Balanced: 2.0 actor cores" in text
+
+
+def test_a_machine_of_unknown_size_has_no_measured_speed(job_file):
+    config = read_config(job_file(learner={"machine": "a2-highgpu-1g"}), {})
+    with pytest.raises(UsageError, match="the number of cores of a2-highgpu-1g"):
+        estimate.describe_measured(config, FIGURES, "impala.json")
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -1,0 +1,133 @@
+"""What 10^9 environment frames cost with SEED and with IMPALA, by what benchmarks.impala measured.
+
+The price of a core is that of gcp/prices.yaml, with its date, or with --prices=paper that of SEED RL's Table
+3; --core_price sets another one. Actors and learner both run on such cores here, so what they cost are their
+CPU seconds. Traffic within a zone costs nothing. A balanced cluster has so many actor cores for each core of
+the learner as the column `balanced` says. The last lines say at which width of the network central inference
+begins to be cheaper (SEED RL, section 4.4.1, Tables 4 and 5).
+"""
+
+import dataclasses
+import itertools
+import json
+import math
+import statistics
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from benchmarks.harness import print_result, print_table
+from benchmarks.impala import WAYS
+from gcp.estimate import core_price, dollars_per_billion
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.options import Options, option
+from seed_rl.paper import tables
+
+_FAMILY = "n1-standard-"
+_WIDTHS = {"pong": 1, "width_2": 2, "width_4": 4}
+
+# By case and way: figures of benchmarks.impala, medians over rounds.
+Measured = Mapping[tuple[str, str], Mapping[str, float]]
+
+
+@dataclasses.dataclass(frozen=True)
+class CostConfig(Options):
+    """Settings of the comparison of costs."""
+
+    measured: str = option("runs/impala.json", "What benchmarks.impala has written.", is_path=True)
+    prices: str = option(
+        "today",
+        "today: gcp/prices.yaml, of the date that it names. paper: SEED RL's Table 3, of September 2019.",
+        choices=("today", "paper"),
+    )
+    core_price: float | None = option(None, "US dollars for a CPU core and an hour; overrides both.", above=0)
+
+
+def main(argv: list[str]) -> int:
+    """Prints the costs and the widths at which they are equal."""
+    config, _ = parse_options(argv, __doc__ or "", CostConfig)
+    measured, price = read(Path(config.measured)), _price(config)
+    rows, result = [], {}
+    for (case, way), figures in measured.items():
+        actors, learner = (
+            1e6 * figures[f"{who}_cpu_secs_per_1000"] / 3600 * price for who in ("actor", "learner")
+        )
+        balanced = figures["actor_cpu_secs_per_1000"] / figures["learner_cpu_secs_per_1000"]
+        rows.append([case, way, actors, learner, actors + learner, balanced])
+        result[f"{case}/{way}"] = {"actors": actors, "learner": learner, "balanced": balanced}
+    title = f"US dollars for 10^9 environment frames, at ${price:g} for a core and an hour"
+    print_table(title, ["case", "way", "actors", "learner", "total", "balanced"], rows)
+    for way in WAYS:
+        if way != "actor":
+            print(f"\n{way}: {break_even(measured, way)}")
+    print_result({"core_price": price, "costs": result})
+    return 0
+
+
+def _price(config: CostConfig) -> float:
+    if config.core_price is not None:
+        return config.core_price
+    return tables.prices()["CPU core"] if config.prices == "paper" else core_price(_FAMILY)
+
+
+def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
+    """The figures that benchmarks.impala has written, medians over its rounds.
+
+    Raises:
+      UsageError: there are none.
+    """
+    try:
+        runs: dict[str, dict[str, float]] = json.loads(path.read_text())
+        keys = dict.fromkeys(tuple(key.split("/")[:2]) for key in runs)
+        found = {}
+        for case, way in keys:
+            rounds = [figures for key, figures in runs.items() if key.startswith(f"{case}/{way}/")]
+            found[case, way] = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+        if not found:
+            raise ValueError("it is empty")
+    except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:
+        raise UsageError(
+            f"{path} has no results of benchmarks.impala ({error}); run python -m benchmarks.impala first."
+        ) from None
+    return found
+
+
+def break_even(measured: Measured, way: str) -> str:
+    """From which width of the network on central inference is cheaper, in a sentence."""
+    ratios = {}  # Of the costs: actors that act, to this way.
+    for case, width in _WIDTHS.items():
+        if (case, way) in measured and (case, "actor") in measured:
+            costs = [
+                sum(measured[case, w][f"{who}_cpu_secs_per_1000"] for who in ("actor", "learner"))
+                for w in ("actor", way)
+            ]
+            ratios[width] = costs[0] / costs[1]
+    if len(ratios) < 2:
+        return "no widths were measured."
+    told = ", ".join(f"{ratio:.2f} at width {width}" for width, ratio in ratios.items())
+    head = f"actors that act cost {told} of it;"
+    widths = sorted(ratios)
+    if all(ratio >= 1 for ratio in ratios.values()):
+        return f"{head} central inference is cheaper at every width measured."
+    if all(ratio < 1 for ratio in ratios.values()):
+        return f"{head} actors that act are cheaper at every width measured."
+    for low, high in itertools.pairwise(widths):
+        if (ratios[low] < 1) != (ratios[high] < 1):
+            share = math.log(1 / ratios[low]) / math.log(ratios[high] / ratios[low])
+            width = low * (high / low) ** share
+            cheaper = "from" if ratios[high] >= 1 else "up to"
+            return f"{head} central inference is cheaper {cheaper} width {width:.1f}."
+    raise AssertionError("some ratios are below 1 and some are not")
+
+
+def paper_dollars(row: tables.Cost) -> tuple[float, float]:
+    """What actors and learner cost by Table 3's prices in a row of SEED RL's Tables 4, 5 and 12."""
+    prices = tables.prices()
+    cpus, accelerators = row.cpus * prices["CPU core"], row.accelerators * prices[row.accelerator]
+    speed = row.frames_per_second
+    return dollars_per_billion(cpus, speed), dollars_per_billion(accelerators, speed)
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)
