@@ -166,7 +166,7 @@ class Player:
         for answer in parsed(message).actions:
             if answer.group not in self._withheld:
                 raise LearnerGoneError(
-                    f"the learner answered unrolls of group {answer.group}, which it has not"
+                    f"the learner answered group {answer.group}, which waits for nothing"
                 )
             if answer.actions:
                 try:
