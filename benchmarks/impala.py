@@ -170,7 +170,7 @@ def _median(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def draw(table: Mapping[tuple[str, str], Mapping[str, float]], path: Path) -> None:
-    """Draws speed and CPU time of each case and way."""
+    """Draws speed and CPU time of each case and way, relative to those of actors that act."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -178,22 +178,35 @@ def draw(table: Mapping[tuple[str, str], Mapping[str, float]], path: Path) -> No
     import numpy as np
 
     cases = list(dict.fromkeys(case for case, _ in table))
-    figure, axes = plt.subplots(1, 2, figsize=(11, 0.6 * len(cases) + 1.5), sharey=True, layout="constrained")
-    titles = ("Environment frames/s", "CPU seconds per 1,000 frames: actors, and learner (hatched)")
+    figure, axes = plt.subplots(
+        1, 2, figsize=(10, 0.55 * len(cases) + 1.5), sharey=True, layout="constrained"
+    )
     places, height = np.arange(len(cases)), 0.8 / len(WAYS)
     for number, (way, color) in enumerate(zip(WAYS, ("C1", "C0", "C2"), strict=True)):
-        rows = [table[case, way] for case in cases]
         y = places + (number - 1) * height
-        axes[0].barh(y, [row["frames_per_second"] for row in rows], height, color=color, label=way)
-        actors = [row["actor_cpu_secs_per_1000"] for row in rows]
-        learner = [row["learner_cpu_secs_per_1000"] for row in rows]
+        rows, bases = ([table[case, w] for case in cases] for w in (way, "actor"))
+        speeds = [row["frames_per_second"] for row in rows]
+        lengths = [speed / base["frames_per_second"] for speed, base in zip(speeds, bases, strict=True)]
+        bars = axes[0].barh(y, lengths, height, color=color, label=way)
+        axes[0].bar_label(bars, [f"{speed:,.0f}" for speed in speeds], fontsize=7, padding=2)
+        totals = [base["actor_cpu_secs_per_1000"] + base["learner_cpu_secs_per_1000"] for base in bases]
+        actors, learner = (
+            [row[f"{who}_cpu_secs_per_1000"] / total for row, total in zip(rows, totals, strict=True)]
+            for who in ("actor", "learner")
+        )
         axes[1].barh(y, actors, height, color=color)
-        axes[1].barh(y, learner, height, left=actors, color=color, alpha=0.5, hatch="//")
+        bars = axes[1].barh(y, learner, height, left=actors, color=color, alpha=0.5, hatch="//")
+        sums = [(a + b) * total for a, b, total in zip(actors, learner, totals, strict=True)]
+        axes[1].bar_label(bars, [f"{value:.2f}" for value in sums], fontsize=7, padding=2)
+    titles = ("Environment frames/s", "CPU seconds for 1,000 frames: actors, and learner (hatched)")
     for axis, title in zip(axes, titles, strict=True):
         axis.set_title(title, fontsize=10)
+        axis.set_xlabel("relative to actors that act")
+        axis.axvline(1, color="black", linewidth=0.8)
         axis.set_yticks(places, cases)
+        axis.margins(x=0.12)
     axes[0].invert_yaxis()
-    axes[0].legend(title="who acts")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3, fontsize=9)
     figure.savefig(path, dpi=110)
 
 

@@ -165,9 +165,7 @@ class Player:
         found = []
         for answer in parsed(message).actions:
             if answer.group not in self._withheld:
-                raise LearnerGoneError(
-                    f"the learner answered group {answer.group}, which waits for nothing"
-                )
+                raise LearnerGoneError(f"the learner answered group {answer.group}, which waits for nothing")
             if answer.actions:
                 try:
                     self._set(pb.Weights.FromString(answer.actions))
