@@ -138,7 +138,7 @@ def message_bytes(line: CommandLine) -> tuple[float, float]:
     """Bytes a frame that an actor sends and receives with central inference, if they travel as messages."""
     local, config = line.read(LocalConfig), line.environment_config()
     spec = suite_spec(environments.suite(line.environment), config, 0)
-    size = local.env_batch_size // line.flag_values["num_env_groups"].value
+    size = local.env_batch_size // (line.flag_values["num_env_groups"].value or 1)
     record, action = size * StepCodec(spec).record_bytes, size * ActionCodec(spec.action).action_bytes
     sent = record + len(step_frames(1, record).prefixes[0])
     received = action + len(actions_frames(1, action).prefixes[0])

@@ -6,7 +6,6 @@ inference and sampling (`learner.lockstep`).
 """
 
 import contextlib
-import json
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,16 +21,14 @@ from seed_rl.devices.hosts import REDUCTION_ERRORS
 from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
-from seed_rl.experience.config import FifoConfig
-from seed_rl.experience.fifo import BatchStore
 from seed_rl.experience.source import Source
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
-from seed_rl.inference.unroll_core import UnrollCore
-from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.learner import unroll_serving
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
 from seed_rl.learner.lockstep import Lockstep
+from seed_rl.learner.periods import Periods
 from seed_rl.learner.policy_lag import PolicyLag
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.serving import Serving
@@ -51,9 +48,6 @@ from seed_rl.wire.security import Security
 
 # How soon the training thread notices that it should stop while it has no batch.
 _POLL_SECS = 0.2
-# The first period ends so long after the first update. Each later one is as long as all before it, until they
-# are as long as --log_period_secs: a run of seconds shows how it learns.
-_FIRST_PERIOD_SECS = 1.0
 
 
 class _Usage:
@@ -109,29 +103,6 @@ class _Outputs:
             self._metrics.close()
 
 
-class _Periods:
-    """When the periods end that have figures: after the first update soon, later every `longest` seconds."""
-
-    def __init__(self, longest: float):
-        self._longest = self._length = longest
-        self._began = self._first = time.monotonic()
-
-    def first_update(self) -> None:
-        """Starts the short periods."""
-        self._began = self._first = time.monotonic()
-        self._length = min(_FIRST_PERIOD_SECS, self._longest)
-
-    def ended(self) -> bool:
-        """Whether a period has ended; if so, the next one begins."""
-        now = time.monotonic()
-        if now - self._began < self._length:
-            return False
-        self._began = now
-        if self._length < self._longest:
-            self._length = min(self._longest, now - self._first)
-        return True
-
-
 class Learner:
     """One training run, from its last checkpoint until it is complete or stopped."""
 
@@ -168,6 +139,8 @@ class Learner:
         self._usage = _Usage()
         self._lag = PolicyLag(algorithm.unroll.burn_in)
         actors_act = config.inference == "actor"
+        if actors_act:
+            unroll_serving.check(algorithm)
         self._experience = algorithm.experience.make(
             Setup(
                 # Where actors act, unrolls come as a whole, and no steps of environments.
@@ -185,47 +158,31 @@ class Learner:
         self.has_reached_return = False  # As last agreed.
         self._next_save = math.inf  # When the next checkpoint is due, by `time.monotonic`.
         self._policy: Callable[[], pb.Policy] | None = None
-        self._cores: list[Core] = []
-        if actors_act:
-            self._publisher = self._serve_unrolls(algorithm)
-            return
-        self._publisher = Publisher(algorithm.policy, copies, config.publish_every)
+        self._cores = self._make_unroll_cores() if actors_act else self._make_cores(copies)
+
+    def _publish(self, readers: Sequence[PolicyCopy | WeightsReader]) -> None:
+        """Gives the weights to these readers, now and after updates."""
+        self._publisher = Publisher(self._algorithm.policy, readers, self._config.publish_every)
         self._publisher.publish(self._trainer.updates)
-        self._cores = [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
-        if not copies:
-            # Training may change the variables while a batch is acted on; the version is the one before.
-            weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
-            self._cores = [self._make_core(0, algorithm.policy, weights, "")]
 
-    def _serve_unrolls(self, algorithm: Algorithm) -> Publisher:
-        """Lets actors hold the policy; returns the publisher of its weights.
-
-        Raises:
-          ValueError: the agent does not learn from a queue.
-        """
-        store = self._experience.store
-        if not isinstance(algorithm.experience, FifoConfig) or not isinstance(store, BatchStore):
-            raise ValueError("--inference=actor needs an agent that learns from a queue, appo or vtrace.")
-        reader = WeightsReader(algorithm.policy)
-        publisher = Publisher(algorithm.policy, [reader], self._config.publish_every)
-        publisher.publish(self._trainer.updates)
-        codec = UnrollCodec(algorithm.policy, self._environment.spec, algorithm.unroll.length)
-        self._cores = [UnrollCore(codec, store, reader, self._usage.batches)]
-        description = pb.Policy(
-            agent=self._settings["agent_name"],
-            settings={name: json.dumps(value) for name, value in self._settings["agent"].items()},
-            network=reader.network,
-            unroll_bytes=codec.size.record_bytes,
-            unroll_length=codec.length,
+    def _make_unroll_cores(self) -> Sequence[Core]:
+        """For actors that hold the policy."""
+        reader = WeightsReader(self._algorithm.policy)
+        self._publish([reader])
+        parts = (self._experience.store, reader, self._usage.batches)
+        core, self._policy = unroll_serving.make(
+            self._algorithm, self._environment.spec, self._settings, *parts
         )
+        return [core]
 
-        def policy() -> pb.Policy:
-            message = pb.Policy(weights=reader.newer_than(-1))
-            message.MergeFrom(description)
-            return message
-
-        self._policy = policy
-        return publisher
+    def _make_cores(self, copies: Sequence[PolicyCopy]) -> Sequence[Core]:
+        """A core for each copy of the policy; if there are none, the variables that are trained also act."""
+        self._publish(copies)
+        if copies:
+            return [self._make_core(i, c.policy, c.acting, c.device) for i, c in enumerate(copies)]
+        # Training may change the variables while a batch is acted on; the version is the one before.
+        weights = lambda: contextlib.nullcontext(self._trainer.updates)  # noqa: E731
+        return [self._make_core(0, self._algorithm.policy, weights, "")]
 
     def _make_core(
         self,
@@ -337,7 +294,7 @@ class Learner:
         health = Health(self._environment.spec.action, total, self._settings.get("agent", {}))
         output: UpdateOutput | None = None
         batch: Batch | None = None
-        periods = _Periods(config.log_period_secs)
+        periods = Periods(config.log_period_secs)
         self._next_save = time.monotonic() + config.save_checkpoint_secs
         while True:
             serving.raise_error()

@@ -5,7 +5,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from seed_rl.actor.carriers import play
+from seed_rl.actor.carriers import Latency, play
 from seed_rl.actor.group import Group
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.wire.client import LearnerGoneError, TrainingEndedError
@@ -53,7 +53,7 @@ def played(groups, answers, end=None):
             carrier.answer(*message)
         carrier.answers.put_nowait(end or TrainingEndedError())
         try:
-            await play(groups, carrier, ActionCodec(SPEC.action))
+            await play(groups, carrier, ActionCodec(SPEC.action), Latency())
         finally:
             sent.extend(carrier.sent.get_nowait() for _ in range(carrier.sent.qsize()))
 
@@ -81,7 +81,7 @@ def test_actions_that_do_not_fit_end_the_connection(groups, answer):
     async def run():
         carrier = Queues()
         carrier.answers.put_nowait([answer])
-        await play(groups, carrier, ActionCodec(SPEC.action))
+        await play(groups, carrier, ActionCodec(SPEC.action), Latency())
 
     with pytest.raises(LearnerGoneError, match="the learner sent"):
         asyncio.run(run())

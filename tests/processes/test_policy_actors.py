@@ -122,6 +122,13 @@ def test_actors_go_on_with_a_learner_that_comes_back(house):
     assert "Resuming from" in learner.output and len(house.metrics()) > count
 
 
+@pytest.mark.parametrize("agent", ["dqn", "ppo", "r2d2"])
+def test_a_learner_whose_agent_has_no_queue_refuses(house, agent):
+    learner = house.learner(ACTORS_ACT, f"--agent={agent}")
+    assert learner.end() == 2
+    assert "--inference=actor needs an agent that learns from a queue" in learner.last_line
+
+
 @pytest.mark.parametrize(
     ("agent", "flags", "words"),
     [

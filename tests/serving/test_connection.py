@@ -86,7 +86,7 @@ STEPS = {
         "-1 agent steps; report 0 to 1000000000",
     ),
     "length too large": ([(0, GOOD, [episode(1, 1.0, 2**31 - 1)])], "cannot have 2147483647 agent steps"),
-    "two episodes at once": ([(0, GOOD, [episode(1), episode(1)])], "two episodes of an environment"),
+    "two episodes at once": ([(0, GOOD, [episode(1), episode(1)])], "2 episodes of an environment"),
 }
 
 

@@ -1,0 +1,52 @@
+"""What a learner needs where actors hold the policy: a core that stores unrolls, and the policy to send."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seed_rl.algorithms.base import Algorithm
+from seed_rl.devices.publisher import WeightsReader
+from seed_rl.experience.base import StepStore
+from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.fifo import BatchStore
+from seed_rl.inference.figures import BatchFigures
+from seed_rl.inference.unroll_core import UnrollCore
+from seed_rl.inference.unrolls import UnrollCodec
+from seed_rl.types import EnvironmentSpec
+from seed_rl.wire.generated import inference_pb2 as pb
+
+
+def check(algorithm: Algorithm) -> None:
+    """Raises ValueError if an algorithm does not learn from a queue."""
+    if not isinstance(algorithm.experience, FifoConfig):
+        raise ValueError("--inference=actor needs an agent that learns from a queue: appo or vtrace.")
+
+
+def make(
+    algorithm: Algorithm,
+    spec: EnvironmentSpec,
+    settings: Mapping[str, Any],
+    store: StepStore,
+    weights: WeightsReader,
+    figures: BatchFigures,
+) -> tuple[UnrollCore, Callable[[], pb.Policy]]:
+    """Makes the core, and a function that gives the policy with the weights as they are then.
+
+    `settings` of the run have `agent_name` and `agent`; `store` is the queue's.
+    """
+    assert isinstance(store, BatchStore)
+    codec = UnrollCodec(algorithm.policy, spec, algorithm.unroll.length)
+    description = pb.Policy(
+        agent=settings["agent_name"],
+        settings={name: json.dumps(value) for name, value in settings["agent"].items()},
+        network=weights.network,
+        unroll_bytes=codec.size.record_bytes,
+        unroll_length=codec.length,
+    )
+
+    def policy() -> pb.Policy:
+        message = pb.Policy(weights=weights.newer_than(-1))
+        message.MergeFrom(description)
+        return message
+
+    return UnrollCore(codec, store, weights, figures), policy
