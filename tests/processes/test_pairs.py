@@ -63,7 +63,7 @@ def test_every_pair_trains_for_20_seconds_or_is_refused(house, environment, game
         lines = house.metrics()
         return not run.running or (lines and lines[-1]["updates"] and lines[-1]["seconds"] >= 20)
 
-    house.wait_until(trained, lambda: f"20 s of training; the output is: {run.output}", 120)
+    house.wait_until(trained, lambda: f"20 s of training; the output is: {run.output}", 300)
     if run.running:
         run.signal(signal.SIGINT)
     assert run.end() in (0, 128 + signal.SIGINT), run.output
