@@ -73,7 +73,7 @@ class NullServing(Serving):
         spec = null_spec(size)
         unroll = UnrollConfig(80, 40) if replay else UnrollConfig(unroll_length)
         # In replay nothing is drawn, so nothing may wait: the minimum size is never reached.
-        config = ReplayConfig(replay_buffer_size=1000, replay_ratio=1e-9)
+        config = ReplayConfig(replay_buffer_size=1000, replay_buffer_min_size=1000, replay_ratio=1e-9)
         setup = Setup(num_envs, unroll, _BATCH_SIZE)
         store = (config.make(setup) if replay else _Discarding(setup)).store
         self._core = InferenceCore(

@@ -20,7 +20,7 @@ COMMANDS = {
     "submit": "submit a training job to Vertex AI on Google Cloud (in a clone)",
     "learner": "the learner alone, for actors on other machines",
     "actor": "one actor process, for a learner that runs elsewhere",
-    "policy_actor": "one actor process that holds the policy, for a learner with --inference=actor",
+    "policy_actor": "one actor process that holds the policy (--inference=actor)",
     "gateway": "serve actors elsewhere for a learner, as its --num_gateways does",
     "vertex": "one container of a Vertex AI job, as submit starts it",
     "completion": "print how a shell completes these commands and their flags",

@@ -5,6 +5,7 @@ IMPALA's actors do. In all else it is like `seed_rl actor`.
 
 Examples:
   seed_rl policy_actor --server_address=unix:/tmp/seed_rl.sock --env_batch_size=8
+  seed_rl policy_actor --server_address=learner.example:8686 --token_file=token --env_batch_size=16
 
 Exit codes: as those of `seed_rl actor`.
 """

@@ -17,8 +17,9 @@ def test_mlp_sizes(text, units):
         ({"frame_stack": 3}, "choose one of: 1, 2, 4, 8"),
         ({"network": "a:B", "normalize_observations": True}, "takes the place of torsos and their scaling"),
         ({"network": "a:B", "torso": "resnet"}, "takes the place of torsos and their scaling"),
-        ({"network": "a:B", "layer_norm": True}, "leave out --layer_norm and --torso_units"),
-        ({"network": "a:B", "torso_units": 8}, "leave out --layer_norm and --torso_units"),
+        ({"network": "a:B", "layer_norm": True}, "leave out --layer_norm, --torso_units and"),
+        ({"network": "a:B", "torso_units": 8}, "leave out --layer_norm, --torso_units and"),
+        ({"network": "a:B", "network_width": 2}, "--torso_units and --network_width"),
         ({"torso": "transformer"}, "choose one of: auto, mlp"),
     ],
 )

@@ -124,7 +124,8 @@ def test_actors_go_on_with_a_learner_that_comes_back(house):
 
 @pytest.mark.parametrize("agent", ["dqn", "ppo", "r2d2"])
 def test_a_learner_whose_agent_has_no_queue_refuses(house, agent):
-    learner = house.learner(ACTORS_ACT, f"--agent={agent}")
+    place = (f"--server_address={house.address}", f"--logdir={house.logdir}", "--num_envs=16")
+    learner = house.start("learner", "--environment=catch", f"--agent={agent}", ACTORS_ACT, *place)
     assert learner.end() == 2
     assert "--inference=actor needs an agent that learns from a queue" in learner.last_line
 
