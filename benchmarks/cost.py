@@ -11,12 +11,11 @@ import dataclasses
 import itertools
 import json
 import math
-import statistics
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmarks.harness import print_result, print_table
+from benchmarks.harness import medians, print_result, print_table
 from benchmarks.impala import WAYS
 from gcp.estimate import core_price, dollars_per_billion
 from seed_rl.flags.command_line import parse_options
@@ -50,8 +49,10 @@ def main(argv: list[str]) -> int:
     measured, price = read(Path(config.measured)), _price(config)
     rows, result = [], {}
     for (case, way), figures in measured.items():
+        # So many cores are busy at 1,000 frames/s.
         actors, learner = (
-            1e6 * figures[f"{who}_cpu_secs_per_1000"] / 3600 * price for who in ("actor", "learner")
+            dollars_per_billion(figures[f"{who}_cpu_secs_per_1000"] * price, 1e3)
+            for who in ("actor", "learner")
         )
         balanced = figures["actor_cpu_secs_per_1000"] / figures["learner_cpu_secs_per_1000"]
         rows.append([case, way, actors, learner, actors + learner, balanced])
@@ -83,7 +84,7 @@ def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
         found = {}
         for case, way in keys:
             rounds = [figures for key, figures in runs.items() if key.startswith(f"{case}/{way}/")]
-            found[case, way] = {name: statistics.median(r[name] for r in rounds) for name in rounds[0]}
+            found[case, way] = medians(rounds)
         if not found:
             raise ValueError("it is empty")
     except (OSError, ValueError, AttributeError, LookupError, TypeError) as error:

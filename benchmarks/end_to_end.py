@@ -22,14 +22,13 @@ from typing import Any
 from benchmarks.harness import (
     check_names,
     medians,
+    part_rates,
     print_result,
     print_table,
-    result_of,
     steady_run,
 )
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.child import ONE_THREAD
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import parse_local
 from seed_rl.options import Options, option
@@ -137,15 +136,9 @@ def _round(config: EndToEndConfig, run_flags: Sequence[str], repeats: int) -> di
 
 def _all_parts(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, float]:
     return {
-        **_parts("environment", config.part_secs, run_flags),
-        **_parts("inference,training", config.part_secs, run_flags),
+        **part_rates("environment", config.part_secs, run_flags),
+        **part_rates("inference,training", config.part_secs, run_flags),
     }
-
-
-def _parts(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
-    """Rates of parts, measured in a separate process."""
-    env = ONE_THREAD if names == "environment" else {}
-    return result_of("benchmarks.parts", str(seconds), names, *run_flags, timeout_secs=4 * seconds, env=env)
 
 
 def _run(config: EndToEndConfig, run_flags: Sequence[str]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from seed_rl.launch.child import Child
+from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.runs.curves import read_periods
 
@@ -145,12 +145,14 @@ class LocalRun:
 
     actor_logs: Sequence[str] = ()
 
-    def __init__(self, run_flags: Sequence[str]):
+    def __init__(self, run_flags: Sequence[str], begins_with: str = "updates"):
         """Prepares a run.
 
         Args:
           run_flags: flags of `seed_rl train`; `--logdir` is set here.
+          begins_with: the figure that is above 0 from when `metrics` has figures.
         """
+        self._begins_with = begins_with
         self._flags = [flag for flag in run_flags if not flag.startswith("--logdir=")]
 
     def __enter__(self) -> "LocalRun":
@@ -176,8 +178,8 @@ class LocalRun:
         wait_until(condition, [self._child], timeout_secs, what)
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures so far, one dict per period; none before the first update."""
-        return [line for line in read_metrics(self.logdir) if line["updates"] > 0]
+        """The figures so far, one dict per period; none before the first update, or what it begins with."""
+        return [line for line in read_metrics(self.logdir) if line[self._begins_with] > 0]
 
     def memory_mib(self) -> dict[str, float]:
         """Resident memory of `learner` and each `actor N`, in MiB."""
@@ -197,29 +199,40 @@ class SteadyRun(NamedTuple):
 
     Attributes:
       first: the figures of the period that ended with the warm-up.
-      last: those of the last period.
-      memory_mib: resident memory at these two times, by process.
-      periods: the figures of all periods between the two.
+      memory_mib: resident memory at the end of that period and of the last one, by process.
+      periods: the figures of all later periods.
       actor_logs: see `LocalRun`.
     """
 
     first: dict[str, Any]
-    last: dict[str, Any]
     memory_mib: list[dict[str, float]]
     periods: list[dict[str, Any]]
     actor_logs: Sequence[str]
 
     @property
+    def last(self) -> dict[str, Any]:
+        """The figures of the last period."""
+        return self.periods[-1]
+
+    @property
     def frames_per_second(self) -> float:
         """Environment frames per second between the two."""
-        frames = self.last["env_frames"] - self.first["env_frames"]
-        return frames / (self.last["seconds"] - self.first["seconds"])
+        return self.rate("env_frames")
+
+    def rate(self, name: str) -> float:
+        """How much a figure that counts grew per second between the two."""
+        return (self.last[name] - self.first[name]) / (self.last["seconds"] - self.first["seconds"])
 
 
-def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) -> SteadyRun:
-    """Runs training, lets it warm up after its first update, and measures the given number of seconds."""
-    with LocalRun(run_flags) as run:
-        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, "first update")
+def steady_run(
+    run_flags: Sequence[str], warm_up_secs: float, seconds: float, begins_with: str = "updates"
+) -> SteadyRun:
+    """Runs training, lets it warm up after its first update, and measures the given number of seconds.
+
+    `begins_with` is another figure for which to wait, see `LocalRun`.
+    """
+    with LocalRun(run_flags, begins_with) as run:
+        run.wait_until(lambda: bool(run.metrics()), _START_TIMEOUT_SECS, f"first of its {begins_with}")
         warm = run.metrics()[0]["seconds"] + warm_up_secs
         patience = warm_up_secs + seconds + 60
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= warm, patience, "end of the warm-up")
@@ -228,7 +241,13 @@ def steady_run(run_flags: Sequence[str], warm_up_secs: float, seconds: float) ->
         run.wait_until(lambda: run.metrics()[-1]["seconds"] >= end, patience, "end of the run")
         periods = [line for line in run.metrics() if line["seconds"] > first["seconds"]]
         memory.append(run.memory_mib())
-    return SteadyRun(first, periods[-1], memory, periods, run.actor_logs)
+    return SteadyRun(first, memory, periods, run.actor_logs)
+
+
+def part_rates(names: str, seconds: float, run_flags: Sequence[str]) -> dict[str, float]:
+    """Agent steps/s of parts of a run (`benchmarks.parts`), each alone, measured in a separate process."""
+    env = ONE_THREAD if names == "environment" else {}
+    return result_of("benchmarks.parts", str(seconds), names, *run_flags, timeout_secs=4 * seconds, env=env)
 
 
 def _role(command: Sequence[str]) -> str | None:

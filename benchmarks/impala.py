@@ -25,7 +25,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.harness import check_names, print_result, print_table, steady_run
+from benchmarks.harness import check_names, medians, print_result, print_table, steady_run
 from seed_rl.environments import registry as environments
 from seed_rl.environments.specs import suite_spec
 from seed_rl.files import write_atomically
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
                         flush=True,
                     )
     table = {
-        (case, way): _median([results[f"{case}/{way}/{number}"] for number in range(config.rounds)])
+        (case, way): medians([results[f"{case}/{way}/{number}"] for number in range(config.rounds)])
         for case in cases
         for way in WAYS
     }
@@ -163,10 +163,6 @@ def saving(
     """
     observations = observations_per_second * observation_bytes
     return 1 - observations / (observations_per_second / unroll_length * model_bytes + observations)
-
-
-def _median(rounds: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: statistics.median(figures[name] for figures in rounds) for name in rounds[0]}
 
 
 def draw(table: Mapping[tuple[str, str], Mapping[str, float]], path: Path) -> None:

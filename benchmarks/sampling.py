@@ -15,20 +15,10 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-from benchmarks.harness import (
-    LocalRun,
-    check_counts,
-    print_result,
-    print_table,
-    read_metrics,
-    result_of,
-)
+from benchmarks.harness import check_counts, part_rates, print_result, print_table, steady_run
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.child import ONE_THREAD
 from seed_rl.options import Options, option
-
-_START_SECS = 120.0
 
 _FLAGS = (
     *("--environment=atari", "--agent=dqn", "--game=Breakout", "--full_action_space=false"),
@@ -87,30 +77,12 @@ def _measure(config: SamplingConfig, actors: int, envs: int, run_flags: Sequence
     # Half of the environments are in a full batch, so that the other half steps meanwhile.
     flags = (*_FLAGS, *size, f"--inference_batch_size={actors * envs // 2}", *run_flags)
     before = _alone(config, flags)
-    with LocalRun(flags) as run:
-
-        def latest(name: str) -> float:
-            lines = read_metrics(run.logdir)
-            return lines[-1][name] if lines else 0.0
-
-        run.wait_until(lambda: latest("agent_steps") > 0, _START_SECS, "first agent step")
-        patience = config.warm_up_secs + config.seconds + 60
-        begin = latest("seconds") + config.warm_up_secs
-        run.wait_until(lambda: latest("seconds") >= begin, patience, "end of the warm-up")
-        first = read_metrics(run.logdir)[-1]
-        run.wait_until(lambda: latest("seconds") >= first["seconds"] + config.seconds, patience, "end")
-        last = read_metrics(run.logdir)[-1]
-    steps = last["agent_steps"] - first["agent_steps"]
-    sampled = steps / (last["seconds"] - first["seconds"])
-    return sampled, statistics.fmean([before, _alone(config, flags)])
+    run = steady_run(flags, config.warm_up_secs, config.seconds, begins_with="agent_steps")
+    return run.rate("agent_steps"), statistics.fmean([before, _alone(config, flags)])
 
 
 def _alone(config: SamplingConfig, flags: Sequence[str]) -> float:
-    seconds = config.seconds / 4
-    found = result_of(
-        "benchmarks.parts", str(seconds), "environment", *flags, timeout_secs=4 * seconds, env=ONE_THREAD
-    )
-    return found["environment"]
+    return part_rates("environment", config.seconds / 4, flags)["environment"]
 
 
 if __name__ == "__main__":
