@@ -113,6 +113,12 @@ class Options:
                 raise ValueError(f"{reprlib.repr(settings[leaf.name])} is not a valid --{leaf.name}")
 
     @classmethod
+    def named_code(cls, settings: Mapping[str, Any]) -> list[str]:
+        """The names of options that are set to `module:NAME`, which would be imported."""
+        code = (leaf.name for leaf in cls.leaves() if leaf.metadata.get("is_code"))
+        return [name for name in code if ":" in str(settings.get(name))]
+
+    @classmethod
     def parts(cls) -> "dict[str, type[Options]]":
         """The classes of the fields that are themselves configurations, by field name."""
         fields: list[Any] = [field for field in dataclasses.fields(cls) if "is_part" in field.metadata]

@@ -51,11 +51,10 @@ def chosen(
 
 def _refuse_code(suite: Suite, settings: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     """Refuses to import what only the learner names."""
-    for leaf in suite.config_class.leaves():
-        value = settings.get(leaf.name)
-        if leaf.metadata.get("is_code") and ":" in str(value) and leaf.name not in given:
+    for name in suite.config_class.named_code(settings):
+        if name not in given:
             raise ValueError(
-                f"--{leaf.name}={_shown(value)} names a module to import; give this actor the "
+                f"--{name}={_shown(settings[name])} names a module to import; give this actor the "
                 "flag as well, with --environment, if you trust it."
             )
 

@@ -36,6 +36,7 @@ from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.defaults import fitting_batch_size
 from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
@@ -76,6 +77,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
     environment_config, agent_config = line.environment_config(), line.agent_config()
+    check_inference(line, config)
     if not line.flag_values["batch_size"].present:
         num_hosts = config.learner_hosts.count(",") + 1
         config = dataclasses.replace(config, batch_size=_batch_size(line, config, num_hosts))

@@ -104,17 +104,17 @@ def checksum(policy: tf.Module) -> str:
     return hashlib.sha256(repr(layout).encode()).hexdigest()[:16]
 
 
-def assign(policy: tf.Module, weights: pb.Weights) -> None:
-    """Gives a policy the weights of another one with the same checksum.
+def assign(variables: Sequence[Any], weights: pb.Weights) -> None:
+    """Gives the variables of a policy the weights of another one with the same checksum.
 
     Raises:
       ValueError: the message has another number of bytes; one sentence.
     """
-    variables, end = variables_of(policy), 0
     dtypes = [np.dtype(tf.as_dtype(variable.dtype).as_numpy_dtype) for variable in variables]
     sizes = [dtype.itemsize * int(np.prod(v.shape)) for v, dtype in zip(variables, dtypes, strict=True)]
     if len(weights.arrays) != sum(sizes):
         raise ValueError(f"The weights must be {sum(sizes)} bytes, not {len(weights.arrays)}.")
+    end = 0
     for variable, dtype, size in zip(variables, dtypes, sizes, strict=True):
         begin, end = end, end + size
         variable.assign(np.frombuffer(weights.arrays[begin:end], dtype).reshape(variable.shape))

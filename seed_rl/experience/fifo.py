@@ -47,36 +47,41 @@ class BatchStore(RingStore):
         leaves, structure = optree.tree_flatten(steps)
         state_leaves, state_structure = optree.tree_flatten(states)
         self._prepare([leaf[0] for leaf in leaves], state_leaves, (structure, state_structure))
-        batches, begin = [], 0
-        with self._stacking:
-            while begin < len(env_ids):
-                if not self._filled:
-                    self._arrays = self._memory(self._batch_size)
-                count = min(len(env_ids) - begin, self._batch_size - self._filled)
-                here, there = slice(begin, begin + count), slice(self._filled, self._filled + count)
-                for array, leaf in zip(self._arrays[0], leaves, strict=True):
-                    array[:, there] = leaf[:, here]
-                for array, leaf in zip(self._arrays[1], state_leaves, strict=True):
-                    array[there] = leaf[here]
-                begin, self._filled = begin + count, self._filled + count
-                if self._filled == self._batch_size:
-                    batches.append(self._batch())
-            self._queue.add(len(env_ids), batches)
+
+        def copy(begin: int, count: int, column: int) -> None:
+            here, there = slice(begin, begin + count), slice(column, column + count)
+            for array, leaf in zip(self._arrays[0], leaves, strict=True):
+                array[:, there] = leaf[:, here]
+            for array, leaf in zip(self._arrays[1], state_leaves, strict=True):
+                array[there] = leaf[here]
+
+        self._stack(len(env_ids), copy)
         return env_ids.tolist()
 
     def _finish(self, env_ids: np.ndarray, first: np.ndarray) -> list[int]:
         """Copies unrolls into the batch in progress; returns their environments."""
-        batches, completed = [], env_ids.tolist()
+        completed, starts = env_ids.tolist(), first.tolist()
+
+        def copy(begin: int, count: int, column: int) -> None:
+            for i in range(count):
+                self._copy(completed[begin + i], starts[begin + i], *self._arrays, column + i)
+
+        self._stack(len(completed), copy)
+        return completed
+
+    def _stack(self, num_unrolls: int, copy: Callable[[int, int, int], None]) -> None:
+        """Fills batches; `copy` gets the first unroll, how many to copy, and the first of their columns."""
+        batches, begin = [], 0
         with self._stacking:
-            for env_id, start in zip(completed, first.tolist(), strict=True):
+            while begin < num_unrolls:
                 if not self._filled:
                     self._arrays = self._memory(self._batch_size)
-                self._copy(env_id, start, *self._arrays, self._filled)
-                self._filled += 1
+                count = min(num_unrolls - begin, self._batch_size - self._filled)
+                copy(begin, count, self._filled)
+                begin, self._filled = begin + count, self._filled + count
                 if self._filled == self._batch_size:
                     batches.append(self._batch())
-            self._queue.add(len(completed), batches)
-        return completed
+            self._queue.add(num_unrolls, batches)
 
     def _batch(self) -> Batch:
         *nests, versions = self._nests(*self._arrays)

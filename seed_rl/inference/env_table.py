@@ -9,6 +9,7 @@ import optree
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
+from seed_rl.environments.batched import empty_output
 from seed_rl.inference.rows import row_layout
 from seed_rl.types import (
     LARGEST_INPUT,
@@ -16,7 +17,6 @@ from seed_rl.types import (
     EnvironmentSpec,
     EnvOutput,
     Nest,
-    flatten_spec,
     pack_like,
 )
 from seed_rl.wire.codec import StepCodec
@@ -95,11 +95,8 @@ class EnvTable:
             is_weight = id(variable) not in table and variable.dtype.is_floating
             if is_weight and not np.isfinite(variable.numpy()).all():
                 return False
-        leaves = [tf.constant(spec.zeros(1)) for _, spec in flatten_spec(self._spec.observation)]
-        observation = pack_like(self._spec.observation, leaves)
-        env = EnvOutput(tf.zeros([1]), tf.ones([1], tf.bool), tf.zeros([1], tf.bool), observation)
-        prev_action = tf.constant(self._spec.action.zeros(1))
-        output, state = self._policy.act(prev_action, env, self._initial_state, tf.zeros([1], tf.int32))
+        prev_action, env, env_ids = first_step(self._spec)
+        output, state = self._policy.act(prev_action, env, self._initial_state, env_ids)
         return bool(_can_be_trained_on(env, output, state).numpy().all())
 
     def _traced_act(self, rows: tf.Tensor) -> Any:
@@ -171,6 +168,12 @@ def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -
                 inner = list(range(1, leaf.shape.rank))
                 checks.append(tf.reduce_all(is_good, inner) if inner else is_good)
     return functools.reduce(tf.logical_and, checks)  # Never empty: there are always rewards.
+
+
+def first_step(spec: EnvironmentSpec) -> tuple[tf.Tensor, EnvOutput, tf.Tensor]:
+    """What a policy is asked about the first step of environment 0, where all is zero: see `Policy.act`."""
+    env = empty_output(spec, 1)._replace(done=np.ones(1, bool))
+    return tf.nest.map_structure(tf.constant, (spec.action.zeros(1), env, np.zeros(1, np.int32)))
 
 
 def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) -> EnvOutput:

@@ -1,12 +1,13 @@
 """What streams are told whose steps cannot be acted on. Imports no TensorFlow."""
 
-from typing import cast
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import optree
 
 from seed_rl.serving.request import BadStep, Request
-from seed_rl.types import LARGEST_INPUT, EnvOutput, Nest
+from seed_rl.types import LARGEST_INPUT, EnvOutput
 from seed_rl.wire.codec import StepCodec
 
 # The answer to a step of a stream that has ended; nobody reads it.
@@ -37,12 +38,17 @@ def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> 
 
 def too_large(env: EnvOutput) -> np.ndarray:
     """Which environments have numbers in a step `[B]` that may not be trained on: bool `[B]`."""
-    found, nest = np.zeros(len(env.reward), bool), cast(Nest, env)
+    found = np.zeros(len(env.reward), bool)
+    for is_below in below(env, LARGEST_INPUT):
+        found |= ~is_below.all(axis=tuple(range(1, is_below.ndim)))
+    return found
+
+
+def below(nest: Any, largest: float) -> Iterator[np.ndarray]:
+    """Whether numbers are finite and below this in absolute value, for each array where they may not be."""
     for leaf in optree.tree_leaves(nest):
         if leaf.dtype.kind == "f" or leaf.dtype.itemsize > 4:
-            inner = tuple(range(1, leaf.ndim))
-            found |= ~(np.abs(leaf.astype(np.float64)) < LARGEST_INPUT).all(axis=inner)
-    return found
+            yield np.abs(leaf if leaf.dtype.kind == "f" else leaf.astype(np.float64)) < largest
 
 
 def overflow(env_ids: np.ndarray) -> BadStep:

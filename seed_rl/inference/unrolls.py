@@ -9,16 +9,9 @@ import optree
 import tensorflow as tf
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.inference.env_table import LARGEST_INFO
-from seed_rl.types import (
-    LARGEST_INPUT,
-    AgentOutput,
-    EnvironmentSpec,
-    EnvOutput,
-    Nest,
-    flatten_spec,
-    pack_like,
-)
+from seed_rl.inference.env_table import LARGEST_INFO, first_step
+from seed_rl.inference.refusals import below
+from seed_rl.types import LARGEST_INPUT, AgentOutput, EnvironmentSpec, EnvOutput, Nest
 from seed_rl.wire.codec import ActionCodec, RecordSize
 
 # Arrays `[S, N, ...]` of a step: what `experience.base.StepStore.append` takes, and the policy version.
@@ -35,18 +28,12 @@ class UnrollCodec:
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec, length: int):
         """Finds out what the policy answers, by asking it once."""
-        self.length, self._spec = length, spec
-        self._actions = ActionCodec(spec.action)
-        env = _zeros(spec)
-        state = policy.initial_state(1)
-        output, _ = policy.act(
-            tf.constant(spec.action.zeros(1)),
-            tf.nest.map_structure(tf.constant, env),
-            state,
-            tf.zeros([1], tf.int32),
-        )
-        output, state = tf.nest.map_structure(lambda x: x.numpy(), (output, state))
-        step: Any = (spec.action.zeros(1), env, output, np.zeros(1, np.int64))
+        self.length, self._actions = length, ActionCodec(spec.action)
+        (prev_action, env, env_ids), state = first_step(spec), policy.initial_state(1)
+        output, _ = policy.act(prev_action, env, state, env_ids)
+        tensors = (prev_action, env, output), state
+        (prev_action, env, output), state = tf.nest.map_structure(lambda x: x.numpy(), tensors)
+        step: Any = (prev_action, env, output, np.zeros(1, np.int64))
         leaves, self._structure = optree.tree_flatten(step)
         states, self._state_structure = optree.tree_flatten(state)
         self._leaves = [(x.dtype.newbyteorder("<"), x.shape[1:]) for x in leaves]
@@ -67,8 +54,8 @@ class UnrollCodec:
     def nests(self, data: bytes | memoryview) -> tuple[Steps, Nest]:
         """What `leaves` returns, as nests."""
         steps, states = self.leaves(data)
-        structure: Any = optree.tree_unflatten(self._structure, steps)
-        return structure, optree.tree_unflatten(self._state_structure, states)
+        nest: Any = optree.tree_unflatten(self._structure, steps)
+        return nest, optree.tree_unflatten(self._state_structure, states)
 
     def problem(self, steps: Steps, states: Nest) -> str:
         """Why unrolls must not be trained on, in one sentence; empty if they may."""
@@ -83,7 +70,7 @@ class UnrollCodec:
             ("answers of the agent", agent.info, LARGEST_INFO),
             ("recurrent states", states, np.inf),
         ):
-            if not all(map(_is_below(largest), optree.tree_leaves(nest))):
+            if not all(is_below.all() for is_below in below(nest, largest)):
                 return f"The unrolls of this actor have {what} that are not finite or too large; check both."
         if not all(self._actions.are_possible(actions) for actions in (prev_action, agent.action)):
             return (
@@ -92,26 +79,8 @@ class UnrollCodec:
         return ""
 
 
-def _zeros(spec: EnvironmentSpec) -> EnvOutput:
-    """A first step of one environment."""
-    leaves = [leaf.zeros(1) for _, leaf in flatten_spec(spec.observation)]
-    observation = pack_like(spec.observation, leaves)
-    return EnvOutput(np.zeros(1, np.float32), np.ones(1, bool), np.zeros(1, bool), observation)
-
-
 def _views(raw: np.ndarray, arrays: list[tuple[np.dtype, tuple[int, ...]]]) -> Iterator[np.ndarray]:
     sizes = [dtype.itemsize * int(np.prod(shape)) for dtype, shape in arrays]
     begins = itertools.accumulate(sizes, initial=0)
     for (dtype, shape), begin, size in zip(arrays, begins, sizes, strict=False):
         yield raw[begin : begin + size].view(dtype).reshape(shape)
-
-
-def _is_below(largest: float) -> Any:
-    """Whether the numbers of an array are finite and of a smaller absolute value, where that can be wrong."""
-
-    def check(array: np.ndarray) -> bool:
-        if array.dtype.kind != "f" and array.dtype.itemsize <= 4:
-            return True
-        return bool((np.abs(array) < largest).all())
-
-    return check

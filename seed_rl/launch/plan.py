@@ -246,8 +246,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     config = line.read(LearnerConfig, **learner)
     line.read(ActorConfig, **actor, task=None)
     check_split(local.num_learners, local.num_actors, num_envs, config.batch_size)
-    if config.inference == "actor":
-        _check_actors_can_act(line, local.num_learners)
+    check_inference(line, config, local.num_learners)
     if server_address is not None and config.num_gateways:
         raise UsageError(
             f"--num_gateways={config.num_gateways} is for actors on other machines, and here all of them run "
@@ -276,8 +275,10 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     )
 
 
-def _check_actors_can_act(line: CommandLine, num_learners: int) -> None:
-    """Refuses --inference=actor where it cannot be (UsageError)."""
+def check_inference(line: CommandLine, config: LearnerConfig, num_learners: int = 1) -> None:
+    """Refuses --inference=actor for agents and learners that do not support it (UsageError)."""
+    if config.inference == "learner":
+        return
     if line.agent_class is None or FifoConfig not in line.agent_class.parts().values():
         able = [
             name

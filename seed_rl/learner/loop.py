@@ -139,8 +139,6 @@ class Learner:
         self._usage = _Usage()
         self._lag = PolicyLag(algorithm.unroll.burn_in)
         actors_act = config.inference == "actor"
-        if actors_act:
-            unroll_serving.check(algorithm)
         self._experience = algorithm.experience.make(
             Setup(
                 # Where actors act, unrolls come as a whole, and no steps of environments.

@@ -7,19 +7,12 @@ from typing import Any
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.base import StepStore
-from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import BatchStore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.generated import inference_pb2 as pb
-
-
-def check(algorithm: Algorithm) -> None:
-    """Raises ValueError if an algorithm does not learn from a queue."""
-    if not isinstance(algorithm.experience, FifoConfig):
-        raise ValueError("--inference=actor needs an agent that learns from a queue: appo or vtrace.")
 
 
 def make(

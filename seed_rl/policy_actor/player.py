@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from seed_rl.actor.group import Group
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.policy import Policy
-from seed_rl.devices.publisher import assign, checksum
+from seed_rl.devices.publisher import assign, checksum, variables_of
 from seed_rl.files import parse_json
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
@@ -34,12 +34,7 @@ def make_policy(message: pb.Policy, spec: EnvironmentSpec, num_envs: int) -> Pol
         config_class = algorithms.config_class(message.agent)
         settings = {name: parse_json(value) for name, value in message.settings.items()}
         config_class.check_types(settings)
-        named = [
-            leaf.name
-            for leaf in config_class.leaves()
-            if leaf.metadata.get("is_code") and ":" in str(settings.get(leaf.name))
-        ]
-        if named:
+        if named := config_class.named_code(settings):
             raise ValueError(
                 f"its --{named[0]}={settings[named[0]]} names a module to import, which a learner may not "
                 "ask for; let the learner choose the actions"
@@ -105,7 +100,7 @@ class Player:
 
     def __init__(self, groups: Sequence[Group], policy: Policy, spec: EnvironmentSpec, length: int):
         """Lets the groups write into its memory; the policy acts for all of them, and `length` is T."""
-        self.groups, self._policy = groups, policy
+        self.groups, self._variables = groups, variables_of(policy)
         codec, steps = UnrollCodec(policy, spec, length), StepCodec(spec)
         size = groups[0].environment.num_envs
         num_envs = size * len(groups)
@@ -176,7 +171,7 @@ class Player:
 
     def _set(self, weights: pb.Weights) -> None:
         try:
-            assign(self._policy, weights)
+            assign(self._variables, weights)
         except ValueError as error:
             raise RefusedError(f"{error} Install the same seed_rl on actor and learner.") from None
         self._version = weights.version

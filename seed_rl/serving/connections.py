@@ -66,9 +66,7 @@ class Connections:
         self._hosts, self._gateways, self._policy = hosts, gateways, policy
         self._welcome = pb.Welcome(seed=seed)
         environment.describe_into(self._welcome)
-        if policy is not None:
-            self._welcome.policy.CopyFrom(policy())
-        self.size = record_size(self._welcome)
+        self.size = record_size(self._make_welcome())
         self._keys = itertools.count()
         self._next_host = itertools.count(hosts.index if hosts else 0)
         self._next_gateway = itertools.count()
@@ -112,11 +110,17 @@ class Connections:
                 raise RefusedError(codes[error.out_of_range], str(error)) from None
             connection = Connection(task, join, self.spec, self.size, self._on_episodes, self._forget)
             self._connections[connection] = on_end
-        welcome = pb.Welcome(task=task.number, must_reset=task.had_others)
-        welcome.MergeFrom(self._welcome)
+        welcome = self._make_welcome()
+        welcome.task, welcome.must_reset = task.number, task.had_others
+        return connection, welcome
+
+    def _make_welcome(self) -> pb.Welcome:
+        """A Welcome without a task, with the policy as it is now if actors hold it."""
+        welcome = pb.Welcome()
+        welcome.CopyFrom(self._welcome)
         if self._policy is not None:
             welcome.policy.CopyFrom(self._policy())
-        return connection, welcome
+        return welcome
 
     def _check(self, join: pb.Join) -> None:
         """Refuses a Join that does not fit, before it is given anything."""

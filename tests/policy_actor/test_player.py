@@ -259,11 +259,11 @@ def test_weights_are_whole_and_of_the_same_network():
     for variable in variables_of(algorithm.policy):
         variable.assign(tf.ones_like(variable) * 3)
     learner = Learner(algorithm, make_spec("catch")[2], version=4)
-    assign(other.policy, learner.weights)
+    assign(variables_of(other.policy), learner.weights)
     for variable in variables_of(other.policy):
         np.testing.assert_array_equal(variable, np.full(variable.shape, 3))
     with pytest.raises(ValueError, match="The weights must be"):
-        assign(other.policy, pb.Weights(version=1, arrays=learner.weights.arrays[:-4]))
+        assign(variables_of(other.policy), pb.Weights(version=1, arrays=learner.weights.arrays[:-4]))
     assert learner.reader.newer_than(4) is None and learner.reader.newer_than(3).version == 4
 
 

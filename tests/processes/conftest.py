@@ -231,6 +231,15 @@ def house(open_house):
     found.close()
 
 
+@pytest.fixture
+def goes_on(playing):
+    """Checks after the test that a module's `playing` learner and its actors go on with steps and updates."""
+    yield
+    playing.wait_for_progress(playing.live)
+    assert all(actor.running for actor in playing.actors)
+    assert "Traceback" not in playing.live.output
+
+
 FinishedRun = collections.namedtuple("FinishedRun", "house exit_code output")
 
 

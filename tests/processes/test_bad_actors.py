@@ -34,15 +34,6 @@ def playing(open_house):
     house.close()
 
 
-@pytest.fixture
-def goes_on(playing):
-    """Checks after the test that learner and actors are alive, and that steps and updates go on."""
-    yield
-    playing.wait_for_progress(playing.live)
-    assert all(actor.running for actor in playing.actors)
-    assert "Traceback" not in playing.live.output
-
-
 @pytest.mark.parametrize(
     ("args", "words"),
     [
