@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.harness import print_result, print_table
 from seed_rl.environments import registry
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.environments.suites.dmlab import ACTIONS, DmlabConfig
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main

@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 
 from benchmarks.null_suite import NullConfig, RoundTrips, null_suite
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.protocol import channel_options

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from benchmarks.harness import check_names, medians, print_result, print_table, steady_run
 from seed_rl.environments import registry as environments
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import CommandLine, parse_options
 from seed_rl.flags.errors import run_main

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.atari import SUITE, AtariConfig
 
 _SIZE = 84
@@ -46,7 +46,7 @@ class Ours:
     def __init__(self, game: str, num_envs: int, max_random_noops: int):
         """Makes the environments; episodes start with 1 to `max_random_noops` no-ops, or with none if 0."""
         config = AtariConfig(game=game, max_random_noops=max_random_noops)
-        self._batch = BatchedEnvironment(SUITE, config, list(range(num_envs)))
+        self._batch = SingleEnvironments(SUITE, config, list(range(num_envs)))
         num_values = self._batch.spec.action.num_values
         assert num_values is not None
         self.num_actions = int(np.max(num_values))

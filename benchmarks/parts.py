@@ -26,8 +26,7 @@ from benchmarks.harness import print_result
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.config import LocalConfig
@@ -112,7 +111,7 @@ def _environment_rate(line: CommandLine, seconds: float) -> float:
 
 def _step_environments(job: _Environments, barrier: Any, rates: Any) -> None:
     seeds = [job.first_seed + index for index in range(job.num_envs)]
-    environment = BatchedEnvironment(environments.suite(job.suite), job.config, seeds)
+    environment = make_batch(environments.suite(job.suite), job.config, seeds)
     environment.reset(seeds)
     random = np.random.default_rng(job.first_seed)
     part = Part(

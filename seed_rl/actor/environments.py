@@ -6,6 +6,7 @@ from typing import Any
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.making import make_batch
 from seed_rl.files import parse_json
 from seed_rl.messages import one_line
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -76,7 +77,7 @@ def make_environment(
       EnvironmentRefusedError: they cannot be made, or have others.
     """
     try:
-        environment = BatchedEnvironment(*suite, list(seeds), failures, first_env)
+        environment = make_batch(*suite, list(seeds), failures, first_env)
     except (ValueError, ImportError) as error:
         raise EnvironmentRefusedError(str(error)) from error
     if found := differences(environment.spec, welcome):

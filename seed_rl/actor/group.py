@@ -18,14 +18,14 @@ class EpisodeStatistics:
 
     Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own figures
     (`own_figures`) from that of an episode's last step. An episode that terminates
-    counts at its `done` step, one that a time limit cuts short at its `truncated` step.
+    counts at its `done` step, one whose last observation is shown, such as at a time limit, at that step.
     Create a new instance after `BatchedEnvironment.reset`.
     """
 
     def __init__(self, num_envs: int):
         self._returns = [0.0] * num_envs
         self._agent_steps = [0] * num_envs
-        self._was_truncated = [False] * num_envs
+        self._shows_last = [False] * num_envs
 
     def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[pb.Episode]:
         """Adds what one `BatchedEnvironment.step` returned (not `reset`).
@@ -36,13 +36,13 @@ class EpisodeStatistics:
         episodes = []
         rewards, dones, truncateds = env.reward.tolist(), env.done.tolist(), env.truncated.tolist()
         for index, info in enumerate(infos):
-            if self._was_truncated[index]:  # this step is the reset: no action was executed
-                self._was_truncated[index] = False
+            was_reset = self._shows_last[index]  # No action was executed.
+            self._shows_last[index] = truncateds[index] or Info.TERMINAL_IS_SHOWN in info
+            if was_reset:
                 continue
             self._returns[index] += raw_reward(rewards[index], info)
             self._agent_steps[index] += 1
-            self._was_truncated[index] = truncateds[index]
-            if ends_episode(dones[index] or truncateds[index], info):
+            if ends_episode(dones[index] or self._shows_last[index], info):
                 if not info.get(Info.EPISODE_IS_VOID, False):
                     episode = pb.Episode(
                         env=index,

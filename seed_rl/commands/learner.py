@@ -27,7 +27,7 @@ from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices import loopback
 from seed_rl.environments import registry as environments
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors

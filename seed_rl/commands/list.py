@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
 from seed_rl.launch import defaults

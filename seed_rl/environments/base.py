@@ -11,6 +11,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import RepeatAction
 
 from seed_rl.options import Options, option
@@ -28,11 +29,14 @@ class Info(enum.Enum):
       was lost, not the game).
     EPISODE_IS_VOID: True if the episode that ends does not count: the environment failed, or the episode was
       begun at random or cut short to bring it out of step with others.
+    TERMINAL_IS_SHOWN: True if the episode has terminated and its last observation is returned, not yet the
+      first of the next one. The next step is the reset.
     """
 
     RAW_REWARD = enum.auto()
     EPISODE_CONTINUES = enum.auto()
     EPISODE_IS_VOID = enum.auto()
+    TERMINAL_IS_SHOWN = enum.auto()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +58,11 @@ class EnvironmentConfig(Options):
         """The settings for evaluating an agent; by default those of training, without random starts."""
         return dataclasses.replace(self, random_start_steps=0)
 
+    @property
+    def is_vector(self) -> bool:
+        """Whether the suite's `make_vector` makes the environments of a group, and not its `make`."""
+        return False
+
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
@@ -66,10 +75,13 @@ class Suite:
         "rgb_array" for an environment whose `render()` returns uint8 `[height, width, 3]`. Raises ValueError
         with one sentence for unknown games, and ImportError with one sentence that names the extra or script
         that installs a missing package.
+      make_vector: makes a `gymnasium.vector.VectorEnv` with an environment for each seed, from (config,
+        seeds), and raises what `make` raises. It is called if `config.is_vector`.
     """
 
     config_class: type[EnvironmentConfig]
     make: Callable[..., gymnasium.Env]
+    make_vector: Callable[..., VectorEnv] | None = None
 
 
 def repeat_actions(env: gymnasium.Env, config: EnvironmentConfig) -> gymnasium.Env:

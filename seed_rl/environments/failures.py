@@ -133,18 +133,18 @@ def close(env: gymnasium.Env | None, deadline: Deadline) -> str:
 
 
 class Watched:
-    """One environment, its progress, and its failures since it last finished an episode.
+    """An environment, or a vector environment, its progress, and its failures since an episode ended.
 
     Attributes:
-      env_id: its number, for messages.
+      name: what messages call it, such as "Environment 7".
       env: the environment, which `make` and `replace` put here.
       is_broken: whether it has not been made, or has failed and has not been replaced.
     """
 
-    def __init__(self, env_id: int, make: Callable[[int], gymnasium.Env], tolerance: FailureConfig):
+    def __init__(self, name: str, make: Callable[[int], Any], tolerance: FailureConfig):
         """Starts before the first episode; `make` makes an environment after so many failures."""
         self.env: Any = None
-        self.env_id, self.is_broken = env_id, True
+        self.name, self.is_broken = name, True
         self._make, self._limit = make, tolerance.max_environment_failures
         self._deadline = Deadline(tolerance.env_step_timeout_secs)
         self._episode = self._start = self._failures = 0
@@ -168,12 +168,12 @@ class Watched:
         self._failures += 1
         self.is_broken = True
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
-        what = f"Environment {self.env_id} failed{when}: {what}"
+        what = f"{self.name} failed{when}: {what}"
         if self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
         _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._limit)
 
-    def make(self) -> gymnasium.Env:
+    def make(self) -> Any:
         """Makes the first environment, and returns it.
 
         Raises:
@@ -189,7 +189,7 @@ class Watched:
             except BaseException as error:
                 self.failed("make", error, 0)
 
-    def replace(self) -> gymnasium.Env:
+    def replace(self) -> Any:
         """Closes the broken environment, if there is one, makes a new one, and returns that."""
         self.close()
         with self._deadline:
@@ -205,13 +205,14 @@ class Watched:
         except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
             return error
 
-    def reset(self, seed: int | None) -> Any:
-        """What `env.reset` returned; raises what it raises."""
+    def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
+        """What `env.reset` returned; raises what it raises. It gets only those of the two that are given."""
+        given = {"seed": seed, "options": options}
         with self._deadline:
-            return self.env.reset() if seed is None else self.env.reset(seed=seed)
+            return self.env.reset(**{name: value for name, value in given.items() if value is not None})
 
     def close(self) -> str:
         """Closes the environment; returns what went wrong, which matters only if it was not broken."""
         env, self.env = self.env, None
         problem = close(env, self._deadline)
-        return problem and f"Environment {self.env_id}: {problem}."
+        return problem and f"{self.name}: {problem}."

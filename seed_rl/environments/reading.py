@@ -1,14 +1,15 @@
 """Takes apart what environments return, and checks it."""
 
 import reprlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.actions import whole_numbers
+from seed_rl.environments.base import Info
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.specs import ObservationLeaf, hash_words
 from seed_rl.messages import one_line
@@ -45,6 +46,28 @@ class LeafReader:
             array = np.array(arrays)
         except (ValueError, TypeError, OverflowError) as error:
             raise self._missing(error) from error
+        return self._on_the_wire(array)
+
+    def of_batch(self, observation: Any, size: int) -> np.ndarray:
+        """The arrays `[N, ...]` in a vector environment's observation of N = `size` environments, likewise.
+
+        They may share the memory of that observation.
+
+        Raises:
+          Fault: as above, or there are more or fewer arrays.
+        """
+        try:
+            arrays = _at(observation, self._leaf.path)
+            array = (
+                np.array([hash_words(text) for text in arrays]) if self._leaf.is_text else np.asarray(arrays)
+            )
+        except Exception as error:  # Whatever the environment's own classes raise.
+            raise self._missing(error) from error
+        if array.ndim == 0 or len(array) != size:
+            raise Fault(f"returned {array.dtype}{list(array.shape)} for {self._name} of {size} environments")
+        return self._on_the_wire(array)
+
+    def _on_the_wire(self, array: np.ndarray) -> np.ndarray:
         dtype = array.dtype
         # Ours may hold numbers of the same kind, or of one that it includes.
         fits = dtype == self._dtype or np.can_cast(dtype, self._dtype, "same_kind")
@@ -127,6 +150,78 @@ def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequen
     except (TypeError, ValueError, OverflowError):
         return None
     return (observations, array, infos) if is_regular else None
+
+
+class BatchStep(NamedTuple):
+    """What a vector environment returned from a step of N environments, checked but for the observation.
+
+    Attributes:
+      observation: N observations, in the arrays of the vector environment's observation space.
+      reward: float64 `[N]`.
+      terminated: bool `[N]`.
+      truncated: bool `[N]`.
+      infos: values of N environments by key, as Gymnasium keeps them (`info_of`).
+    """
+
+    observation: Any
+    reward: np.ndarray
+    terminated: np.ndarray
+    truncated: np.ndarray
+    infos: dict[Any, Any]
+
+
+def batch_step(returned: Any, size: int) -> BatchStep:
+    """What `step` of a vector environment of N = `size` environments returned.
+
+    Raises:
+      Fault: it is not what Gymnasium says.
+    """
+    if not isinstance(returned, tuple | list) or len(returned) != 5:
+        raise Fault(f"returned {_shown(returned)}, not (observations, rewards, terminated, truncated, infos)")
+    observation, reward, terminated, truncated, infos = returned
+    _check_info(infos)
+    is_terminated = _numbers("terminated", terminated, size, "biu").astype(np.bool_)
+    is_truncated = _numbers("truncated", truncated, size, "biu").astype(np.bool_)
+    rewards = _numbers("rewards", reward, size, "fiub").astype(np.float64)
+    if not (np.abs(rewards) <= _LARGEST).all():
+        index = int(np.argmin(np.abs(rewards) <= _LARGEST))
+        raise Fault(f"returned the reward {rewards[index]:g} for environment {index}, but {_MUST_BE_FINITE}")
+    return BatchStep(observation, rewards, is_terminated, is_truncated, infos)
+
+
+def _numbers(name: str, value: Any, size: int, kinds: str) -> np.ndarray:
+    try:
+        array = np.asarray(value)
+    except Exception as error:
+        raise Fault(f"returned no array for {name} ({described(error)})") from error
+    if array.shape != (size,) or array.dtype.kind not in kinds:
+        raise Fault(f"returned {array.dtype}{list(array.shape)} for {name}, not one for each of {size}")
+    return array
+
+
+def info_of(infos: Mapping[Any, Any], index: int, is_last: bool = True) -> dict[Any, Any]:
+    """One environment's info dict, from those of N environments as Gymnasium's vector environments keep them.
+
+    These have an array `[N]` for each key, and a mask under the key with an underscore before it, if not all
+    environments have a value. Unless the step is an episode's last one, only keys of `Info` are of use.
+    """
+    found = {}
+    for key, values in infos.items():
+        mask = infos.get(f"_{key}")
+        is_mask = isinstance(key, str) and key.startswith("_")
+        if not is_mask and (is_last or isinstance(key, Info)) and (mask is None or mask[index]):
+            found[key] = entry_of(values, index)
+    return found
+
+
+def entry_of(values: Any, index: Any) -> Any:
+    """One environment's entry of arrays `[N, ...]`, in dicts or not."""
+    if isinstance(values, Mapping):
+        return info_of(values, index)
+    try:
+        return values[index]
+    except (TypeError, IndexError, KeyError):
+        return values
 
 
 def parts(returned: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 from gymnasium import spaces
+from gymnasium.vector import VectorEnv
 
 from seed_rl.environments.actions import action_spec, integer_spec, shown, whole_numbers
-from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig, Watched, described
-from seed_rl.seeds import derived_seed
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.failures import described
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 NUM_WORDS = 16
@@ -56,8 +56,8 @@ class ObservationLeaf(NamedTuple):
     is_text: bool = False
 
 
-def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> EnvironmentSpec:
-    """What the learner must know about an environment.
+def environment_spec(env: gymnasium.Env | VectorEnv, config: EnvironmentConfig) -> EnvironmentSpec:
+    """What the learner must know about an environment, or about each one of a vector.
 
     Raises:
       ValueError: a space is missing, or of a kind that is not supported.
@@ -69,41 +69,19 @@ def environment_spec(env: gymnasium.Env, config: EnvironmentConfig) -> Environme
     )
 
 
-def check_spaces(index: int, env: gymnasium.Env, spec: EnvironmentSpec) -> None:
-    """Raises ValueError unless environment `index` of a batch has the spec of the batch."""
+def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpec) -> None:
+    """Raises ValueError unless one environment of a batch, or all of a vector, have the spec of the batch."""
     observation = observation_spec(_space(env, "observation_space"))
     action = action_spec(_space(env, "action_space"))
     if observation != spec.observation or action != spec.action:
         raise ValueError(
-            f"Environment {index} has observation {observation} and action {action}, but the batch has "
+            f"{name} has observation {observation} and action {action}, but the batch has "
             f"{spec.observation} and {spec.action}; environments that step together must have equal spaces."
         )
 
 
-def suite_spec(
-    suite: Suite,
-    config: EnvironmentConfig,
-    seed: int,
-    tolerance: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
-) -> EnvironmentSpec:
-    """The spec of a suite's environments; makes one environment to find out, and closes it.
-
-    The environment's seed is derived from `seed`. Making it may fail and take time as `tolerance` says.
-
-    Raises:
-      ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
-      ImportError: the suite's engine is not installed.
-    """
-    watched = Watched(0, lambda failures: suite.make(config, derived_seed(seed, 0, failures)), tolerance)
-    try:
-        return environment_spec(watched.make(), config)
-    except EnvironmentFailedError as error:
-        raise ValueError(f"{error.what}; fix the environment.") from error
-    finally:
-        watched.close()
-
-
-def _space(env: gymnasium.Env, name: str) -> spaces.Space:
+def _space(env: gymnasium.Env | VectorEnv, name: str) -> spaces.Space:
+    name = f"single_{name}" if isinstance(env, VectorEnv) else name
     try:
         space = getattr(env, name)
     except Exception as error:

@@ -9,8 +9,8 @@ import numpy as np
 
 from seed_rl import own_figures
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.seeds import derived_seed
 
 
@@ -61,7 +61,7 @@ class Share:
         self._has_begun = False  # An episode, in this agent step.
         recorded = Suite(suite.config_class, self._make)
         env_seed = derived_seed(seed, numbers.start)
-        self.batch = BatchedEnvironment(recorded, config, [env_seed], tolerance, numbers.start)
+        self.batch = SingleEnvironments(recorded, config, [env_seed], tolerance, numbers.start)
 
     def step(self, action: np.ndarray) -> Iterator[PlayedEpisode]:
         """Takes an agent step, `[1, ...]`; yields the episode that ends with it, if one does.
@@ -95,7 +95,7 @@ class Share:
 class _Recorded(gymnasium.Wrapper):
     """Gives each episode its own seed, and records its actions and its return.
 
-    Whatever the environment returns is passed on as it is: `BatchedEnvironment` says what is wrong with it.
+    Whatever the environment returns is passed on as it is: `SingleEnvironments` says what is wrong with it.
     """
 
     def __init__(self, env: gymnasium.Env, share: Share):

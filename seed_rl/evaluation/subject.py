@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import FailureConfig
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.options import Options, option
 from seed_rl.runs import record

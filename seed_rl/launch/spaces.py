@@ -9,7 +9,7 @@ from pathlib import Path
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.flags.errors import run_main, usage_errors
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.defaults import Kind, kind_of

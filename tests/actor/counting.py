@@ -10,7 +10,7 @@ import numpy as np
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
 from seed_rl.options import option
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections

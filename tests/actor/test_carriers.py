@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.actor.carriers import Latency, play
 from seed_rl.actor.group import Group
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.wire.client import LearnerGoneError, TrainingEndedError
 from seed_rl.wire.codec import ActionCodec
 from tests.actor.counting import SPEC, SUITE, CountingConfig
@@ -38,7 +38,7 @@ class Queues:
 
 @pytest.fixture
 def groups():
-    made = [Group(BatchedEnvironment(SUITE, CountingConfig(), [0, 1]), [0, 1]) for _ in range(2)]
+    made = [Group(SingleEnvironments(SUITE, CountingConfig(), [0, 1]), [0, 1]) for _ in range(2)]
     yield made
     for group in made:
         group.environment.close()

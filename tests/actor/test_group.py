@@ -6,7 +6,7 @@ import pytest
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.group import EpisodeStatistics, Group
 from seed_rl.environments.base import Info
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
@@ -22,7 +22,7 @@ def make():
     made = []
 
     def make_one(random_start_steps=0):
-        group = Group(BatchedEnvironment(SUITE, CATCH, SEEDS), SEEDS, random_start_steps)
+        group = Group(SingleEnvironments(SUITE, CATCH, SEEDS), SEEDS, random_start_steps)
         made.append(group)
         steps = StepCodec(group.environment.spec)
         records = np.zeros(8 * steps.record_bytes, np.uint8)

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.environments import forbidding
@@ -52,7 +52,7 @@ class ForbiddingGames:
 
     def __init__(self, first_seed=0):
         config = GymConfig(game=f"{forbidding.__name__}:Forbidding-v0")
-        self._batch = BatchedEnvironment(SUITE, config, range(first_seed, first_seed + B))
+        self._batch = SingleEnvironments(SUITE, config, range(first_seed, first_seed + B))
         self.spec, self.returns, self.forbidden = self._batch.spec, [], 0
 
     def reset(self):

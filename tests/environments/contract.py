@@ -9,7 +9,7 @@ import pytest
 
 from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
 
@@ -77,15 +77,15 @@ class EnvironmentContract:
     def make_batch(self):
         batches = []
 
-        def make(seeds: list[int]) -> BatchedEnvironment:
-            batches.append(BatchedEnvironment(self.suite, self.config, seeds))
+        def make(seeds: list[int]) -> SingleEnvironments:
+            batches.append(SingleEnvironments(self.suite, self.config, seeds))
             return batches[-1]
 
         yield make
         for batch in batches:
             batch.close()
 
-    def play(self, batch: BatchedEnvironment, seeds: list[int] | None = None) -> list[list[np.ndarray]]:
+    def play(self, batch: SingleEnvironments, seeds: list[int] | None = None) -> list[list[np.ndarray]]:
         """Copies of everything that a random game of `agent_steps` returns."""
 
         def copies(output):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.types import ArraySpec
 from tests.environments import forbidding
@@ -50,7 +50,7 @@ def batch():
 
     def make(settings=(), **kwargs):
         gymnasium.register("Masks-v0", lambda: Masks(**kwargs))
-        found.append(BatchedEnvironment(SUITE, GymConfig(game="Masks-v0", **dict(settings)), [1]))
+        found.append(SingleEnvironments(SUITE, GymConfig(game="Masks-v0", **dict(settings)), [1]))
         return found[-1]
 
     found = []
@@ -155,7 +155,7 @@ def test_a_staggered_first_episode_keeps_its_masks(in_observation):
     kwargs = '{"in_observation": true}' if in_observation else "{}"
     game = f"{forbidding.__name__}:Forbidding-v0"
     config = GymConfig(game=game, env_kwargs=kwargs, staggered_start=True, max_episode_frames=50)
-    env = BatchedEnvironment(SUITE, config, [1, 2])
+    env = SingleEnvironments(SUITE, config, [1, 2])
     output = env.reset()
     rng = np.random.default_rng(0)
     for _ in range(200):

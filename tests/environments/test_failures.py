@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.singles import SingleEnvironments
 from tests.environments.odd import LENGTH, WHEN, Odd, raises
 
 GONE = raises(RuntimeError("the engine is gone"))
@@ -24,7 +24,7 @@ def make(*kinds, max_failures=3):
 
     tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
     suite = Suite(EnvironmentConfig, make_env)
-    batch = BatchedEnvironment(suite, EnvironmentConfig(), [0, 1], tolerance, FIRST_ENV)
+    batch = SingleEnvironments(suite, EnvironmentConfig(), [0, 1], tolerance, FIRST_ENV)
     batch.reset()
     return batch, made
 

@@ -10,9 +10,9 @@ from gymnasium import spaces
 
 from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
+from seed_rl.environments.singles import SingleEnvironments
 from tests.environments.odd import (
     LENGTH,
     OUR_KEYS,
@@ -148,7 +148,7 @@ def play(caplog):
         suite = Suite(EnvironmentConfig, make)
         tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0.2)
         caplog.set_level(logging.WARNING)
-        batch = BatchedEnvironment(suite, EnvironmentConfig(), [5, 6], tolerance, FIRST_ENV)
+        batch = SingleEnvironments(suite, EnvironmentConfig(), [5, 6], tolerance, FIRST_ENV)
         batches.append(batch)
         statistics, episodes = EpisodeStatistics(2), ([], [])
         batch.reset([5, 6])
@@ -258,7 +258,7 @@ def test_no_entry_of_an_environments_info_is_taken_for_ours(key, truncates, inde
             return (*others, {key: 100.0} if self.played == index + 1 else info)
 
     suite = Suite(EnvironmentConfig, lambda config, seed: Naming(truncates=truncates))
-    batch = BatchedEnvironment(suite, EnvironmentConfig(), [0])
+    batch = SingleEnvironments(suite, EnvironmentConfig(), [0])
     batch.reset()
     statistics, episodes = EpisodeStatistics(1), []
     for _ in range(3 * (LENGTH + truncates)):

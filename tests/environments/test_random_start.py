@@ -7,8 +7,8 @@ from gymnasium import spaces
 from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites import atari, catch, classic, dmlab
 from tests.environments.odd import Odd, raises
 
@@ -28,7 +28,7 @@ def make():
             return made[-1]
 
         tolerance = FailureConfig(max_environment_failures=max_failures, env_step_timeout_secs=0)
-        batch = BatchedEnvironment(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, tolerance)
+        batch = SingleEnvironments(Suite(EnvironmentConfig, make_env), EnvironmentConfig(), SEEDS, tolerance)
         return batch, made
 
     return make_batch

@@ -13,7 +13,7 @@ from gymnasium import spaces
 
 from seed_rl.algorithms import registry
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import Sample
@@ -63,7 +63,7 @@ class Anything(gymnasium.Env):
 def make(agent, env, **options):
     """An agent for an environment and a copy of it, or ValueError as at the start of a run; and both."""
     suite = suite_of(env, Anything(env.observation_space, env.action_space))
-    envs = BatchedEnvironment(suite, EnvironmentConfig(), range(B))
+    envs = SingleEnvironments(suite, EnvironmentConfig(), range(B))
     config_class = registry.config_class(agent)
     known = {leaf.name for leaf in config_class.leaves()} - {"lstm_size" if agent in ("dqn", "sac") else ""}
     options = {name: value for name, value in (SMALL | options).items() if name in known}
@@ -203,7 +203,7 @@ def test_all_components_of_a_mixed_box_are_learned(lstm_size):
     num_envs, num_updates = 16, 300
     algorithm, _ = make("vtrace", Target(), unroll_length=8, lstm_size=lstm_size, discounting=0.0)
     suite = Suite(EnvironmentConfig, lambda config, seed: Target())
-    envs = BatchedEnvironment(suite, EnvironmentConfig(), range(num_envs))
+    envs = SingleEnvironments(suite, EnvironmentConfig(), range(num_envs))
     trainer = Trainer(algorithm, TrainerConfig(batch_size=num_envs, learning_rate=0.005, clip_norm=1.0))
     act = tf.function(algorithm.policy.act, autograph=False)
     for number in range(num_updates):

@@ -10,8 +10,8 @@ from gymnasium import spaces
 
 from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Rollouts
 from seed_rl.experience.unroll_store import UnrollStore
@@ -68,7 +68,7 @@ class World:
         suite = Suite(EnvironmentConfig, self._make)
         firsts = range(0, len(kinds), GROUP)
         self._batches = [
-            BatchedEnvironment(suite, EnvironmentConfig(), range(first, first + GROUP), FailureConfig())
+            SingleEnvironments(suite, EnvironmentConfig(), range(first, first + GROUP), FailureConfig())
             for first in firsts
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]

@@ -13,9 +13,9 @@ from seed_rl.actor.group import Group
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices.publisher import WeightsReader, assign, variables_of
 from seed_rl.environments import registry as environments
-from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import FailureConfig
-from seed_rl.environments.specs import suite_spec
+from seed_rl.environments.making import suite_spec
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Fifo
 from seed_rl.inference.core import InferenceCore
@@ -43,7 +43,7 @@ def make_groups(suite, count=1):
     groups = []
     for number in range(count):
         seeds = [10 * number + i for i in range(SIZE)]
-        groups.append(Group(BatchedEnvironment(found, config, seeds, FailureConfig(), SIZE * number), seeds))
+        groups.append(Group(SingleEnvironments(found, config, seeds, FailureConfig(), SIZE * number), seeds))
     return groups
 
 

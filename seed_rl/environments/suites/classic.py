@@ -1,24 +1,31 @@
 """Any Gymnasium id: `--environment=gym --game=CartPole-v1`; ids of OpenAI's old gym use an adapter.
 
 With `--game=module:Id-v0` the module, which registers the id, is imported first. With `--game=pickle:PATH` a
-function in a file makes the environment; `seed_rl.train` writes such files with cloudpickle.
+function in a file makes the environment; `seed_rl.train` writes such files with cloudpickle. With
+`--vectorization`, Gymnasium's vector environments step those of a group.
 """
 
+import contextlib
 import dataclasses
+import functools
 import importlib
 import inspect
 import json
 import pickle
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import VectorizeMode
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign
 from seed_rl.environments.suites import old_gym
+from seed_rl.environments.vector import OneOf
 from seed_rl.files import parse_json
 from seed_rl.messages import how_to_install, one_line
 from seed_rl.options import option
@@ -104,8 +111,27 @@ class GymConfig(EnvironmentConfig):
         "environments whose episodes all end at the time limit do not all play the same part at once.",
     )
 
+    vectorization: str = option(
+        "none",
+        "What steps the environments of a group. none: the actor, one after the other. sync, async: "
+        "Gymnasium's vector environments of single ones, async with a process for each. native: the vector "
+        "environment that the game's authors have registered. Evaluation uses single environments.",
+        choices=("none", "sync", "async", "native"),
+    )
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether `make_vector` makes the environments of a group."""
+        return self.vectorization != "none"
+
     def validate(self) -> None:
         """Checks `env_kwargs`, and writes it in one form, so that equal arguments compare as equal."""
+        if self.vectorization == "native" and (self.staggered_start or self.num_action_repeats > 1):
+            name = "staggered_start" if self.staggered_start else "num_action_repeats"
+            raise ValueError(
+                f"--{name} changes single environments, and --vectorization=native has none; leave out one "
+                "of the two, or use --vectorization=sync."
+            )
         try:
             kwargs = parse_json(self.env_kwargs)
         except ValueError as error:
@@ -122,7 +148,7 @@ class GymConfig(EnvironmentConfig):
 
     def for_evaluation(self) -> "GymConfig":
         """The same settings, but with whole episodes from the start."""
-        return dataclasses.replace(self, random_start_steps=0, staggered_start=False)
+        return dataclasses.replace(self, random_start_steps=0, staggered_start=False, vectorization="none")
 
 
 def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
@@ -134,28 +160,83 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
       ImportError: the module before the ':', or a package that the environment needs, is not installed.
     """
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
-    kwargs = parse_json(config.env_kwargs)
-    module, _, env_id = config.game.rpartition(":")
-    try:
+    with _refusals(config) as kwargs:
         if config.game.startswith(f"{PICKLE}:"):
-            path = config.game.removeprefix(f"{PICKLE}:")
-            return _finished(_unpickled(config, path, kwargs, render), config, seed)
-        if module:
-            _import(config.game, module)
-        if env_id not in gymnasium.registry and old_gym.knows(env_id):
-            env = old_gym.make(env_id, config.max_episode_frames, kwargs, **render)
+            env = _unpickled(config, kwargs, render)
+            if isinstance(env, VectorEnv):
+                return OneOf(env)
         else:
-            _check_id(config.game, env_id)
+            env_id = _registered(config.game)
             limit = config.max_episode_frames
-            env = foreign(
-                gymnasium.make, env_id, max_episode_steps=limit, disable_env_checker=True, **kwargs, **render
-            )
+            if env_id not in gymnasium.registry and old_gym.knows(env_id):
+                env = old_gym.make(env_id, limit, kwargs, **render)
+            elif gymnasium.spec(env_id).entry_point is None:
+                return OneOf(_native(config, kwargs | render, 1))
+            else:
+                settings = {"max_episode_steps": limit, "disable_env_checker": True, **kwargs, **render}
+                env = foreign(gymnasium.make, env_id, **settings)
+        return _finished(env, config, seed)
+
+
+def make_vector(config: GymConfig, seeds: Sequence[int]) -> VectorEnv:
+    """A vector environment, as `--vectorization` says; a native one has no seed before it is reset.
+
+    Raises:
+      ValueError: as `make`; or there is no native one, or async cannot carry the observations.
+      ImportError: as `make`.
+    """
+    if config.vectorization == "native":
+        with _refusals(config) as kwargs:
+            if config.game.startswith(f"{PICKLE}:"):
+                return _unpickled(config, kwargs, {"num_envs": len(seeds)})
+            return _native(config, kwargs, len(seeds))
+    functions = [functools.partial(make, config, seed) for seed in seeds]
+    if config.vectorization == "sync":
+        return SyncVectorEnv(functions)
+    try:  # A fork would take over this process's threads' locks.
+        return AsyncVectorEnv(functions, context="forkserver")
+    except gymnasium.error.CustomSpaceError as error:
+        raise ValueError(
+            f"--vectorization=async cannot carry the observations of --game={config.game}; use sync."
+        ) from error
+
+
+def _native(config: GymConfig, kwargs: dict[str, Any], num_envs: int) -> VectorEnv:
+    env_id = _registered(config.game)
+    if gymnasium.spec(env_id).vector_entry_point is None:
+        raise ValueError(
+            f"--game={config.game} has no vector environment of its own; use --vectorization=none or sync."
+        )
+    limit = {"max_episode_steps": config.max_episode_frames} if config.max_episode_frames else {}
+    try:
+        return foreign(
+            gymnasium.make_vec, env_id, num_envs, VectorizeMode.VECTOR_ENTRY_POINT, **limit, **kwargs
+        )
+    except gymnasium.error.Error as error:
+        raise ValueError(f"--game={config.game} makes no vector environment ({error}).") from error
+
+
+@contextlib.contextmanager
+def _refusals(config: GymConfig) -> Iterator[dict[str, Any]]:
+    """Gives the arguments of `env_kwargs`; what is wrong with them and what is missing becomes a sentence."""
+    kwargs = parse_json(config.env_kwargs)
+    try:
+        yield kwargs
     except TypeError as error:
         _refuse_kwargs(config, kwargs, error)
         raise
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         raise ImportError(_missing(config.game, str(error))) from error
-    return _finished(env, config, seed)
+
+
+def _registered(game: str) -> str:
+    """The id in the value of --game, whose module is imported."""
+    module, _, env_id = game.rpartition(":")
+    if module:
+        _import(game, module)
+    if env_id in gymnasium.registry or not old_gym.knows(env_id):
+        _check_id(game, env_id)
+    return env_id
 
 
 def _import(game: str, module: str) -> None:
@@ -183,16 +264,18 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
     return repeat_actions(env, config)
 
 
-def _unpickled(config: GymConfig, path: str, kwargs: dict[str, Any], render: dict[str, str]) -> gymnasium.Env:
-    """What the function in a file makes. It gets the render mode if it has a parameter for that."""
+def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any]) -> Any:
+    """What the function in a file makes. It gets what is offered if it has parameters for that."""
     try:
-        with open(path, "rb") as file:
+        with open(config.game.removeprefix(f"{PICKLE}:"), "rb") as file:
             function = foreign(pickle.load, file)
     except OSError as error:
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
-    takes_render = render.keys() <= inspect.signature(function).parameters.keys()
-    env = foreign(function, **kwargs, **(render if takes_render else {}))
+    takes = inspect.signature(function).parameters.keys()
+    env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
     limit = config.max_episode_frames
+    if limit and isinstance(env, VectorEnv):
+        raise ValueError(f"--max_episode_frames={limit} limits single environments; let the function do it.")
     return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
 
 
@@ -249,4 +332,4 @@ def _missing(game: str, problem: str) -> str:
     return f"--game={game} needs a package that is not installed: {problem}"
 
 
-SUITE = Suite(GymConfig, make)
+SUITE = Suite(GymConfig, make, make_vector)

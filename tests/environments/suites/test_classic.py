@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import Info
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import hash_words
 from seed_rl.environments.suites.classic import SUITE, GymConfig, make
 from tests.environments.contract import EnvironmentContract
@@ -237,7 +237,7 @@ def ends(batch, agent_steps):
 
 
 def test_first_episodes_end_apart_and_are_void_and_all_others_are_whole():
-    batch = BatchedEnvironment(SUITE, STAGGERED, list(range(20)))
+    batch = SingleEnvironments(SUITE, STAGGERED, list(range(20)))
     batch.reset()
     found = ends(batch, 160)
     firsts = [episodes[0][0] for episodes in found]
@@ -248,7 +248,7 @@ def test_first_episodes_end_apart_and_are_void_and_all_others_are_whole():
 
 
 def test_a_seed_makes_an_episode_the_first_again():
-    batch = BatchedEnvironment(SUITE, STAGGERED, [3, 4])
+    batch = SingleEnvironments(SUITE, STAGGERED, [3, 4])
     batch.reset()
     first = ends(batch, 120)
     batch.reset([3, 4])
@@ -256,7 +256,7 @@ def test_a_seed_makes_an_episode_the_first_again():
 
 
 def test_evaluation_plays_whole_episodes():
-    batch = BatchedEnvironment(SUITE, STAGGERED.for_evaluation(), [0])
+    batch = SingleEnvironments(SUITE, STAGGERED.for_evaluation(), [0])
     batch.reset()
     assert ends(batch, 51) == [[(49, False)]]
 

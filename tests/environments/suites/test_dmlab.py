@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.dmlab import ACTIONS, SUITE, DmlabConfig
 from seed_rl.types import flatten_spec
@@ -184,7 +184,7 @@ def test_instructions(engine):
 
 def test_actors_share_a_level_cache(engine, tmp_path):
     config = DmlabConfig(level_cache=str(tmp_path / "cache"))
-    batch = BatchedEnvironment(SUITE, config, [0, 1])
+    batch = SingleEnvironments(SUITE, config, [0, 1])
     for seed in range(40):
         batch.reset([seed, 100 + seed])
     compiled = [key for lab in engine.labs for key in lab.compiled]

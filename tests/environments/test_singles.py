@@ -8,7 +8,7 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
-from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import hash_words
 from tests.environments.contract import suite_of
 
@@ -42,7 +42,7 @@ class ScriptedEnv(gymnasium.Env):
 
 
 def _batch(*envs):
-    return BatchedEnvironment(suite_of(*envs), EnvironmentConfig(), range(len(envs)))
+    return SingleEnvironments(suite_of(*envs), EnvironmentConfig(), range(len(envs)))
 
 
 def _play(env, actions):
@@ -172,11 +172,11 @@ def test_one_is_made_per_seed():
         return ScriptedEnv()
 
     config = EnvironmentConfig(num_action_repeats=2)
-    batch = BatchedEnvironment(Suite(EnvironmentConfig, make), config, [5, 6, 7])
+    batch = SingleEnvironments(Suite(EnvironmentConfig, make), config, [5, 6, 7])
     assert made == [(config, 5), (config, 6), (config, 7)]
     assert (batch.num_envs, batch.spec.num_action_repeats) == (3, 2)
     with pytest.raises(ValueError, match="--env_batch_size"):
-        BatchedEnvironment(Suite(EnvironmentConfig, make), config, [])
+        SingleEnvironments(Suite(EnvironmentConfig, make), config, [])
 
 
 def test_what_was_made_is_closed_when_one_fails():
@@ -189,5 +189,5 @@ def test_what_was_made_is_closed_when_one_fails():
         return made[-1]
 
     with pytest.raises(ValueError, match="no such game"):
-        BatchedEnvironment(Suite(EnvironmentConfig, make), EnvironmentConfig(), [0, 1, 2])
+        SingleEnvironments(Suite(EnvironmentConfig, make), EnvironmentConfig(), [0, 1, 2])
     assert [env.closed for env in made] == [1, 1]

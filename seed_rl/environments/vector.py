@@ -1,0 +1,304 @@
+"""Vector environments: one object that steps N environments, as `gymnasium.vector.VectorEnv` defines it."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector.utils import iterate
+
+from seed_rl.environments.actions import action_decoder
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
+from seed_rl.environments.reading import (
+    BatchStep,
+    LeafReader,
+    batch_step,
+    entry_of,
+    info_of,
+    reset_outcome,
+    start_of_episode,
+)
+from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves
+from seed_rl.seeds import derived_seed
+from seed_rl.types import ACTION_MASK
+
+# A vector environment's metadata has this key, and True, if its `reset` obeys `options={"reset_mask": mask}`.
+# Gymnasium demands that of the autoreset mode DISABLED only; its own vector environments obey in each mode.
+RESET_MASK = "reset_mask"
+
+
+class VectorEnvironment(BatchedEnvironment):
+    """N environments that a vector environment steps.
+
+    Its autoreset mode decides when an environment is reset whose episode has ended. With NEXT_STEP and a
+    reset mask, everything is as it is with single environments. Else this differs:
+
+    * NEXT_STEP without a reset mask: after a termination, the last observation is shown as well, with
+      `info[Info.TERMINAL_IS_SHOWN]`. The action that answers it is ignored, and the next step is the reset.
+    * SAME_STEP and DISABLED: after a truncation, the environment has been reset already. It takes the action
+      that should be ignored. With a reset mask it is then reset once more; else the observation after that
+      action is shown as the first of the episode.
+
+    If the vector environment fails, the episodes of all its environments are void, and it is replaced.
+    """
+
+    def __init__(
+        self,
+        suite: Suite,
+        config: EnvironmentConfig,
+        seeds: Sequence[int],
+        tolerance: FailureConfig = NO_FAILURES,
+        first_env: int = 0,
+    ):
+        """Makes a vector environment with as many environments as there are seeds.
+
+        By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
+        first environment, for messages.
+
+        Raises:
+          ValueError: the suite refuses the configuration, a space is not supported, or the vector environment
+            is none that can be used (`make_vector`).
+          ImportError: the suite's engine is not installed.
+          EnvironmentFailedError: it could not be made.
+        """
+        if not seeds:
+            raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
+        name = f"Environments {first_env} to {first_env + len(seeds) - 1}"
+        self._watched = Watched(name, functools.partial(make_vector, suite, config, seeds), tolerance)
+        try:
+            env = self._watched.make()
+            super().__init__(environment_spec(env, config), len(seeds))
+        except BaseException:
+            self._watched.close()
+            raise
+        space = env.single_observation_space
+        self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
+        self._decode = action_decoder(env.single_action_space)
+        self._action_dtype = env.single_action_space.dtype
+        self._mode, self._takes_mask = env.metadata["autoreset_mode"], _takes_mask(env)
+        # Those whose last observation is shown: the next action is ignored, and the next step is the reset.
+        self._shows_last = np.zeros(self.num_envs, bool)
+
+    def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None:
+        if random_start_steps:
+            raise ValueError("A vector environment has no random starts.")
+        self._start(seeds)
+
+    def _close(self) -> list[str]:
+        return list(filter(None, [self._watched.close()]))
+
+    def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
+        if self._watched.is_broken:
+            self._start(None)
+            return [{} for _ in range(self.num_envs)]
+        outcome = self._watched.step(np.array(self._decode(actions), self._action_dtype))
+        try:
+            if isinstance(outcome, BaseException):
+                raise outcome
+            step = batch_step(outcome, self.num_envs)
+            arrays = self._read(step.observation)
+            if not (self._shows_last.any() or step.terminated.any() or step.truncated.any()):
+                self._write(arrays, step.reward, False, False)
+                return [info_of(step.infos, index, is_last=False) for index in range(self.num_envs)]
+            return self._write_ends(step, [array.copy() for array in arrays])
+        except BaseException as error:
+            self._watched.failed("step", error, self._agent_steps)
+        # The last good observations stay where they are.
+        self._reward[:], self._done[:], self._truncated[:] = 0.0, False, True
+        self._shows_last[:] = True
+        return [{Info.EPISODE_IS_VOID: True} for _ in range(self.num_envs)]
+
+    def _write_ends(self, step: BatchStep, arrays: list[np.ndarray]) -> list[dict[Any, Any]]:
+        """Writes a step in which an episode ends or the next one begins; `arrays` may be changed."""
+        resets, mode = self._shows_last.copy(), self._mode
+        if mode is AutoresetMode.NEXT_STEP:
+            self._check_resets(resets, step)
+        ends = (step.terminated | step.truncated) & ~resets
+        if ends.any():
+            self._watched.ended()
+        terminated, truncated = step.terminated & ends, step.truncated & ~step.terminated & ends
+        infos = [self._info(step, index, bool(ends[index])) for index in range(self.num_envs)]
+        shown = np.zeros_like(ends)
+        if mode is AutoresetMode.SAME_STEP:
+            self._show_final(step, truncated, arrays)
+            again = resets if self._takes_mask else shown
+        elif "final_obs" in step.infos and ends.any():
+            raise Fault(f"returned final_obs, so it resets at once, but its autoreset mode is {mode.name}")
+        elif mode is AutoresetMode.DISABLED:
+            again = resets | ends
+        else:
+            again = terminated if self._takes_mask else np.zeros_like(ends)
+            shown = terminated & ~again
+        if again.any():
+            self._reset_some(again, again & ~truncated, arrays)
+        for index in np.flatnonzero(shown):
+            infos[index] = {**infos[index], Info.TERMINAL_IS_SHOWN: True}
+        self._write(arrays, np.where(resets, 0.0, step.reward), resets | (terminated & ~shown), truncated)
+        self._shows_last[:] = truncated | shown
+        return infos
+
+    def _check_resets(self, resets: np.ndarray, step: BatchStep) -> None:
+        wrong = resets & (step.terminated | step.truncated | (step.reward != 0))
+        if wrong.any():
+            raise Fault(
+                f"gave environment {int(np.argmax(wrong))} of {self.num_envs} a reward or an end in the step "
+                "that must reset it, because its autoreset mode is NEXT_STEP"
+            )
+
+    def _show_final(self, step: BatchStep, truncated: np.ndarray, arrays: list[np.ndarray]) -> None:
+        """Puts the last observations of truncated episodes in the place of those of the next episodes."""
+        for index in np.flatnonzero(truncated):
+            if "final_obs" not in step.infos:
+                raise Fault(
+                    "returned no final_obs for a truncated episode, as its autoreset mode SAME_STEP demands"
+                )
+            final = entry_of(step.infos["final_obs"], index)
+            for reader, array in zip(self._readers, arrays, strict=True):
+                array[index] = reader([final])[0]
+
+    def _reset_some(self, mask: np.ndarray, rows: np.ndarray, arrays: list[np.ndarray]) -> None:
+        """Resets the environments of a mask, and writes the observations of some of them to their rows."""
+        found = self._read(start_of_episode(self._watched.reset(None, {RESET_MASK: mask})))
+        for array, new in zip(arrays, found, strict=True):
+            array[rows] = new[rows]
+
+    def _start(self, seeds: Sequence[int] | None) -> None:
+        """Resets all environments, which are replaced first if they have failed or their reset fails."""
+        watched = self._watched
+        while True:
+            method = "make"
+            try:
+                if watched.is_broken:
+                    seeds = None
+                    check_spaces(watched.name, watched.replace(), self.spec)
+                method = "reset"
+                arrays = self._read(start_of_episode(watched.reset(_seeds_for(watched.env, seeds))))
+            except BaseException as error:
+                watched.failed(method, error, self._agent_steps)
+                continue
+            watched.started(self._agent_steps)
+            self._write(arrays, 0.0, True, False)
+            self._shows_last[:] = False
+            return
+
+    def _read(self, observation: Any) -> list[np.ndarray]:
+        return [reader.of_batch(observation, self.num_envs) for reader in self._readers]
+
+    def _write(self, arrays: list[np.ndarray], reward: Any, done: Any, truncated: Any) -> None:
+        for array, buffer in zip(arrays, self._buffers, strict=True):
+            buffer[:] = array
+        self._reward[:], self._done[:], self._truncated[:] = reward, done, truncated
+
+    def _info(self, step: BatchStep, index: int, has_ended: bool) -> dict[Any, Any]:
+        """What an environment says of its step: at the end of an episode all of it, else only `Info`."""
+        infos = step.infos
+        if has_ended and self._mode is AutoresetMode.SAME_STEP:
+            infos = infos.get("final_info", infos)
+        return info_of(infos, index, has_ended)
+
+
+class OneOf(gymnasium.Env):
+    """The first environment of a vector environment; the others get the same actions."""
+
+    def __init__(self, env: VectorEnv):
+        self._env = env
+        self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
+        self.metadata, self.spec, self.render_mode = env.metadata, env.spec, env.render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[Any, Any]]:
+        """Starts an episode, in all environments."""
+        observation, infos = reset_outcome(self._env.reset(seed=seed, options=options))
+        return self._first(observation), info_of(infos, 0)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:
+        """Takes an agent step."""
+        size, dtype = self._env.num_envs, self.action_space.dtype
+        step = batch_step(self._env.step(np.array([action] * size, dtype)), size)
+        observation, infos = self._first(step.observation), step.infos
+        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
+        if (terminated or truncated) and self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
+            observation = entry_of(infos.get("final_obs", step.observation), 0)
+            infos = infos.get("final_info", infos)
+        return observation, float(step.reward[0]), terminated, truncated, info_of(infos, 0)
+
+    def render(self) -> Any:
+        """What the vector environment draws of this environment."""
+        frames: Any = self._env.render()
+        return frames[0]
+
+    def close(self) -> None:
+        """Closes the vector environment."""
+        self._env.close()
+
+    def _first(self, observation: Any) -> Any:
+        return next(iter(iterate(self._env.observation_space, observation)))
+
+
+def make_vector(
+    suite: Suite, config: EnvironmentConfig, seeds: Sequence[int], failures: int = 0
+) -> VectorEnv:
+    """The vector environment of a suite with one environment per seed.
+
+    One that replaces others, after so many failures, has other seeds.
+
+    Raises:
+      ValueError: the suite refuses the configuration; or what it makes is no vector environment, has another
+        size, does not say how it resets, or has what only single environments can have.
+      ImportError: the suite's engine is not installed.
+    """
+    if config.random_start_steps:
+        raise ValueError(
+            f"--random_start_steps={config.random_start_steps} needs single environments, and these are a "
+            "vector; use --random_start_steps=0."
+        )
+    assert suite.make_vector is not None
+    env = suite.make_vector(config, [derived_seed(seed, failures) if failures else seed for seed in seeds])
+    try:
+        _check(env, len(seeds))
+    except ValueError:
+        env.close()
+        raise
+    return env
+
+
+def _check(env: Any, size: int) -> None:
+    if not isinstance(env, VectorEnv):
+        raise ValueError(
+            f"A vector environment must be a gymnasium.vector.VectorEnv, not {type(env).__name__}."
+        )
+    if env.num_envs != size:
+        raise ValueError(
+            f"The vector environment has {env.num_envs} environments and the group {size}; make it with "
+            f"num_envs={size}, or set --env_batch_size to {env.num_envs} times --num_env_groups."
+        )
+    if not isinstance(env.metadata.get("autoreset_mode"), AutoresetMode):
+        raise ValueError(
+            "The vector environment does not say when it resets: set metadata['autoreset_mode'] to one of "
+            f"gymnasium.vector.AutoresetMode, in place of {env.metadata.get('autoreset_mode')!r}."
+        )
+    space = env.single_observation_space
+    if isinstance(space, gymnasium.spaces.Dict) and ACTION_MASK in space.spaces and not _is_of_singles(env):
+        raise ValueError(
+            f"The vector environment's observations have an {ACTION_MASK}, which only single environments "
+            "can have; use --vectorization=none."
+        )
+
+
+def _is_of_singles(env: VectorEnv) -> bool:
+    return isinstance(env.unwrapped, SyncVectorEnv | AsyncVectorEnv)
+
+
+def _takes_mask(env: VectorEnv) -> bool:
+    is_disabled = env.metadata["autoreset_mode"] is AutoresetMode.DISABLED
+    return is_disabled or _is_of_singles(env) or bool(env.metadata.get(RESET_MASK, False))
+
+
+def _seeds_for(env: VectorEnv, seeds: Sequence[int] | None) -> Any:
+    """Seeds as `reset` takes them: one for each single environment, or else one number for all."""
+    if seeds is None:
+        return None
+    return [int(seed) for seed in seeds] if _is_of_singles(env) else int(seeds[0])

@@ -1,0 +1,301 @@
+"""Vector environments: what they return is what single environments return, as far as they can."""
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from seed_rl.actor.group import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.making import make_batch, suite_spec
+from seed_rl.environments.suites.classic import SUITE, GymConfig
+from seed_rl.environments.vector import OneOf, VectorEnvironment
+from seed_rl.types import flatten_like
+from tests.environments.contract import random_actions
+from tests.environments.limited import Limited
+
+NEXT, SAME, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
+SEEDS = [3, 4, 5]
+LIMITED = "tests.environments.limited:Limited-v0"
+
+
+def _records(batch, agent_steps=60, seeds=SEEDS):
+    """Copies of what random play returns, and the reported episodes."""
+    statistics, records, reported = EpisodeStatistics(len(seeds)), [], []
+
+    def keep(output):
+        leaves = flatten_like(batch.spec.observation, output.observation)
+        records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
+
+    keep(batch.reset(seeds))
+    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
+    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
+        output, infos = batch.step(step)
+        keep(output)
+        reported += statistics.update(output, infos)
+    batch.close()
+    return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
+
+
+def _of(game, vectorization, **settings):
+    return make_batch(SUITE, GymConfig(game=game, vectorization=vectorization, **settings), SEEDS)
+
+
+def _vector_suite(make):
+    """A suite whose `make_vector` is `make(seeds)`."""
+    return Suite(EnvironmentConfig, lambda config, seed: None, lambda config, seeds: make(seeds))
+
+
+GAMES = [
+    ("CartPole-v1", "{}", None),
+    ("Pendulum-v1", "{}", 7),
+    *((LIMITED, f'{{"length": {length}}}', None) for length in range(1, 6)),
+    (LIMITED, '{"length": 2, "terminates": true}', None),
+]
+
+
+@pytest.mark.parametrize(("game", "kwargs", "limit"), GAMES)
+@pytest.mark.parametrize("vectorization", ["sync", "async"])
+def test_vectors_of_single_environments_return_what_single_ones_do(game, kwargs, limit, vectorization):
+    settings = {"env_kwargs": kwargs, "max_episode_frames": limit}
+    single, vector = (_records(_of(game, way, **settings)) for way in ("none", vectorization))
+    np.testing.assert_equal(vector, single)
+    assert single[1]  # Episodes have ended.
+
+
+class Native(VectorEnv):
+    """A vector environment in one of the modes, with Limited environments that it steps."""
+
+    def __init__(self, mode, takes_mask, num_envs=3, **kwargs):
+        self.metadata = {"autoreset_mode": mode, "reset_mask": takes_mask}
+        self._sync = SyncVectorEnv([lambda: Limited(**kwargs)] * num_envs, autoreset_mode=mode)
+        self.num_envs = num_envs
+        self.single_observation_space = self._sync.single_observation_space
+        self.single_action_space = self._sync.single_action_space
+        self.observation_space, self.action_space = self._sync.observation_space, self._sync.action_space
+
+    def reset(self, *, seed=None, options=None):
+        assert options is None or self.metadata["reset_mask"] or self.metadata["autoreset_mode"] is DISABLED
+        return self._sync.reset(seed=seed, options=options)
+
+    def step(self, actions):
+        return self._sync.step(actions)
+
+
+def _native_records(mode, takes_mask, **kwargs):
+    batch = VectorEnvironment(
+        _vector_suite(lambda seeds: Native(mode, takes_mask, len(seeds), **kwargs)),
+        EnvironmentConfig(),
+        SEEDS,
+    )
+    return _records(batch)
+
+
+def _shape(records, env=0):
+    """What a trajectory shows of one environment: (agent step, reward, done, truncated) at each step."""
+    return [(int(r[3][env, 1]), bool(r[1][env]), bool(r[2][env])) for r in records]
+
+
+EPISODE = [(0, True, False), (1, False, False), (2, False, False)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "takes_mask", "terminates", "expected"),
+    [
+        (NEXT, True, False, [*EPISODE, (3, False, True)]),
+        (NEXT, True, True, EPISODE),
+        (NEXT, False, False, [*EPISODE, (3, False, True)]),
+        (NEXT, False, True, [*EPISODE, (3, False, False)]),  # The last observation is shown.
+        (SAME, True, False, [*EPISODE, (3, False, True)]),
+        (SAME, True, True, EPISODE),
+        (SAME, False, True, EPISODE),
+        (DISABLED, True, False, [*EPISODE, (3, False, True)]),
+        (DISABLED, True, True, EPISODE),
+    ],
+)
+def test_ends_of_episodes_in_each_autoreset_mode(mode, takes_mask, terminates, expected):
+    records, reported = _native_records(mode, takes_mask, terminates=terminates)
+    shown = _shape(records)
+    for start in range(0, len(shown) - len(expected), len(expected)):
+        assert shown[start : start + len(expected)] == expected
+    assert {(agent_steps, figures["length"]) for _, _, agent_steps, figures in reported} == {(3, 3.0)}
+    assert all(not (record[1] & record[2]).any() for record in records)
+
+
+def test_without_a_mask_the_same_step_mode_hides_the_first_observation_after_a_truncation():
+    records, reported = _native_records(SAME, False)
+    after = [(1, True, False), (2, False, False), (3, False, True)]
+    assert _shape(records)[:10] == [*EPISODE, (3, False, True), *after, *after]
+    assert records[4][0][0] == 0  # The reward of an action that nobody saw.
+    assert {agent_steps for _, _, agent_steps, _ in reported} == {3, 2}
+
+
+def test_returns_are_equal_in_all_modes_with_a_mask():
+    def returns(reported):
+        return sorted({(agent_steps, figures["is_success"]) for _, _, agent_steps, figures in reported})
+
+    assert {str(returns(_native_records(mode, True)[1])) for mode in (NEXT, SAME, DISABLED)} == {"[(3, 1.0)]"}
+
+
+def test_a_native_vector_environment_plays_the_same_cartpole():
+    single, native = _of("CartPole-v1", "none"), _of("CartPole-v1", "native")
+    output = native.reset(SEEDS)
+    single.reset(SEEDS)
+    for index, watched in enumerate(single._watched):
+        watched.env.unwrapped.state = np.array(native._watched.env.unwrapped.state[:, index])
+    for step in random_actions(native.spec.action, 60).reshape(20, 3):
+        mine, _ = single.step(step)
+        output, _ = native.step(step)
+        if mine.done.any():
+            break
+        np.testing.assert_allclose(output.observation, mine.observation, atol=1e-5)
+        np.testing.assert_array_equal(output.reward, mine.reward)
+    assert output.truncated.sum() == 0
+
+
+class Faulty(Native):
+    """Does something else in its fourth step, as `fault` says."""
+
+    def __init__(self, fault, mode=NEXT, num_envs=3, length=9):
+        super().__init__(mode, False, num_envs, length=length)
+        self.fault, self.steps = fault, 0
+
+    def step(self, actions):
+        self.steps += 1
+        returned = super().step(actions)
+        return self.fault(*returned) if self.steps == 4 else returned
+
+
+def _raises(*_):
+    raise OSError("no device")
+
+
+FAULTS = {
+    "raises": (_raises, "no device"),
+    "a nan": (lambda o, r, te, tr, i: (o, r * np.nan, te, tr, i), "the reward nan for environment 0"),
+    "rewards of two": (lambda o, r, te, tr, i: (o, r[:2], te, tr, i), "float64[2] for rewards"),
+    "ends as floats": (lambda o, r, te, tr, i: (o, r, te * 1.0, tr, i), "float64[3] for terminated"),
+    "another space": (
+        lambda o, r, te, tr, i: ({**o, "episode": np.zeros((3, 5), np.float32)}, r, te, tr, i),
+        "its observation space says",
+    ),
+    "two observations": (
+        lambda o, r, te, tr, i: ({k: v[:2] for k, v in o.items()}, r, te, tr, i),
+        "of 3 environments",
+    ),
+    "no observation": (lambda o, r, te, tr, i: ({}, r, te, tr, i), "no array for the observation"),
+    "no info": (lambda o, r, te, tr, i: (o, r, te, tr, None), "which is no dict"),
+    "four parts": (lambda o, r, te, tr, i: (o, r, te, tr), "not (observations, rewards"),
+    "a reset that nobody asked for": (
+        lambda o, r, te, tr, i: (o, r, te, tr | True, {"final_obs": o}),
+        "resets at once, but its autoreset mode is NEXT_STEP",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_vector_environment_that_fails_is_replaced_and_its_episodes_are_void(fault, caplog):
+    made = []
+
+    def make(seeds):
+        made.append(Faulty(FAULTS[fault][0], num_envs=len(seeds)))
+        made[-1].steps = 0 if len(made) == 1 else 10
+        return made[-1]
+
+    batch = VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS, FailureConfig(), 6)
+    batch.reset(SEEDS)
+    actions = np.zeros((3, 2), np.int32)
+    for _ in range(3):
+        good, _ = batch.step(actions)
+    last = good.observation["episode"].copy()
+    output, infos = batch.step(actions)
+    assert infos == [{Info.EPISODE_IS_VOID: True}] * 3
+    assert output.truncated.all() and not output.done.any() and not output.reward.any()
+    np.testing.assert_array_equal(output.observation["episode"], last)
+    assert "Environments 6 to 8 failed" in caplog.text
+    assert FAULTS[fault][1] in caplog.text
+    output, infos = batch.step(actions)
+    assert output.done.all() and not output.truncated.any() and infos == [{}] * 3
+    assert len(made) == 2
+    batch.close()
+
+
+def test_a_failure_in_the_step_that_resets_counts_no_episode():
+    batch = VectorEnvironment(
+        _vector_suite(lambda seeds: Faulty(_raises, num_envs=len(seeds), length=3)),
+        EnvironmentConfig(),
+        SEEDS,
+        FailureConfig(max_environment_failures=100),
+    )
+    records, reported = _records(batch, agent_steps=30)
+    assert {agent_steps for _, _, agent_steps, _ in reported} == {3}
+    assert _shape(records)[3:6] == [(3, False, True), (3, False, True), (0, True, False)]
+
+
+def test_a_vector_environment_that_fails_too_often_ends_with_a_sentence():
+    batch = VectorEnvironment(
+        _vector_suite(lambda seeds: Faulty(_raises, num_envs=len(seeds))), EnvironmentConfig(), SEEDS
+    )
+    batch.reset(SEEDS)
+    with pytest.raises(EnvironmentFailedError, match=r"Environments 0 to 2 failed .* OSError: no device"):
+        _records(batch)
+
+
+def _without_mode(env):
+    env.metadata = {}
+    return env
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda seeds: Native(NEXT, False, 5), "has 5 environments and the group 3"),
+        (lambda seeds: _without_mode(Native(NEXT, False)), "does not say when it resets"),
+        (lambda seeds: Limited(), "must be a gymnasium.vector.VectorEnv, not Limited"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        VectorEnvironment(_vector_suite(make), EnvironmentConfig(), SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"game": LIMITED, "vectorization": "native"}, "no vector environment of its own"),
+        ({"vectorization": "native", "env_kwargs": '{"lenght": 3}'}, "does not take the argument 'lenght'"),
+        ({"vectorization": "sync", "random_start_steps": 3}, "needs single environments"),
+        ({"vectorization": "native", "game": "CartPool-v1"}, "nearest are: CartPole"),
+    ],
+)
+def test_settings_that_no_vector_environment_can_have(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        suite_spec(SUITE, GymConfig(**settings), 0)
+
+
+@pytest.mark.parametrize("setting", [{"staggered_start": True}, {"num_action_repeats": 2}])
+def test_native_vector_environments_have_no_wrappers_of_single_ones(setting):
+    with pytest.raises(ValueError, match="changes single environments"):
+        GymConfig(vectorization="native", **setting)
+
+
+def test_staggered_starts_of_vectors_are_not_reported():
+    batch = _of("Pendulum-v1", "sync", staggered_start=True, max_episode_frames=9)
+    _, reported = _records(batch, agent_steps=40)
+    assert {agent_steps for _, _, agent_steps, _ in reported} == {9}
+
+
+@pytest.mark.parametrize("mode", [NEXT, SAME, DISABLED])
+def test_one_environment_of_a_vector_is_a_gymnasium_environment(mode):
+    env = OneOf(Native(mode, False, 2))
+    single = Limited()
+
+    def seen(observation):
+        return observation["start"], observation["episode"][1], observation["flags"].tolist()
+
+    for seed in (7, 8):
+        assert seen(env.reset(seed=seed)[0]) == seen(single.reset(seed=seed)[0])
+        for action in (np.array([0, 1]), np.array([1, 2]), np.array([1, 0])):
+            observation, *ends, info = env.step(action)
+            expected, *expected_ends, expected_info = single.step(action)
+            assert (seen(observation), ends, info) == (seen(expected), expected_ends, expected_info)
