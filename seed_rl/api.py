@@ -4,6 +4,7 @@ Everything here does what the command of the same name does, with the same setti
 """
 
 import contextlib
+import inspect
 import os
 import re
 import threading
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 
 from seed_rl.commands import evaluate as evaluation
 from seed_rl.commands.train import train as _train
@@ -96,16 +98,17 @@ class Run:
         return environments.suite(found.environment).make(config, seed, **render)
 
 
-def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: Any) -> Run:
+def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: str, **flags: Any) -> Run:
     """Trains, as `seed_rl train ENVIRONMENT AGENT --flags` does, and waits for the end.
 
     Ctrl-C (in a notebook: interrupt) stops training with a checkpoint. Training resumes when the same call is
     made again, and a run that is complete stays as it is.
 
     Args:
-      environment: a name, such as "atari" or "gym", or a function that makes a Gymnasium environment. The
-        function may be a lambda or come from a notebook: cloudpickle takes it to the actors, in a file of the
-        run directory that only this user can read.
+      environment: a name, such as "atari" or "gym", or a function that makes a Gymnasium environment, or a
+        vector environment of as many as its parameter `num_envs` says. The function may be a lambda or come
+        from a notebook: cloudpickle takes it to the actors, in a file of the run directory that only this
+        user can read.
       agent: a name, such as "ppo".
       **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`.
 
@@ -141,10 +144,12 @@ def train(environment: str | Callable[[], gymnasium.Env], agent: str, **flags: A
         )
     content = None
     if not isinstance(environment, str):
-        content, game = _pickled(environment)
+        content, game, is_vector = _pickled(environment)
         logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', game)}_{agent}"
         file = RunDirectory(Path(logdir)).environment_function.absolute()
         environment, flags = "gym", {**flags, "logdir": logdir, "game": f"{PICKLE}:{file}"}
+        if is_vector:
+            flags["vectorization"] = "native"
     words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
     code, logdir = _train(["seed_rl train", environment, agent, *words], content)
     if code in STOP_CODES:
@@ -236,17 +241,17 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _pickled(function: Callable[[], gymnasium.Env]) -> tuple[bytes, str]:
-    """The pickled function, and the name of the environments that it makes.
+def _pickled(function: Callable[..., gymnasium.Env | VectorEnv]) -> tuple[bytes, str, bool]:
+    """The pickled function, the name of the environments that it makes, and whether it makes vectors of them.
 
     Raises:
       UsageError: it makes no Gymnasium environment, or cannot be pickled.
     """
     try:
-        env = function()
+        env = function(**({"num_envs": 1} if "num_envs" in inspect.signature(function).parameters else {}))
     except Exception as error:
         raise UsageError(f"The function that makes the environment raised {error!r}.") from error
-    if not isinstance(env, gymnasium.Env):
+    if not isinstance(env, gymnasium.Env | VectorEnv):
         raise UsageError(
             f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
             "makes in a class that inherits from gymnasium.Env."
@@ -254,7 +259,7 @@ def _pickled(function: Callable[[], gymnasium.Env]) -> tuple[bytes, str]:
     name = env.spec.id if env.spec else type(env.unwrapped).__name__
     env.close()
     try:
-        return cloudpickle.dumps(function), name
+        return cloudpickle.dumps(function), name, isinstance(env, VectorEnv)
     except Exception as error:
         raise UsageError(
             f"The function cannot be pickled ({error}); make the environment inside it."

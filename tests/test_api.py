@@ -41,6 +41,21 @@ def cart_pole(tmp_path_factory):
     return seed_rl.train(lambda: gymnasium.make("CartPole-v1"), "ppo", logdir=logdir, **SMALL)
 
 
+def test_a_function_may_make_a_vector_environment(tmp_path):
+    def make(num_envs):
+        return gymnasium.make_vec("CartPole-v1", num_envs)
+
+    run = seed_rl.train(make, "ppo", logdir=tmp_path / "run", **SMALL)
+    assert "native" in (tmp_path / "run" / "run.json").read_text()
+    assert run.evaluate(2)["episodes"] == 2
+
+
+def test_a_vector_environment_of_another_size_than_the_group_is_refused(tmp_path, capfd):
+    with pytest.raises(ValueError, match="refused"):
+        seed_rl.train(lambda: gymnasium.make_vec("CartPole-v1", 5), "ppo", logdir=tmp_path / "run", **SMALL)
+    assert "has 5 environments and the group" in capfd.readouterr().err
+
+
 def test_importing_the_package_imports_nothing_heavy():
     code = (
         "import sys, seed_rl, seed_rl.commands.actor\n"

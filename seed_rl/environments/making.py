@@ -41,7 +41,9 @@ def suite_spec(
 
     def make(failures: int) -> object:
         own = derived_seed(seed, 0, failures)
-        return make_vector(suite, config, [own]) if config.is_vector else suite.make(config, own)
+        if config.is_vector:
+            return make_vector(suite, config, [own], any_size=True)
+        return suite.make(config, own)
 
     watched = Watched("Environment 0", make, tolerance)
     try:

@@ -239,9 +239,9 @@ class OneOf(gymnasium.Env):
 
 
 def make_vector(
-    suite: Suite, config: EnvironmentConfig, seeds: Sequence[int], failures: int = 0
+    suite: Suite, config: EnvironmentConfig, seeds: Sequence[int], failures: int = 0, any_size: bool = False
 ) -> VectorEnv:
-    """The vector environment of a suite with one environment per seed.
+    """The vector environment of a suite with one environment per seed; with `any_size` it may have others.
 
     One that replaces others, after so many failures, has other seeds.
 
@@ -258,19 +258,19 @@ def make_vector(
     assert suite.make_vector is not None
     env = suite.make_vector(config, [derived_seed(seed, failures) if failures else seed for seed in seeds])
     try:
-        _check(env, len(seeds))
+        _check(env, None if any_size else len(seeds))
     except ValueError:
         env.close()
         raise
     return env
 
 
-def _check(env: Any, size: int) -> None:
+def _check(env: Any, size: int | None) -> None:
     if not isinstance(env, VectorEnv):
         raise ValueError(
             f"A vector environment must be a gymnasium.vector.VectorEnv, not {type(env).__name__}."
         )
-    if env.num_envs != size:
+    if size is not None and env.num_envs != size:
         raise ValueError(
             f"The vector environment has {env.num_envs} environments and the group {size}; make it with "
             f"num_envs={size}, or set --env_batch_size to {env.num_envs} times --num_env_groups."

@@ -162,7 +162,7 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
     render = {"render_mode": render_mode} if render_mode else {}  # Not every environment accepts it.
     with _refusals(config) as kwargs:
         if config.game.startswith(f"{PICKLE}:"):
-            env = _unpickled(config, kwargs, render)
+            env = _unpickled(config, kwargs, {"num_envs": 1, **render})
             if isinstance(env, VectorEnv):
                 return OneOf(env)
         else:
