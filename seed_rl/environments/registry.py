@@ -12,6 +12,7 @@ _SUITES = {
     "atari": "seed_rl.environments.suites.atari:SUITE",
     "catch": "seed_rl.environments.suites.catch:SUITE",
     "dmlab": "seed_rl.environments.suites.dmlab:SUITE",
+    "envpool": "seed_rl.environments.suites.envpool:SUITE",
     "football": "seed_rl.environments.suites.football:SUITE",
     "gym": "seed_rl.environments.suites.classic:SUITE",
     "minatar": "seed_rl.environments.suites.minatar:SUITE",

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
-from seed_rl.environments.actions import action_decoder
+from seed_rl.environments.actions import action_decoder, shown
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
@@ -29,6 +29,8 @@ from seed_rl.types import ACTION_MASK
 # A vector environment's metadata has this key, and True, if its `reset` obeys `options={"reset_mask": mask}`.
 # Gymnasium demands that of the autoreset mode DISABLED only; its own vector environments obey in each mode.
 RESET_MASK = "reset_mask"
+# Likewise, if its `reset` takes a list with a seed for each environment.
+SEEDS = "seed_per_env"
 
 
 class VectorEnvironment(BatchedEnvironment):
@@ -281,10 +283,11 @@ def _check(env: Any, size: int | None) -> None:
             f"gymnasium.vector.AutoresetMode, in place of {env.metadata.get('autoreset_mode')!r}."
         )
     space = env.single_observation_space
-    if isinstance(space, gymnasium.spaces.Dict) and ACTION_MASK in space.spaces and not _is_of_singles(env):
+    mask = space.spaces.get(ACTION_MASK) if isinstance(space, gymnasium.spaces.Dict) else None
+    if mask is not None and (mask.dtype != np.bool_ or len(mask.shape or ()) != 1):
         raise ValueError(
-            f"The vector environment's observations have an {ACTION_MASK}, which only single environments "
-            "can have; use --vectorization=none."
+            f"The {ACTION_MASK} of a vector environment must be a Box of bools, one for each action, and is "
+            f"{shown(mask)}; change it, or use --vectorization=none."
         )
 
 
@@ -301,4 +304,5 @@ def _seeds_for(env: VectorEnv, seeds: Sequence[int] | None) -> Any:
     """Seeds as `reset` takes them: one for each single environment, or else one number for all."""
     if seeds is None:
         return None
-    return [int(seed) for seed in seeds] if _is_of_singles(env) else int(seeds[0])
+    takes_list = _is_of_singles(env) or env.metadata.get(SEEDS, False)
+    return [int(seed) for seed in seeds] if takes_list else int(seeds[0])

@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import json
 import pickle
 import re
 from collections.abc import Iterator, Sequence
@@ -22,12 +21,12 @@ from gymnasium import VectorizeMode
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
 from seed_rl.environments.action_mask import masked
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, nearest, repeat_actions
+from seed_rl.environments.base import Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign
 from seed_rl.environments.suites import old_gym
+from seed_rl.environments.suites.kwargs import KwargsConfig
 from seed_rl.environments.vector import OneOf
-from seed_rl.files import parse_json
-from seed_rl.messages import how_to_install, one_line
+from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 # In the place of a module, in front of a path.
@@ -74,8 +73,6 @@ class StaggeredStart(gymnasium.Wrapper):
         return int(np.random.default_rng(seed).integers(1, self._time_limit))
 
 
-_KWARGS_FORM = """write it like --env_kwargs='{"size": 7}'"""
-
 # Arguments of `gymnasium.make` that are none of an environment's, or that other settings decide.
 _NOT_KWARGS = {
     "id": "set --game",
@@ -87,17 +84,13 @@ _NOT_KWARGS = {
 
 
 @dataclasses.dataclass(frozen=True)
-class GymConfig(EnvironmentConfig):
+class GymConfig(KwargsConfig):
     """Settings of Gymnasium environments."""
 
     game: str = option(
         "CartPole-v1",
         "Gymnasium id, such as CartPole-v1, or module:id to import a module first.",
         is_code=True,
-    )
-    env_kwargs: str = option(
-        "{}",
-        "Arguments of the environment's constructor, as a JSON object by name: '{\"size\": 7}'.",
     )
     max_episode_frames: int | None = option(
         None,
@@ -125,26 +118,14 @@ class GymConfig(EnvironmentConfig):
         return self.vectorization != "none"
 
     def validate(self) -> None:
-        """Checks `env_kwargs`, and writes it in one form, so that equal arguments compare as equal."""
+        """Checks `env_kwargs`, and that a native vector environment needs no wrapper."""
         if self.vectorization == "native" and (self.staggered_start or self.num_action_repeats > 1):
             name = "staggered_start" if self.staggered_start else "num_action_repeats"
             raise ValueError(
                 f"--{name} changes single environments, and --vectorization=native has none; leave out one "
                 "of the two, or use --vectorization=sync."
             )
-        try:
-            kwargs = parse_json(self.env_kwargs)
-        except ValueError as error:
-            raise ValueError(f"{self._shown_kwargs()} is not JSON ({error}); {_KWARGS_FORM}.") from None
-        if not isinstance(kwargs, dict):
-            raise ValueError(f"{self._shown_kwargs()} is not a JSON object; {_KWARGS_FORM}.")
-        for name, instead in _NOT_KWARGS.items():
-            if name in kwargs:
-                raise ValueError(f"{self._shown_kwargs()} must not have {name!r}: {instead}.")
-        object.__setattr__(self, "env_kwargs", json.dumps(kwargs, sort_keys=True))
-
-    def _shown_kwargs(self) -> str:
-        return f"--env_kwargs={one_line(self.env_kwargs, 100)}"
+        self._check_kwargs(_NOT_KWARGS)
 
     def for_evaluation(self) -> "GymConfig":
         """The same settings, but with whole episodes from the start."""
@@ -219,7 +200,7 @@ def _native(config: GymConfig, kwargs: dict[str, Any], num_envs: int) -> VectorE
 @contextlib.contextmanager
 def _refusals(config: GymConfig) -> Iterator[dict[str, Any]]:
     """Gives the arguments of `env_kwargs`; what is wrong with them and what is missing becomes a sentence."""
-    kwargs = parse_json(config.env_kwargs)
+    kwargs = config.kwargs
     try:
         yield kwargs
     except TypeError as error:
