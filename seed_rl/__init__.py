@@ -13,6 +13,8 @@ __all__ = ["Run", "UsageError", "evaluate", "load", "train"]
 
 # gRPC's core reads this when it is imported. It would write what peers send as it is, escape sequences too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+# gRPC ends a process that forks in two threads at once, as environments such as VizDoom do. No fork uses it.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def __getattr__(name: str) -> Any:

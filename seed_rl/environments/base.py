@@ -7,7 +7,7 @@ import dataclasses
 import difflib
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -41,7 +41,13 @@ class Info(enum.Enum):
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig(Options):
-    """Settings that all environments share. Each suite adds its own."""
+    """Settings that all environments share. Each suite adds its own.
+
+    Attributes:
+      before: what options were in runs from before they existed, where that is not their default.
+    """
+
+    before: ClassVar[Mapping[str, Any]] = {}
 
     num_action_repeats: int = option(
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1

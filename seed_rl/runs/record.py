@@ -266,17 +266,20 @@ def _contents(run: RunDirectory) -> Any:
 def completed(content: Any) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
-    A setting that is newer than the run did not exist then, and its default changes nothing. This rule is
-    applied only here, so every reader of a record gets a complete one. Parts that are not in the form that
-    this version writes, or that are of an unknown environment or agent, stay as they are.
+    A setting that is newer than the run did not exist then, and its default changes nothing, or the suite's
+    `before` says what it was. This rule is applied only here, so every reader of a record gets a complete
+    one. Parts that are not in the form that this version writes, or that are of an unknown environment or
+    agent, stay as they are.
     """
     content = copy.deepcopy(content)
     # `differences` or the reader reports it.
     misfit = contextlib.suppress(KeyError, TypeError, ValueError, AttributeError)
     with misfit:
         environment = content["identity"]["environment"]
-        defaults = environments.suite(environment["name"]).config_class.defaults()
-        environment["settings"] = defaults | environment["settings"]
+        config_class = environments.suite(environment["name"]).config_class
+        environment["settings"] = (
+            config_class.defaults() | dict(config_class.before) | environment["settings"]
+        )
     with misfit:
         agent = content["identity"]["agent"]
         agent_class = algorithms.config_class(agent["name"])

@@ -1,20 +1,26 @@
 """Google Research Football: scenarios by name, observed from above as four planes of bits, as in the paper.
 
-The engine is built from its sources: tools/install_football.sh.
+Two engines play it: EnvPool's, which pip installs (extra `[envpool]`), and the original one, gfootball, which
+tools/install_football.sh builds from its sources.
 """
 
 import dataclasses
+import importlib.util
 import logging
 import pkgutil
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint, repeat_actions
+from seed_rl.environments.base import Info, Suite, hint, repeat_actions
+from seed_rl.environments.suites.envpool import Pool, PoolConfig, library
 from seed_rl.environments.suites.old_gym import import_gym
+from seed_rl.environments.vector import OneOf
+from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 # The planes of an observation, and the color of each in pictures: red, green, blue.
@@ -27,12 +33,17 @@ _PLANES = {
 _GRASS = (30, 110, 50)
 _PIXELS = 6  # of a picture per point of the map
 
+# An id of EnvPool is a scenario between these.
+_POOL, _VERSION = "gfootball/", "-v1"
+
 _SIZES = ("96x72", "120x90", "144x108")
 
 
 @dataclasses.dataclass(frozen=True)
-class FootballConfig(EnvironmentConfig):
+class FootballConfig(PoolConfig):
     """Settings of Football; the defaults are those of the paper's section 4.2."""
+
+    before: ClassVar[Mapping[str, Any]] = {"engine": "gfootball"}
 
     game: str = option(
         "11_vs_11_hard_stochastic",
@@ -49,6 +60,29 @@ class FootballConfig(EnvironmentConfig):
         "the opponent's goal. The reported returns count only goals.",
         choices=("scoring", "scoring,checkpoints"),
     )
+    engine: str | None = option(
+        None,
+        "What plays: envpool, which has maps of 96x72 and rewards for goals; or gfootball, the original. "
+        "Default: envpool where it is installed and has what is asked for.",
+        choices=("envpool", "gfootball"),
+    )
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether EnvPool steps the environments of a group."""
+        return self.engine == "envpool"
+
+    def validate(self) -> None:
+        """Chooses the engine, and checks that it has the map and the rewards."""
+        can = self.map_size == "96x72" and self.rewards == "scoring" and self.num_action_repeats == 1
+        if self.engine is None:
+            has_envpool = importlib.util.find_spec("envpool") is not None
+            object.__setattr__(self, "engine", "envpool" if can and has_envpool else "gfootball")
+        elif self.engine == "envpool" and not can:
+            raise ValueError(
+                "--engine=envpool has --map_size=96x72, --rewards=scoring and --num_action_repeats=1 only; "
+                "use --engine=gfootball."
+            )
 
 
 class Football(gymnasium.Env):
@@ -65,7 +99,10 @@ class Football(gymnasium.Env):
         self.render_mode = "rgb_array"
         width, height = (int(size) for size in config.map_size.split("x"))
         engine = _engine()
-        _check_scenario(config.game)
+        from gfootball import scenarios
+
+        names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
+        _check_scenario(config.game, names, "gfootball")
         self._env = engine.create_environment(
             config.game,
             representation="extracted",
@@ -97,10 +134,7 @@ class Football(gymnasium.Env):
 
     def render(self) -> np.ndarray:
         """The map from above: uint8 `[height, width, 3]`. It is not the engine's own view of the match."""
-        picture = np.full((*self._observation.shape[:2], 3), _GRASS, np.uint8)
-        for plane, color in enumerate(_PLANES.values()):
-            picture[self._observation[..., plane]] = color
-        return picture.repeat(_PIXELS, 0).repeat(_PIXELS, 1)
+        return _drawn(self._observation)
 
     def close(self) -> None:
         """Closes the engine; a second call does nothing."""
@@ -113,6 +147,34 @@ class Football(gymnasium.Env):
         return self._observation
 
 
+class FootballPool(Pool):
+    """EnvPool's matches, with the observations and actions of `Football`."""
+
+    def __init__(self, config: FootballConfig, seeds: Sequence[int]):
+        ids = [name for name in library().list_all_envs() if name.startswith(_POOL)]
+        _check_scenario(config.game, [name[len(_POOL) : -len(_VERSION)] for name in ids], "EnvPool")
+        self._map = np.zeros((len(seeds), 72, 96, len(_PLANES)), np.bool_)
+        space: spaces.Space = spaces.Box(0, 1, self._map.shape[1:], np.bool_)
+        game = f"{_POOL}{config.game}{_VERSION}"
+        super().__init__(game, seeds, {}, config.envpool_threads, None, self._observe, space)
+        self.metadata["render_fps"], self.render_mode = 10, "rgb_array"
+
+    def render(self) -> Any:
+        """The map of the first match, as `Football.render` draws it."""
+        return [_drawn(self._map[0])]
+
+    def _observe(self, planes: np.ndarray) -> np.ndarray:
+        self._map = planes > 0
+        return self._map
+
+
+def _drawn(planes: np.ndarray) -> np.ndarray:
+    picture = np.full((*planes.shape[:2], 3), _GRASS, np.uint8)
+    for plane, color in enumerate(_PLANES.values()):
+        picture[planes[..., plane]] = color
+    return picture.repeat(_PIXELS, 0).repeat(_PIXELS, 1)
+
+
 def _engine() -> ModuleType:
     """The module that makes environments, with its log messages at the end of every episode silenced."""
     try:
@@ -120,21 +182,29 @@ def _engine() -> ModuleType:
         import gfootball.env
     except ImportError as error:
         raise ImportError(
-            f"Google Research Football is not installed ({error}): run tools/install_football.sh."
+            f"gfootball is not installed ({error}): run tools/install_football.sh; or, for what EnvPool can "
+            f"play, {how_to_install('envpool')}."
         ) from error
     logging.getLogger("absl").setLevel(logging.WARNING)
     return gfootball.env
 
 
-def _check_scenario(game: str) -> None:
-    from gfootball import scenarios
-
-    names = [module.name for module in pkgutil.iter_modules(scenarios.__path__) if not module.ispkg]
+def _check_scenario(game: str, names: Sequence[str], engine: str) -> None:
     if game not in names:
         choice = hint(game, names, f"; choose one of: {', '.join(names)}")
-        raise ValueError(f"--game={game} is not a gfootball scenario{choice}.")
+        raise ValueError(f"--game={game} is not a scenario of {engine}{choice}.")
 
 
-SUITE = Suite(
-    FootballConfig, lambda config, seed, render_mode=None: repeat_actions(Football(config, seed), config)
-)
+def make(config: FootballConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One match after another.
+
+    Raises:
+      ValueError: the engine has no such scenario.
+      ImportError: the engine is not installed.
+    """
+    if config.is_vector:
+        return OneOf(FootballPool(config, [seed]))
+    return repeat_actions(Football(config, seed), config)
+
+
+SUITE = Suite(FootballConfig, make, FootballPool)
