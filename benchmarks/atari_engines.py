@@ -9,7 +9,7 @@ Speed is that of one thread. Run it on one core (`taskset -c 0 python -m benchma
 thread that steps and the one that waits have a core each. The engines take turns, because the machine's speed
 drifts. Goal for an engine to be worth an option: 1.1 times ours.
 
-EnvPool is none of the project's packages: `pip install envpool`.
+EnvPool is in the extra `[envpool]`.
 """
 
 import dataclasses

@@ -9,13 +9,14 @@ Both run with one thread: an actor has one core.
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.suites.atari import SUITE, AtariConfig
+from seed_rl.environments.suites.atari import SUITE, AtariConfig, AtariPool
+from seed_rl.environments.vector import RESET_MASK
 
 _SIZE = 84
 
@@ -74,37 +75,21 @@ class EnvPool:
         Raises:
           ImportError: EnvPool is not installed.
         """
-        try:
-            import envpool
-        except ImportError as error:
-            raise ImportError(
-                "EnvPool is not installed; run `pip install envpool`, or leave envpool out of --engines."
-            ) from error
-        self._pool: Any = envpool.make(
-            f"{game}-v5",
-            env_type="gymnasium",
-            num_envs=num_envs,
-            num_threads=1,
-            stack_num=1,
-            noop_max=max_random_noops,
-            use_fire_reset=False,
-            full_action_space=True,
-            use_inter_area_resize=False,
-        )
-        self.num_actions = int(self._pool.action_space.n)
+        config = AtariConfig(game=game, engine="envpool", max_random_noops=max_random_noops)
+        self._pool = AtariPool(config, range(num_envs))
+        self.num_actions = int(self._pool.single_action_space.n)  # type: ignore[attr-defined]
 
     def reset(self) -> np.ndarray:
         """See `Engine`."""
-        return self._pool.reset()[0][:, 0]
+        return self._pool.reset()[0]
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `Engine`."""
         frames, rewards, terminated, truncated, _ = self._pool.step(actions)
         ended = terminated | truncated
         if ended.any():
-            indices = np.flatnonzero(ended).astype(np.int32)
-            frames[indices] = self._pool.reset(indices)[0]
-        return frames[:, 0], rewards, ended
+            frames[ended] = self._pool.reset(options={RESET_MASK: ended})[0][ended]
+        return frames, rewards, ended
 
     def close(self) -> None:
         """See `Engine`."""

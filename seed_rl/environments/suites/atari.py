@@ -3,29 +3,41 @@
 Each observation is a single frame: stacking happens on the learner. The emulator is driven directly, so that
 only the frames that contribute to an observation are converted to grayscale.
 
-EnvPool and ale-py's own vector environment can give the same frames, but are not faster on one core.
-`python -m benchmarks.atari_engines` compares them, and docs/environments.md has the figures.
+EnvPool (`--engine=envpool`) and ale-py's own vector environment give the same frames, but are not faster on
+one core. `python -m benchmarks.atari_engines` compares them, and docs/environments.md has the figures.
 """
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from seed_rl.environments.base import EnvironmentConfig, Info, Suite, hint
+from seed_rl.environments.base import Info, Suite, hint
+from seed_rl.environments.suites.envpool import Pool, PoolConfig, library
+from seed_rl.environments.vector import OneOf
 from seed_rl.messages import how_to_install
 from seed_rl.options import option
 
 _NOOP = 0
+_VERSION = "-v5"  # of EnvPool's ids
+_NO_LIMIT = 2**31 - 1  # environment frames
 # Gymnasium's and ALE's ids: ALE/Breakout-v5, BreakoutNoFrameskip-v4, Breakout-ramDeterministic-v0.
 _ID = re.compile(r"^(ALE/)?(?P<game>\w+?)(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
 
 
+# EnvPool plays no-ops after a lost life as well, and before every game. It shows only 210 lines of a screen,
+# and its screens of these games are wrong, which have more.
+_NOT_IN_ENVPOOL = {"terminal_on_life_loss": True, "max_random_noops": 0, "halve_screen": True}
+_TALL = frozenset(("Adventure", "AirRaid", "Carnival", "JourneyEscape", "KeystoneKapers", "KingKong", "Klax"))
+_TALL |= {"LaserGates", "MrDo", "Pacman", "Pooyan", "SirLancelot", "SpaceWar"}
+
+
 @dataclasses.dataclass(frozen=True)
-class AtariConfig(EnvironmentConfig):
+class AtariConfig(PoolConfig):
     """Settings of Atari; the defaults are those of Table 9."""
 
     num_action_repeats: int = option(
@@ -65,6 +77,17 @@ class AtariConfig(EnvironmentConfig):
         "(Stooke & Abbeel, 2018, section 5.1).",
     )
 
+    engine: str = option(
+        "ale-py",
+        "What plays: ale-py; or envpool, with which --max_episode_frames begins after the no-ops.",
+        choices=("ale-py", "envpool"),
+    )
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether EnvPool steps the environments of a group."""
+        return self.engine == "envpool"
+
     def for_evaluation(self) -> "AtariConfig":
         """The paper's protocol: whole games of at most 108,000 frames, which start with 1 to 30 no-ops."""
         return dataclasses.replace(
@@ -76,7 +99,11 @@ class AtariConfig(EnvironmentConfig):
         )
 
     def validate(self) -> None:
-        """Checks that the time limit leaves frames to play after the no-ops."""
+        """Checks that the time limit leaves frames to play after the no-ops, and the engine's limits."""
+        if self.engine == "envpool":
+            for name, value in _NOT_IN_ENVPOOL.items():
+                if getattr(self, name) == value:
+                    raise ValueError(f"--{name}={value} is not possible with EnvPool; use --engine=ale-py.")
         if self.max_episode_frames is not None and self.max_episode_frames <= self.max_random_noops:
             raise ValueError(
                 f"--max_episode_frames={self.max_episode_frames} must be greater than "
@@ -218,6 +245,60 @@ class Atari(gymnasium.Env):
         return self._cv2.resize(frame, self._shape[::-1], interpolation=self._cv2.INTER_LINEAR)
 
 
+class AtariPool(Pool):
+    """EnvPool's games, as `Atari` plays them, but with random numbers of its own."""
+
+    def __init__(self, config: AtariConfig, seeds: Sequence[int], render_mode: str | None = None):
+        known = [name[: -len(_VERSION)] for name in library().list_all_envs() if _is_atari(name)]
+        if config.game not in known or config.game in _TALL:
+            playable = sorted({*known} - _TALL)
+            raise ValueError(
+                f"--game={config.game} cannot be played with EnvPool{hint(config.game, playable)}; or use "
+                "--engine=ale-py."
+            )
+        frames = config.max_episode_frames or _NO_LIMIT
+        settings = {
+            "stack_num": 1,
+            "frame_skip": config.num_action_repeats,
+            "noop_max": config.max_random_noops,
+            "use_fire_reset": False,
+            "full_action_space": config.full_action_space,
+            "repeat_action_probability": config.sticky_action_probability,
+            "use_inter_area_resize": False,
+            "img_height": config.screen_size,
+            "img_width": config.screen_size,
+            "max_episode_steps": -(-frames // config.num_action_repeats),
+        }
+        space = spaces.Box(0, 255, (config.screen_size,) * 2, np.uint8)
+        super().__init__(
+            f"{config.game}{_VERSION}",
+            seeds,
+            settings,
+            config.envpool_threads,
+            render_mode,
+            lambda frames: frames[:, 0],
+            space,
+        )
+
+
+def _is_atari(name: str) -> bool:
+    from envpool.registration import registry
+
+    return registry.specs[name][0] == "envpool.atari"
+
+
+def make(config: AtariConfig, seed: int, render_mode: str | None = None) -> gymnasium.Env:
+    """One game.
+
+    Raises:
+      ValueError: the engine has no such game.
+      ImportError: the engine is not installed.
+    """
+    if config.is_vector:
+        return OneOf(AtariPool(config, [seed], render_mode))
+    return Atari(config, seed)
+
+
 def find_game(name: str) -> str | None:
     """Our name for a game, from that name in any letter case or an id; None without such a game or ale-py."""
     try:
@@ -249,4 +330,4 @@ def _rom(game: str) -> str:
     return str(path)
 
 
-SUITE = Suite(AtariConfig, lambda config, seed, render_mode=None: Atari(config, seed))
+SUITE = Suite(AtariConfig, make, AtariPool)

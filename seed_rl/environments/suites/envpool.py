@@ -157,6 +157,9 @@ class Pool(VectorEnv):
     def step(self, actions: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
         """Takes an agent step."""
         observation, reward, terminated, truncated, info = self._pool.step(actions)
+        reward = np.where(
+            info["elapsed_step"] == 0, 0.0, reward
+        )  # A reset; some games repeat the last reward.
         return self._converted(observation), reward, terminated, truncated, _figures(info)
 
     def render(self) -> Any:

@@ -11,7 +11,7 @@ from tests.environments.contract import EnvironmentContract
 gfootball = pytest.importorskip("gfootball")
 pytestmark = pytest.mark.football
 
-EMPTY_GOAL = FootballConfig(game="academy_empty_goal_close")
+EMPTY_GOAL = FootballConfig(engine="gfootball", game="academy_empty_goal_close")
 RIGHT, SHOT = 5, 12
 
 
@@ -22,14 +22,16 @@ class TestEmptyGoal(EnvironmentContract):
 @pytest.mark.slow
 class TestLargeMatchWithCheckpoints(EnvironmentContract):
     suite, agent_steps, episodes_end = SUITE, 20, False
-    config = FootballConfig(map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2)
+    config = FootballConfig(
+        engine="gfootball", map_size="144x108", rewards="scoring,checkpoints", num_action_repeats=2
+    )
 
 
 @pytest.mark.parametrize(
     ("map_size", "shape"), [("96x72", (72, 96, 4)), ("120x90", (90, 120, 4)), ("144x108", (108, 144, 4))]
 )
 def test_planes_show_both_teams_the_ball_and_the_player(map_size, shape):
-    env = SUITE.make(FootballConfig(map_size=map_size), 0)
+    env = SUITE.make(FootballConfig(engine="gfootball", map_size=map_size), 0)
     assert env.observation_space == gymnasium.spaces.Box(0, 1, shape, np.bool_)
     assert env.action_space.n == 19
     planes, _ = env.reset()
@@ -44,7 +46,7 @@ def test_planes_show_both_teams_the_ball_and_the_player(map_size, shape):
 
 @pytest.mark.parametrize("rewards", ["scoring", "scoring,checkpoints"])
 def test_a_goal_is_one_raw_reward_whatever_the_training_reward(rewards):
-    env = SUITE.make(FootballConfig(game="academy_empty_goal_close", rewards=rewards), 0)
+    env = SUITE.make(FootballConfig(engine="gfootball", game="academy_empty_goal_close", rewards=rewards), 0)
     planes, _ = env.reset()
     total = raw = 0.0
     terminated = False
@@ -59,7 +61,7 @@ def test_a_goal_is_one_raw_reward_whatever_the_training_reward(rewards):
 
 
 def test_matches_of_one_environment_differ():
-    env = SUITE.make(FootballConfig(), 0)
+    env = SUITE.make(FootballConfig(engine="gfootball"), 0)
     first, second = ([env.reset()[0], *(env.step(RIGHT)[0] for _ in range(30))] for _ in range(2))
     assert not np.array_equal(first, second)
     env.close()
@@ -75,4 +77,4 @@ def test_matches_of_one_environment_differ():
 )
 def test_unknown_scenarios_are_refused(game, sentence):
     with pytest.raises(ValueError, match=f"--game={game} .*{sentence}"):
-        SUITE.make(FootballConfig(game=game), 0)
+        SUITE.make(FootballConfig(engine="gfootball", game=game), 0)

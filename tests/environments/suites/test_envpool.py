@@ -1,0 +1,215 @@
+"""EnvPool's environments, and those of Football and Atari that it plays, on the real library."""
+
+import dataclasses
+import sys
+
+import gymnasium
+import numpy as np
+import pytest
+
+from seed_rl.actor.group import EpisodeStatistics
+from seed_rl.environments import registry
+from seed_rl.environments.making import make_batch, suite_spec
+from seed_rl.environments.singles import SingleEnvironments
+from seed_rl.environments.suites import atari, football
+from seed_rl.environments.suites.atari import AtariConfig
+from seed_rl.environments.suites.envpool import SUITE, EnvPoolConfig
+from seed_rl.environments.suites.football import FootballConfig
+from seed_rl.types import flatten_like, flatten_spec
+from tests.environments.contract import random_actions
+
+envpool = pytest.importorskip("envpool")
+
+SEEDS = [11, 12, 13]
+EMPTY_GOAL = FootballConfig(game="academy_empty_goal_close", engine="envpool")
+PONG = AtariConfig(engine="envpool", max_random_noops=1)
+
+
+def _played(batch, agent_steps, seeds=SEEDS):
+    """Copies of what random play returns, and what is reported of the episodes."""
+    records, reported, statistics = [], [], EpisodeStatistics(len(seeds))
+
+    def keep(output):
+        leaves = flatten_like(batch.spec.observation, output.observation)
+        records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
+
+    keep(batch.reset(seeds))
+    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
+    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
+        output, infos = batch.step(step)
+        keep(output)
+        reported += statistics.update(output, infos)
+    batch.close()
+    return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
+
+
+# A game of each family, with the number of agent steps in which episodes end, and a setting that makes them.
+FAMILIES = [
+    ("CartPole-v1", "{}", 60),
+    ("Pendulum-v1", '{"max_episode_steps": 9}', 40),
+    ("MiniGrid-DoorKey-5x5-v0", '{"max_episode_steps": 20}', 50),
+    ("BabyAI-GoToObj-v0", "{}", 70),
+    ("CartpoleSwingup-v1", '{"max_episode_steps": 15}', 40),
+    ("HalfCheetah-v5", '{"max_episode_steps": 15}', 40),
+    ("MetaWorld/Reach-v3", '{"max_episode_steps": 15}', 40),
+    ("Breakout-v5", "{}", 250),
+    ("Basic-v1", "{}", 60),
+    ("Jumanji/Game2048-v1", "{}", 300),
+    ("Highway-v0", "{}", 40),
+    ("CoinrunEasy-v0", '{"max_episode_steps": 40}', 100),
+    ("MyoSuite/MyoHandAirplaneFixed-v0", "{}", 10),
+]
+
+
+@pytest.mark.parametrize(("game", "kwargs", "agent_steps"), FAMILIES, ids=[game for game, *_ in FAMILIES])
+def test_a_pool_returns_what_single_environments_of_it_do(game, kwargs, agent_steps):
+    config = EnvPoolConfig(game=game, env_kwargs=kwargs)
+    try:
+        batch = make_batch(SUITE, config, SEEDS)
+    except ImportError as error:
+        pytest.skip(str(error))
+    for _, leaf in flatten_spec(batch.spec.observation):
+        assert leaf.shape[:1] != (4,) or game != "Breakout-v5"  # Frames are single ones.
+    pool, reported = _played(batch, agent_steps)
+    single, expected = _played(SingleEnvironments(SUITE, config, SEEDS), agent_steps)
+    np.testing.assert_equal(pool, single)
+    assert reported == expected
+    assert reported
+    again, _ = _played(make_batch(SUITE, dataclasses.replace(config, envpool_threads=2), SEEDS), agent_steps)
+    np.testing.assert_equal(again, pool)
+
+
+@pytest.mark.parametrize(("suite", "config"), [(football.SUITE, EMPTY_GOAL), (atari.SUITE, PONG)])
+def test_engines_that_are_pools_return_what_single_environments_do(suite, config):
+    pool, reported = _played(make_batch(suite, config, SEEDS), 150)
+    single, expected = _played(SingleEnvironments(suite, config, SEEDS), 150)
+    np.testing.assert_equal(pool, single)
+    assert reported == expected
+
+
+def test_success_is_a_figure_of_the_episode():
+    config = EnvPoolConfig(game="MetaWorld/Reach-v3", env_kwargs='{"max_episode_steps": 5}')
+    _, reported = _played(make_batch(SUITE, config, SEEDS), 6)
+    assert [set(figures) for *_, figures in reported] == [{"is_success"}] * 3
+
+
+def test_action_masks_of_a_pool_are_bools():
+    spec = suite_spec(SUITE, EnvPoolConfig(game="Jumanji/Game2048-v1"), 0)
+    assert spec.observation["action_mask"].bits == (4,)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"game": "CoinrunEazy-v0"}, "is not an id of EnvPool; the nearest are: CoinrunEasy-v0"),
+        ({"game": "Go9x9-v1"}, "has 2 players, who act in turn; choose a game for one"),
+        ({"env_kwargs": '{"max_episode_step": 3}'}, "does not take .*the nearest are: max_episode_steps"),
+        ({"env_kwargs": '{"num_envs": 3}'}, "must not have 'num_envs': set --env_batch_size"),
+        ({"env_kwargs": '{"num_threads": 3}'}, "set --envpool_threads"),
+        ({"env_kwargs": "[]"}, "is not a JSON object"),
+        ({"num_action_repeats": 4}, "frame_skip"),
+        ({"random_start_steps": 4}, "needs single environments"),
+    ],
+)
+def test_settings_that_are_refused(settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        suite_spec(SUITE, EnvPoolConfig(**settings), 0)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: AtariConfig(engine="envpool", terminal_on_life_loss=True), "use --engine=ale-py"),
+        (lambda: AtariConfig(engine="envpool", max_random_noops=0), "--max_random_noops=0 is not possible"),
+        (lambda: AtariConfig(engine="envpool", halve_screen=True), "use --engine=ale-py"),
+        (
+            lambda: suite_spec(atari.SUITE, AtariConfig(game="AirRaid", engine="envpool"), 0),
+            "cannot be played",
+        ),
+        (lambda: suite_spec(atari.SUITE, AtariConfig(game="Pung", engine="envpool"), 0), "Pong"),
+        (lambda: FootballConfig(engine="envpool", map_size="120x90"), "use --engine=gfootball"),
+        (lambda: FootballConfig(engine="envpool", rewards="scoring,checkpoints"), "use --engine=gfootball"),
+        (
+            lambda: suite_spec(football.SUITE, FootballConfig(game="academy_empty", engine="envpool"), 0),
+            "not a scenario of EnvPool; the nearest are: academy_empty_goal",
+        ),
+    ],
+)
+def test_what_an_engine_cannot_do_is_refused(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_football_is_played_by_envpool_where_that_has_what_is_asked_for(monkeypatch):
+    assert FootballConfig().engine == "envpool"
+    assert FootballConfig(map_size="144x108").engine == "gfootball"
+    assert FootballConfig(rewards="scoring,checkpoints").engine == "gfootball"
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert FootballConfig().engine == "gfootball"
+
+
+@pytest.mark.parametrize("name", ["envpool", "football", "atari"])
+def test_without_envpool_a_sentence_says_what_installs_it(name, monkeypatch):
+    monkeypatch.setitem(sys.modules, "envpool", None)
+    suite = registry.suite(name)
+    config = suite.config_class(**({} if name == "envpool" else {"engine": "envpool"}))
+    with pytest.raises(ImportError, match=r"EnvPool cannot be imported .*seed_rl\[envpool\]"):
+        suite_spec(suite, config, 0)
+
+
+def test_pictures_of_football_and_atari_are_drawn():
+    for suite, config, shape in (
+        (football.SUITE, EMPTY_GOAL, (432, 576, 3)),
+        (atari.SUITE, PONG, (210, 160, 3)),
+    ):
+        env = suite.make(config, 1, "rgb_array")
+        env.reset(seed=1)
+        assert env.render().shape == shape
+        env.close()
+
+
+def test_atari_shows_the_frames_of_ale_py():
+    """After one no-op, which both play, since their random numbers differ."""
+    ours = AtariConfig(max_random_noops=1)
+    actions = np.random.default_rng(0).integers(18, size=(200, 1)).astype(np.int32)
+    batches = [make_batch(atari.SUITE, config, [5]) for config in (ours, PONG)]
+    outputs = [batch.reset([5]) for batch in batches]
+    for action in actions:
+        np.testing.assert_array_equal(outputs[0].observation, outputs[1].observation)
+        np.testing.assert_array_equal(outputs[0].reward, outputs[1].reward)
+        outputs = [batch.step(action)[0] for batch in batches]
+
+
+@pytest.mark.football
+@pytest.mark.parametrize(
+    "game", ["academy_empty_goal_close", "academy_3_vs_1_with_keeper", "11_vs_11_stochastic"]
+)
+def test_football_equals_the_original_engine(game):
+    """With its seed, which EnvPool tells, and the same order in which the teams are processed."""
+    pytest.importorskip("gfootball")
+    pool = envpool.make(f"gfootball/{game}-v1", env_type="gymnasium", num_envs=1, seed=[5])
+    planes, info = pool.reset()
+    env = football._engine().create_environment(
+        game,
+        representation="extracted",
+        channel_dimensions=(96, 72),
+        other_config_options={
+            "game_engine_random_seed": int(info["engine_seed"][0]),
+            "reverse_team_processing": True,
+        },
+    )
+    expected = env.reset()
+    for action in np.random.default_rng(0).integers(19, size=200):
+        np.testing.assert_array_equal(planes[0], expected)
+        planes, reward, terminated, truncated, _ = pool.step(np.array([action]))
+        expected, expected_reward, done, _ = env.step(int(action))
+        assert (reward[0], bool(terminated[0] | truncated[0])) == (expected_reward, done)
+        if done:
+            break
+    env.close()
+
+
+def test_evaluation_plays_the_same_engine():
+    assert isinstance(SUITE.make(EnvPoolConfig(), 0), gymnasium.Env)
+    assert EMPTY_GOAL.for_evaluation() == EMPTY_GOAL
+    assert PONG.for_evaluation().engine == "envpool"
