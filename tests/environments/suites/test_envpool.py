@@ -56,7 +56,7 @@ FAMILIES = [
     ("Basic-v1", "{}", 60),
     ("Jumanji/Game2048-v1", "{}", 300),
     ("Highway-v0", "{}", 40),
-    ("CoinrunEasy-v0", '{"max_episode_steps": 40}', 100),
+    ("BigfishEasy-v0", "{}", 200),
     ("MyoSuite/MyoHandAirplaneFixed-v0", "{}", 10),
 ]
 
