@@ -7,10 +7,15 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.base import nearest
 from seed_rl.environments.suites.atari import find_game
 from seed_rl.environments.suites.classic import find_id
+from seed_rl.environments.suites.envpool import find_own_id
 from seed_rl.flags.errors import UsageError
 
 # The environments whose games have names that other libraries know.
-_GAMES: dict[str, Callable[[str], str | None]] = {"atari": find_game, "gym": find_id}
+_GAMES: dict[str, Callable[[str], str | None]] = {
+    "atari": find_game,
+    "envpool": find_own_id,
+    "gym": find_id,
+}
 
 
 def check_choices(environment: str | None, agent: str | None) -> None:

@@ -38,6 +38,13 @@ TINY_RUN = (
 
 
 @pytest.mark.slow
+def test_vectors_compares_ways_to_step():
+    found = result("vectors", "--cases=cartpole", "--rounds=1", "--seconds=0.5")["figures"]
+    assert found["cartpole/list"]["ratio"] == 1
+    assert found["cartpole/native"]["ratio"] > found["cartpole/sync"]["ratio"] > 0
+
+
+@pytest.mark.slow
 def test_sampling_compares_with_environments_alone():
     (case,) = result("sampling", "--actors=1", "--envs=2", "--seconds=1", "--warm_up_secs=0")["cases"]
     speeds = case["agent_steps_per_second"], case["without_inference"]

@@ -29,6 +29,7 @@ def registries(monkeypatch):
         ("CartPol-v1", "rainbow", "write gym rainbow --game=CartPole-v1."),
         ("cartpole-v1", None, "write gym AGENT --game=CartPole-v1."),
         ("HalfCheetah-v5", "sax", "write gym AGENT --game=HalfCheetah-v5."),
+        ("CoinrunEasy-v0", "ppo", "write envpool ppo --game=CoinrunEasy-v0."),
         ("MiniGrid-Unheard-Of-v0", "ppo", "write gym ppo --game=minigrid:MiniGrid-Unheard-Of-v0."),
         ("mine:Maze-v0", "ppo", "write gym ppo --game=mine:Maze-v0."),
         ("xyzzy", "ppo", "; choose one of: atari, catch,"),

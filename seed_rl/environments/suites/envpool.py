@@ -222,6 +222,14 @@ def _with_mask(space: spaces.Space) -> spaces.Space:
     return spaces.Dict({**space.spaces, ACTION_MASK: mask})
 
 
+def find_own_id(name: str) -> str | None:
+    """The name, if it is an id that EnvPool has and Gymnasium has not; None also without EnvPool."""
+    try:
+        return name if name not in gymnasium.registry and name in library().list_all_envs() else None
+    except ImportError:
+        return None
+
+
 def make_vector(config: EnvPoolConfig, seeds: Sequence[int], render_mode: str | None = None) -> Pool:
     """EnvPool's environments of a game; frames are single ones where EnvPool can give them.
 
