@@ -8,5 +8,6 @@ set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/tools/setup_venv.sh"
 extras=learner,atari,plot
 [[ "$*" != *minatar* ]] || extras+=,minatar # It brings pandas and seaborn.
+[[ "$*" != *football* && "$*" != *envpool* ]] || extras+=,envpool # 740 MB on disk.
 setup_venv "$extras"
 exec "$VENV_PYTHON" -m seed_rl train "$@"

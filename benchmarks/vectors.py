@@ -56,10 +56,11 @@ CASES = {
 }
 # A game of each family that EnvPool has; the ratios of this case mean nothing.
 _FAMILIES = (
-    "CartPole-v1 LunarLander-v3 Taxi-v3 HalfCheetah-v5 CheetahRun-v1 MetaWorld/Reach-v3 FetchReach-v4 "
-    "MyoSuite/MyoHandAirplaneFixed-v0 MuJoCoPlayground/PandaPickCube-v1 MiniGrid-DoorKey-5x5-v0 "
-    "BabyAI-GoToObj-v0 CoinrunEasy-v0 Basic-v1 Breakout-v5 gfootball/11_vs_11_stochastic-v1 Jumanji/Game2048-v1 Highway-v0"
-).split()
+    *("CartPole-v1", "LunarLander-v3", "Taxi-v3", "HalfCheetah-v5", "CheetahRun-v1", "MetaWorld/Reach-v3"),
+    *("FetchReach-v4", "MyoSuite/MyoHandAirplaneFixed-v0", "MuJoCoPlayground/PandaPickCube-v1"),
+    *("MiniGrid-DoorKey-5x5-v0", "BabyAI-GoToObj-v0", "CoinrunEasy-v0", "Basic-v1", "Breakout-v5"),
+    *("gfootball/11_vs_11_stochastic-v1", "Jumanji/Game2048-v1", "Highway-v0"),
+)
 CASES["families"] = (16, {game: ("envpool", {"game": game}) for game in _FAMILIES})
 
 

@@ -147,9 +147,8 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
         content, game, is_vector = _pickled(environment)
         logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', game)}_{agent}"
         file = RunDirectory(Path(logdir)).environment_function.absolute()
-        environment, flags = "gym", {**flags, "logdir": logdir, "game": f"{PICKLE}:{file}"}
-        if is_vector:
-            flags["vectorization"] = "native"
+        way = {"vectorization": "native"} if is_vector else {}
+        environment, flags = "gym", {**flags, **way, "logdir": logdir, "game": f"{PICKLE}:{file}"}
     words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
     code, logdir = _train(["seed_rl train", environment, agent, *words], content)
     if code in STOP_CODES:

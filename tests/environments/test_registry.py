@@ -74,4 +74,4 @@ def test_a_suite_that_is_not_installed_says_what_installs_it(monkeypatch, suite,
     monkeypatch.setitem(sys.modules, module, None)
     found = registry.suite(suite)
     with pytest.raises(ImportError, match=remedy):
-        found.make(found.config_class(), 0)
+        found.make(found.config_class(**({"engine": module} if suite == "football" else {})), 0)

@@ -64,13 +64,16 @@ def made_of_defaults(logdir, environment="catch", agent="vtrace"):
     [(name, "vtrace") for name in environments.names()] + [("catch", name) for name in algorithms.names()],
 )
 def test_every_setting_that_a_record_lacks_is_at_its_default(tmp_path, environment, agent):
+    """Or at what it was before the option existed."""
     content = made_of_defaults(tmp_path, environment, agent)
+    suite = environments.suite(environment).config_class
+    content["identity"]["environment"]["settings"] |= suite.before
     older = copy.deepcopy(content)
     older["settings"] = {"agent": {}, "learner": {}}
     older["identity"]["environment"]["settings"], older["identity"]["agent"]["network"] = {}, {}
     (tmp_path / "run.json").write_text(json.dumps(older))
     run = record.read(str(tmp_path))
-    assert run.environment_config() == environments.suite(environment).config_class()
+    assert run.environment_config() == suite(**suite.before)
     assert run.agent_config() == algorithms.config_class(agent)()
     assert run.agent_settings == content["settings"]["agent"]
     assert run.learner_settings == content["settings"]["learner"]

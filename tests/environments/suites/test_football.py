@@ -72,7 +72,7 @@ def test_matches_of_one_environment_differ():
     [
         ("academy_empty_goal_clos", "the nearest are: academy_empty_goal_close"),
         ("zzz", "choose one of: 11_vs_11_competition, .*academy_corner"),
-        ("tests", "is not a gfootball scenario"),
+        ("tests", "is not a scenario of gfootball"),
     ],
 )
 def test_unknown_scenarios_are_refused(game, sentence):
