@@ -13,7 +13,8 @@ __all__ = ["Run", "UsageError", "evaluate", "load", "train"]
 
 # gRPC's core reads this when it is imported. It would write what peers send as it is, escape sequences too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-# gRPC ends a process that forks in two threads at once, as environments such as VizDoom do. No fork uses it.
+# gRPC would end a process that forks in two threads at once, as VizDoom does, and its handlers break one in a
+# few hundred starts of Ray's nodes, which run Python between fork and exec. No forked process uses gRPC.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 

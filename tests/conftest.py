@@ -7,12 +7,6 @@ import pytest
 
 from seed_rl.loading import without_garbage_collection
 
-# Ray starts its nodes with Python code between fork and exec. gRPC's handlers of forks break one such start
-# in a few hundred. gRPC reads this when it is imported; processes that tests start are not affected.
-with pytest.MonkeyPatch.context() as patch:
-    patch.setenv("GRPC_ENABLE_FORK_SUPPORT", "0")
-    import grpc  # noqa: F401
-
 # Not everything can be installed everywhere: a skip is fine if its reason contains one of these.
 _MAY_BE_MISSING = ("deepmind_lab", "GPU", "needs Linux")
 
