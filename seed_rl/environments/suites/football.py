@@ -182,8 +182,8 @@ def _engine() -> ModuleType:
         import gfootball.env
     except ImportError as error:
         raise ImportError(
-            f"gfootball is not installed ({error}): run tools/install_football.sh; or play with EnvPool, which "
-            f"has --map_size=96x72 and --rewards=scoring only ({how_to_install('envpool')})."
+            f"gfootball is not installed ({error}): run tools/install_football.sh; or play with EnvPool, "
+            f"which has --map_size=96x72 and --rewards=scoring only ({how_to_install('envpool')})."
         ) from error
     logging.getLogger("absl").setLevel(logging.WARNING)
     return gfootball.env
