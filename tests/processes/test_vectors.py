@@ -15,7 +15,11 @@ SHORT = ("--total_environment_frames=20000", "--log_period_secs=0.5")
         ("gym", "vtrace", ("--vectorization=native",)),
         ("gym", "vtrace", ("--vectorization=native", "--inference=actor")),
         ("gym", "dqn", ("--vectorization=native", "--replay_buffer_min_size=500")),
-        ("envpool", "sac", ("--game=Pendulum-v1", "--total_environment_frames=2000")),
+        (
+            "envpool",
+            "sac",
+            ("--game=Pendulum-v1", "--replay_buffer_min_size=500", "--total_environment_frames=2000"),
+        ),
         ("envpool", "ppo", ("--game=MiniGrid-DoorKey-5x5-v0", "--env_batch_size=8")),
         ("envpool", "ppo", ("--game=Jumanji/Game2048-v1",)),  # With masks of actions.
         # VizDoom forks in several threads, which gRPC must survive.
