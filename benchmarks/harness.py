@@ -11,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import psutil
 
 from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.runs.curves import read_periods
+from seed_rl.types import ArraySpec
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -311,3 +313,12 @@ def print_result(result: Mapping[str, Any]) -> None:
 
     print()
     print(json.dumps(rounded(result)), flush=True)
+
+
+def random_actions(random: np.random.Generator, spec: ArraySpec, num_envs: int) -> np.ndarray:
+    """Uniformly random actions `[num_envs, ...]`; continuous ones from -1 to 1."""
+    if spec.is_discrete:
+        return random.integers(
+            0, np.reshape(spec.num_values, spec.shape), (num_envs, *spec.shape), spec.dtype
+        )
+    return random.uniform(-1, 1, (num_envs, *spec.shape)).astype(spec.dtype)

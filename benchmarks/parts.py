@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import print_result
+from benchmarks.harness import print_result, random_actions
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
@@ -115,19 +115,11 @@ def _step_environments(job: _Environments, barrier: Any, rates: Any) -> None:
     environment.reset(seeds)
     random = np.random.default_rng(job.first_seed)
     part = Part(
-        lambda: environment.step(_random_actions(random, environment.spec.action, job.num_envs)), job.num_envs
+        lambda: environment.step(random_actions(random, environment.spec.action, job.num_envs)), job.num_envs
     )
     barrier.wait(60)
     rates.put(part.rate(job.seconds))
     environment.close()
-
-
-def _random_actions(random: np.random.Generator, spec: ArraySpec, num_envs: int) -> np.ndarray:
-    if spec.is_discrete:
-        return random.integers(
-            0, np.reshape(spec.num_values, spec.shape), (num_envs, *spec.shape), spec.dtype
-        )
-    return random.uniform(-1, 1, (num_envs, *spec.shape)).astype(spec.dtype)
 
 
 class LearnerParts:

@@ -12,7 +12,7 @@ import time
 
 import numpy as np
 
-from benchmarks.harness import check_names, print_result, print_table
+from benchmarks.harness import check_names, print_result, print_table, random_actions
 from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.group import Group
 from seed_rl.environments import registry
@@ -20,7 +20,6 @@ from seed_rl.environments.making import make_batch
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.options import Options, option
-from seed_rl.types import ArraySpec
 
 _GOAL = 3.0
 _CARTPOLE = {"game": "CartPole-v1"}
@@ -109,7 +108,8 @@ def _speed(num_envs: int, name: str, settings: str, seconds: float) -> float:
     suite, seeds = registry.suite(name), list(range(1, num_envs + 1))
     group = Group(make_batch(suite, suite.config_class.of(**json.loads(settings)), seeds), seeds)
     try:
-        actions = _random_actions(group.environment.spec.action, 1000, num_envs)
+        rng, spec = np.random.default_rng(0), group.environment.spec
+        actions = [random_actions(rng, spec.action, num_envs) for _ in range(1000)]
         group.step(actions[0])
         start, steps = time.perf_counter(), 0
         while (spent := time.perf_counter() - start) < seconds:
@@ -118,17 +118,6 @@ def _speed(num_envs: int, name: str, settings: str, seconds: float) -> float:
         return steps * num_envs / spent
     finally:
         group.environment.close()
-
-
-def _random_actions(spec: ArraySpec, count: int, num_envs: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    size = (count, num_envs, *spec.shape)
-    actions = (
-        rng.integers(np.reshape(spec.num_values, spec.shape), size=size)
-        if spec.is_discrete
-        else rng.uniform(-1, 1, size)
-    )
-    return actions.astype(spec.dtype)
 
 
 if __name__ == "__main__":

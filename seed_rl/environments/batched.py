@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from seed_rl.environments.actions import action_decoder
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.failures import Watched
+from seed_rl.environments.reading import LeafReader
+from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves, single_space
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
@@ -31,9 +36,30 @@ class BatchedEnvironment(abc.ABC):
       num_envs: E.
     """
 
-    def __init__(self, spec: EnvironmentSpec, num_envs: int):
-        """Starts before the first reset."""
-        self.spec, self.num_envs = spec, num_envs
+    def __init__(self, watched: Sequence[Watched], config: EnvironmentConfig, num_envs: int):
+        """Makes the environments of `watched`: E single ones, or one vector environment of E.
+
+        Raises:
+          ValueError: E is 0, making one refuses the configuration, a space is not supported, or the
+            environments do not have the same spaces.
+          ImportError: the suite's engine is not installed.
+          EnvironmentFailedError: an environment could not be made.
+        """
+        if not num_envs:
+            raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
+        self._watched, self.num_envs = watched, num_envs
+        try:
+            envs = [one.make() for one in watched]
+            self.spec = spec = environment_spec(envs[0], config)
+            for one in watched:
+                check_spaces(one.name, one.env, spec)
+        except BaseException:
+            for one in watched:
+                one.close()
+            raise
+        observations = single_space(envs[0], "observation_space")
+        self._readers = [LeafReader(leaf, observations) for leaf in observation_leaves(observations)]
+        self._decode = action_decoder(single_space(envs[0], "action_space"))
         self._action_shape = (num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"
         self._agent_steps = 0
@@ -99,18 +125,15 @@ class BatchedEnvironment(abc.ABC):
 
     def close(self) -> None:
         """Closes the environments; a second call does nothing."""
-        for problem in self._close():
-            _log.warning("%s", problem)
+        for watched in self._watched:
+            if problem := watched.close():
+                _log.warning("%s", problem)
 
     @abc.abstractmethod
     def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None: ...
 
     @abc.abstractmethod
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]: ...
-
-    @abc.abstractmethod
-    def _close(self) -> list[str]:
-        """Closes the environments; returns what went wrong."""
 
 
 def empty_output(spec: EnvironmentSpec, num_envs: int) -> EnvOutput:

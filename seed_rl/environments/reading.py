@@ -1,7 +1,7 @@
 """Takes apart what environments return, and checks it."""
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -9,7 +9,6 @@ import numpy as np
 from gymnasium import spaces
 
 from seed_rl.environments.actions import whole_numbers
-from seed_rl.environments.base import Info
 from seed_rl.environments.failures import Fault, described
 from seed_rl.environments.specs import ObservationLeaf, hash_words
 from seed_rl.messages import one_line
@@ -199,18 +198,18 @@ def _numbers(name: str, value: Any, size: int, kinds: str) -> np.ndarray:
     return array
 
 
-def info_of(infos: Mapping[Any, Any], index: int, is_last: bool = True) -> dict[Any, Any]:
+def info_of(infos: Mapping[Any, Any], index: int, keys: Iterable[Any] | None = None) -> dict[Any, Any]:
     """One environment's info dict, from those of N environments as Gymnasium's vector environments keep them.
 
     These have an array `[N]` for each key, and a mask under the key with an underscore before it, if not all
-    environments have a value. Unless the step is an episode's last one, only keys of `Info` are of use.
+    environments have a value. `keys`: only these; None: all.
     """
     found = {}
-    for key, values in infos.items():
+    for key in infos if keys is None else keys:
         mask = infos.get(f"_{key}")
         is_mask = isinstance(key, str) and key.startswith("_")
-        if not is_mask and (is_last or isinstance(key, Info)) and (mask is None or mask[index]):
-            found[key] = entry_of(values, index)
+        if not is_mask and (mask is None or mask[index]):
+            found[key] = entry_of(infos[key], index)
     return found
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from seed_rl.environments.actions import action_decoder, random_actions
+from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
-from seed_rl.environments.reading import LeafReader, parts, start_of_episode, together
-from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves
+from seed_rl.environments.reading import parts, start_of_episode, together
+from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
@@ -30,38 +30,16 @@ class SingleEnvironments(BatchedEnvironment):
         tolerance: FailureConfig = NO_FAILURES,
         first_env: int = 0,
     ):
-        """Makes one environment of the suite per seed.
+        """Makes one environment of the suite per seed; raises what the base class raises.
 
         By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
         first environment, for messages.
-
-        Raises:
-          ValueError: there are no seeds, the suite refuses the configuration, a space is not supported, or
-            the environments do not have the same spaces.
-          ImportError: the suite's engine is not installed.
-          EnvironmentFailedError: an environment could not be made.
         """
-        if not seeds:
-            raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
-        self._watched = [
-            Watched(
-                f"Environment {first_env + index}", functools.partial(_make, suite, config, seed), tolerance
-            )
-            for index, seed in enumerate(seeds)
+        watched = [
+            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), tolerance)
+            for env_id, seed in enumerate(seeds, first_env)
         ]
-        try:
-            envs = [watched.make() for watched in self._watched]
-            spec = environment_spec(envs[0], config)
-            for watched in self._watched:
-                check_spaces(watched.name, watched.env, spec)
-        except BaseException:
-            for watched in self._watched:
-                watched.close()
-            raise
-        super().__init__(spec, len(seeds))
-        self._decode = action_decoder(envs[0].action_space)
-        space = envs[0].observation_space
-        self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
+        super().__init__(watched, config, len(seeds))
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
         self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
 
@@ -83,9 +61,6 @@ class SingleEnvironments(BatchedEnvironment):
         if infos is None:
             infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
         return infos
-
-    def _close(self) -> list[str]:
-        return list(filter(None, [watched.close() for watched in self._watched]))
 
     def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
         """Takes random actions in the episode that has just started, then calls the observation its first.

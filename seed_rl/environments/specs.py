@@ -63,16 +63,16 @@ def environment_spec(env: gymnasium.Env | VectorEnv, config: EnvironmentConfig) 
       ValueError: a space is missing, or of a kind that is not supported.
     """
     return EnvironmentSpec(
-        observation_spec(_space(env, "observation_space")),
-        action_spec(_space(env, "action_space")),
+        observation_spec(single_space(env, "observation_space")),
+        action_spec(single_space(env, "action_space")),
         config.num_action_repeats,
     )
 
 
 def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpec) -> None:
     """Raises ValueError unless one environment of a batch, or all of a vector, have the spec of the batch."""
-    observation = observation_spec(_space(env, "observation_space"))
-    action = action_spec(_space(env, "action_space"))
+    observation = observation_spec(single_space(env, "observation_space"))
+    action = action_spec(single_space(env, "action_space"))
     if observation != spec.observation or action != spec.action:
         raise ValueError(
             f"{name} has observation {observation} and action {action}, but the batch has "
@@ -80,7 +80,12 @@ def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpe
         )
 
 
-def _space(env: gymnasium.Env | VectorEnv, name: str) -> spaces.Space:
+def single_space(env: gymnasium.Env | VectorEnv, name: str) -> spaces.Space:
+    """The `observation_space` or `action_space` of an environment, or of each one of a vector.
+
+    Raises:
+      ValueError: it is missing, or none of Gymnasium's.
+    """
     name = f"single_{name}" if isinstance(env, VectorEnv) else name
     try:
         space = getattr(env, name)

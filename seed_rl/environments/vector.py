@@ -9,20 +9,19 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
-from seed_rl.environments.actions import action_decoder, shown
+from seed_rl.environments.actions import shown
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
 from seed_rl.environments.reading import (
     BatchStep,
-    LeafReader,
     batch_step,
     entry_of,
     info_of,
     reset_outcome,
     start_of_episode,
 )
-from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves
+from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 from seed_rl.types import ACTION_MASK
 
@@ -59,27 +58,12 @@ class VectorEnvironment(BatchedEnvironment):
         """Makes a vector environment with as many environments as there are seeds.
 
         By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
-        first environment, for messages.
-
-        Raises:
-          ValueError: the suite refuses the configuration, a space is not supported, or the vector environment
-            is none that can be used (`make_vector`).
-          ImportError: the suite's engine is not installed.
-          EnvironmentFailedError: it could not be made.
+        first environment, for messages. Raises what the base class and `make_vector` raise.
         """
-        if not seeds:
-            raise ValueError("A batch needs at least one environment; set --env_batch_size to 1 or more.")
         name = f"Environments {first_env} to {first_env + len(seeds) - 1}"
-        self._watched = Watched(name, functools.partial(make_vector, suite, config, seeds), tolerance)
-        try:
-            env = self._watched.make()
-            super().__init__(environment_spec(env, config), len(seeds))
-        except BaseException:
-            self._watched.close()
-            raise
-        space = env.single_observation_space
-        self._readers = [LeafReader(leaf, space) for leaf in observation_leaves(space)]
-        self._decode = action_decoder(env.single_action_space)
+        self._vector = Watched(name, functools.partial(make_vector, suite, config, seeds), tolerance)
+        super().__init__([self._vector], config, len(seeds))
+        env = self._vector.env
         self._action_dtype = env.single_action_space.dtype
         self._mode, self._takes_mask = env.metadata["autoreset_mode"], _takes_mask(env)
         # Those whose last observation is shown: the next action is ignored, and the next step is the reset.
@@ -90,14 +74,11 @@ class VectorEnvironment(BatchedEnvironment):
             raise ValueError("A vector environment has no random starts.")
         self._start(seeds)
 
-    def _close(self) -> list[str]:
-        return list(filter(None, [self._watched.close()]))
-
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
-        if self._watched.is_broken:
+        if self._vector.is_broken:
             self._start(None)
             return [{} for _ in range(self.num_envs)]
-        outcome = self._watched.step(np.array(self._decode(actions), self._action_dtype))
+        outcome = self._vector.step(np.array(self._decode(actions), self._action_dtype))
         try:
             if isinstance(outcome, BaseException):
                 raise outcome
@@ -105,10 +86,10 @@ class VectorEnvironment(BatchedEnvironment):
             arrays = self._read(step.observation)
             if not (self._shows_last.any() or step.terminated.any() or step.truncated.any()):
                 self._write(arrays, step.reward, False, False)
-                return [info_of(step.infos, index, is_last=False) for index in range(self.num_envs)]
+                return self._infos(step, np.zeros(self.num_envs, bool))
             return self._write_ends(step, [array.copy() for array in arrays])
         except BaseException as error:
-            self._watched.failed("step", error, self._agent_steps)
+            self._vector.failed("step", error, self._agent_steps)
         # The last good observations stay where they are.
         self._reward[:], self._done[:], self._truncated[:] = 0.0, False, True
         self._shows_last[:] = True
@@ -121,9 +102,9 @@ class VectorEnvironment(BatchedEnvironment):
             self._check_resets(resets, step)
         ends = (step.terminated | step.truncated) & ~resets
         if ends.any():
-            self._watched.ended()
+            self._vector.ended()
         terminated, truncated = step.terminated & ends, step.truncated & ~step.terminated & ends
-        infos = [self._info(step, index, bool(ends[index])) for index in range(self.num_envs)]
+        infos = self._infos(step, ends)
         shown = np.zeros_like(ends)
         if mode is AutoresetMode.SAME_STEP:
             self._show_final(step, truncated, arrays)
@@ -164,13 +145,13 @@ class VectorEnvironment(BatchedEnvironment):
 
     def _reset_some(self, mask: np.ndarray, rows: np.ndarray, arrays: list[np.ndarray]) -> None:
         """Resets the environments of a mask, and writes the observations of some of them to their rows."""
-        found = self._read(start_of_episode(self._watched.reset(None, {RESET_MASK: mask})))
+        found = self._read(start_of_episode(self._vector.reset(None, {RESET_MASK: mask})))
         for array, new in zip(arrays, found, strict=True):
             array[rows] = new[rows]
 
     def _start(self, seeds: Sequence[int] | None) -> None:
         """Resets all environments, which are replaced first if they have failed or their reset fails."""
-        watched = self._watched
+        watched = self._vector
         while True:
             method = "make"
             try:
@@ -195,12 +176,16 @@ class VectorEnvironment(BatchedEnvironment):
             buffer[:] = array
         self._reward[:], self._done[:], self._truncated[:] = reward, done, truncated
 
-    def _info(self, step: BatchStep, index: int, has_ended: bool) -> dict[Any, Any]:
-        """What an environment says of its step: at the end of an episode all of it, else only `Info`."""
-        infos = step.infos
-        if has_ended and self._mode is AutoresetMode.SAME_STEP:
-            infos = infos.get("final_info", infos)
-        return info_of(infos, index, has_ended)
+    def _infos(self, step: BatchStep, ends: np.ndarray) -> list[dict[Any, Any]]:
+        """What environments say of their steps: at the end of an episode all of it, else only `Info`."""
+        always = [key for key in step.infos if isinstance(key, Info)]
+        last = step.infos
+        if self._mode is AutoresetMode.SAME_STEP:
+            last = last.get("final_info", last)
+        return [
+            info_of(last, index) if ended else info_of(step.infos, index, always)
+            for index, ended in enumerate(ends.tolist())
+        ]
 
 
 class OneOf(gymnasium.Env):

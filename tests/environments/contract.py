@@ -1,14 +1,16 @@
 """The contract that every environment must fulfil: the tests of a suite inherit `EnvironmentContract`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import pytest
 
+from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.actions import action_decoder, action_spec
 from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.types import ArraySpec, flatten_like, flatten_spec
@@ -51,6 +53,27 @@ def expected_outputs(
             truncated = False
             observation, _ = env.reset()
         yield float(reward), bool(terminated), bool(truncated), arrays(observation)
+
+
+def played(batch: BatchedEnvironment, agent_steps: int, seeds: Sequence[int]) -> tuple[list, list]:
+    """Copies of what random play returns, and what an actor reports of its episodes; closes the batch.
+
+    An episode is (environment, return, agent steps, own figures).
+    """
+    statistics, records, reported = EpisodeStatistics(len(seeds)), [], []
+
+    def keep(output):
+        leaves = flatten_like(batch.spec.observation, output.observation)
+        records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
+
+    keep(batch.reset(seeds))
+    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
+    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
+        output, infos = batch.step(step)
+        keep(output)
+        reported += statistics.update(output, infos)
+    batch.close()
+    return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
 
 
 class EnvironmentContract:

@@ -4,37 +4,17 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.environments.suites.classic import SUITE, GymConfig
 from seed_rl.environments.vector import OneOf, VectorEnvironment
-from seed_rl.types import flatten_like
-from tests.environments.contract import random_actions
+from tests.environments.contract import played, random_actions
 from tests.environments.limited import Limited
 
 NEXT, SAME, DISABLED = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP, AutoresetMode.DISABLED
 SEEDS = [3, 4, 5]
 LIMITED = "tests.environments.limited:Limited-v0"
-
-
-def _records(batch, agent_steps=60, seeds=SEEDS):
-    """Copies of what random play returns, and the reported episodes."""
-    statistics, records, reported = EpisodeStatistics(len(seeds)), [], []
-
-    def keep(output):
-        leaves = flatten_like(batch.spec.observation, output.observation)
-        records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
-
-    keep(batch.reset(seeds))
-    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
-    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
-        output, infos = batch.step(step)
-        keep(output)
-        reported += statistics.update(output, infos)
-    batch.close()
-    return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
 
 
 def _of(game, vectorization, **settings):
@@ -58,7 +38,7 @@ GAMES = [
 @pytest.mark.parametrize("vectorization", ["sync", "async"])
 def test_vectors_of_single_environments_return_what_single_ones_do(game, kwargs, limit, vectorization):
     settings = {"env_kwargs": kwargs, "max_episode_frames": limit}
-    single, vector = (_records(_of(game, way, **settings)) for way in ("none", vectorization))
+    single, vector = (played(_of(game, way, **settings), 60, SEEDS) for way in ("none", vectorization))
     np.testing.assert_equal(vector, single)
     assert single[1]  # Episodes have ended.
 
@@ -88,7 +68,7 @@ def _native_records(mode, takes_mask, **kwargs):
         EnvironmentConfig(),
         SEEDS,
     )
-    return _records(batch)
+    return played(batch, 60, SEEDS)
 
 
 def _shape(records, env=0):
@@ -227,7 +207,7 @@ def test_a_failure_in_the_step_that_resets_counts_no_episode():
         SEEDS,
         FailureConfig(max_environment_failures=100),
     )
-    records, reported = _records(batch, agent_steps=30)
+    records, reported = played(batch, 30, SEEDS)
     assert {agent_steps for _, _, agent_steps, _ in reported} == {3}
     assert _shape(records)[3:6] == [(3, False, True), (3, False, True), (0, True, False)]
 
@@ -238,7 +218,7 @@ def test_a_vector_environment_that_fails_too_often_ends_with_a_sentence():
     )
     batch.reset(SEEDS)
     with pytest.raises(EnvironmentFailedError, match=r"Environments 0 to 2 failed .* OSError: no device"):
-        _records(batch)
+        played(batch, 60, SEEDS)
 
 
 def _without_mode(env):
@@ -281,7 +261,7 @@ def test_native_vector_environments_have_no_wrappers_of_single_ones(setting):
 
 def test_staggered_starts_of_vectors_are_not_reported():
     batch = _of("Pendulum-v1", "sync", staggered_start=True, max_episode_frames=9)
-    _, reported = _records(batch, agent_steps=40)
+    _, reported = played(batch, 40, SEEDS)
     assert {agent_steps for _, _, agent_steps, _ in reported} == {9}
 
 

@@ -28,7 +28,6 @@ _NO_LIMIT = 2**31 - 1  # environment frames
 # Gymnasium's and ALE's ids: ALE/Breakout-v5, BreakoutNoFrameskip-v4, Breakout-ramDeterministic-v0.
 _ID = re.compile(r"^(ALE/)?(?P<game>\w+?)(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
 
-
 # EnvPool plays no-ops after a lost life as well, and before every game. It shows only 210 lines of a screen,
 # and its screens of these games are wrong, which have more.
 _NOT_IN_ENVPOOL = {"terminal_on_life_loss": True, "max_random_noops": 0, "halve_screen": True}
@@ -76,7 +75,6 @@ class AtariConfig(PoolConfig):
         "Crop the screen's last two rows and halve it, to 104x80 pixels, in place of --screen_size "
         "(Stooke & Abbeel, 2018, section 5.1).",
     )
-
     engine: str = option(
         "ale-py",
         "What plays: ale-py; or envpool, with which --max_episode_frames begins after the no-ops.",

@@ -103,7 +103,6 @@ class GymConfig(KwargsConfig):
         "Whether to cut the first episode of each environment at a random frame and not count it, so that "
         "environments whose episodes all end at the time limit do not all play the same part at once.",
     )
-
     vectorization: str = option(
         "none",
         "What steps the environments of a group. none: the actor, one after the other. sync, async: "

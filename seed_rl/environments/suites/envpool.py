@@ -89,6 +89,8 @@ def library() -> ModuleType:
 class Pool(VectorEnv):
     """Environments of EnvPool as Gymnasium describes vector environments, with their own seeds and resets."""
 
+    _has_begun: bool
+
     def __init__(
         self,
         game: str,
@@ -121,7 +123,6 @@ class Pool(VectorEnv):
             **settings,
             **render,
         )
-        self._seeds, self._has_begun = list(seeds), False
         self._start(seeds)
         players = self._pool.config["max_num_players"]
         if players > 1:

@@ -7,7 +7,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from seed_rl.actor.group import EpisodeStatistics
 from seed_rl.environments import registry
 from seed_rl.environments.making import make_batch, suite_spec
 from seed_rl.environments.singles import SingleEnvironments
@@ -15,32 +14,14 @@ from seed_rl.environments.suites import atari, football
 from seed_rl.environments.suites.atari import AtariConfig
 from seed_rl.environments.suites.envpool import SUITE, EnvPoolConfig
 from seed_rl.environments.suites.football import FootballConfig
-from seed_rl.types import flatten_like, flatten_spec
-from tests.environments.contract import random_actions
+from seed_rl.types import flatten_spec
+from tests.environments.contract import played
 
 envpool = pytest.importorskip("envpool")
 
 SEEDS = [11, 12, 13]
 EMPTY_GOAL = FootballConfig(game="academy_empty_goal_close", engine="envpool")
 PONG = AtariConfig(engine="envpool", max_random_noops=1)
-
-
-def _played(batch, agent_steps, seeds=SEEDS):
-    """Copies of what random play returns, and what is reported of the episodes."""
-    records, reported, statistics = [], [], EpisodeStatistics(len(seeds))
-
-    def keep(output):
-        leaves = flatten_like(batch.spec.observation, output.observation)
-        records.append([a.copy() for a in (output.reward, output.done, output.truncated, *leaves)])
-
-    keep(batch.reset(seeds))
-    actions = random_actions(batch.spec.action, agent_steps * len(seeds))
-    for step in actions.reshape(agent_steps, len(seeds), *batch.spec.action.shape):
-        output, infos = batch.step(step)
-        keep(output)
-        reported += statistics.update(output, infos)
-    batch.close()
-    return records, [(e.env, e.episode_return, e.agent_steps, dict(e.figures)) for e in reported]
 
 
 # A game of each family, with the number of agent steps in which episodes end, and a setting that makes them.
@@ -70,26 +51,28 @@ def test_a_pool_returns_what_single_environments_of_it_do(game, kwargs, agent_st
         pytest.skip(str(error))
     for _, leaf in flatten_spec(batch.spec.observation):
         assert leaf.shape[:1] != (4,) or game != "Breakout-v5"  # Frames are single ones.
-    pool, reported = _played(batch, agent_steps)
-    single, expected = _played(SingleEnvironments(SUITE, config, SEEDS), agent_steps)
+    pool, reported = played(batch, agent_steps, SEEDS)
+    single, expected = played(SingleEnvironments(SUITE, config, SEEDS), agent_steps, SEEDS)
     np.testing.assert_equal(pool, single)
     assert reported == expected
     assert reported
-    again, _ = _played(make_batch(SUITE, dataclasses.replace(config, envpool_threads=2), SEEDS), agent_steps)
+    again, _ = played(
+        make_batch(SUITE, dataclasses.replace(config, envpool_threads=2), SEEDS), agent_steps, SEEDS
+    )
     np.testing.assert_equal(again, pool)
 
 
 @pytest.mark.parametrize(("suite", "config"), [(football.SUITE, EMPTY_GOAL), (atari.SUITE, PONG)])
 def test_engines_that_are_pools_return_what_single_environments_do(suite, config):
-    pool, reported = _played(make_batch(suite, config, SEEDS), 150)
-    single, expected = _played(SingleEnvironments(suite, config, SEEDS), 150)
+    pool, reported = played(make_batch(suite, config, SEEDS), 150, SEEDS)
+    single, expected = played(SingleEnvironments(suite, config, SEEDS), 150, SEEDS)
     np.testing.assert_equal(pool, single)
     assert reported == expected
 
 
 def test_success_is_a_figure_of_the_episode():
     config = EnvPoolConfig(game="MetaWorld/Reach-v3", env_kwargs='{"max_episode_steps": 5}')
-    _, reported = _played(make_batch(SUITE, config, SEEDS), 6)
+    _, reported = played(make_batch(SUITE, config, SEEDS), 6, SEEDS)
     assert [set(figures) for *_, figures in reported] == [{"is_success"}] * 3
 
 
