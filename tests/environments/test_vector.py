@@ -122,7 +122,7 @@ def test_a_native_vector_environment_plays_the_same_cartpole():
     output = native.reset(SEEDS)
     single.reset(SEEDS)
     for index, watched in enumerate(single._watched):
-        watched.env.unwrapped.state = np.array(native._watched.env.unwrapped.state[:, index])
+        watched.env.unwrapped.state = np.array(native._vector.env.unwrapped.state[:, index])
     for step in random_actions(native.spec.action, 60).reshape(20, 3):
         mine, _ = single.step(step)
         output, _ = native.step(step)
