@@ -180,7 +180,8 @@ class Unroll(NamedTuple):
 class Sample(NamedTuple):
     """A training batch: unrolls stacked time-major, arrays `[S, B, ...]`; `initial_state` nest of `[B, ...]`.
 
-    `weight` `[B]` float32 holds importance weights (ones where the experience is a queue).
+    `weight` `[B]` float32 holds importance weights (ones where the experience is a queue, and 0 for what
+    is not to be trained on).
     """
 
     prev_action: Any

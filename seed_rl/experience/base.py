@@ -258,7 +258,7 @@ class Setup(NamedTuple):
     cut. batch_size: B, unrolls in a batch. seed: seed for random draws. initial_priorities: computes the
     priorities `[K]` of new unrolls. num_served: how many of the environments this learner host serves; None:
     all. intake_waits: counts the waits of the thread that runs `Experience.background`; None: there is to be
-    no such thread.
+    no such thread. updates: those that the weights have received so far.
     """
 
     num_envs: int
@@ -268,6 +268,7 @@ class Setup(NamedTuple):
     initial_priorities: Callable[[list[Unroll]], np.ndarray] = _ones
     num_served: int | None = None
     intake_waits: Waits | None = None
+    updates: int = 0
 
     @property
     def served(self) -> int:

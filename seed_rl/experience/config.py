@@ -22,12 +22,18 @@ class FifoConfig(Options, ExperienceConfig):
         "has moved in the meantime.",
         at_least=1,
     )
+    max_policy_lag: int | None = option(
+        None,
+        "Unrolls are dropped whose first agent step was acted on by weights more than so many updates older "
+        "than those that would be trained; the wait in the queue counts. None: all are trained on.",
+        at_least=0,
+    )
 
     def make(self, setup: Setup) -> Experience:
         """Creates the queue; see `ExperienceConfig.make`."""
         from seed_rl.experience.fifo import Fifo
 
-        return Fifo(setup, self.queue_capacity, self.passes)
+        return Fifo(setup, self.queue_capacity, self.passes, self.max_policy_lag)
 
 
 @dataclasses.dataclass(frozen=True)

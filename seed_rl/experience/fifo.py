@@ -101,7 +101,9 @@ class Fifo(Experience):
     a batch that was trained on goes back to the end of the queue.
     """
 
-    def __init__(self, setup: Setup, capacity: int | None = None, passes: int = 1):
+    def __init__(
+        self, setup: Setup, capacity: int | None = None, passes: int = 1, max_policy_lag: int | None = None
+    ):
         """Prepares an empty queue.
 
         Args:
@@ -109,6 +111,8 @@ class Fifo(Experience):
           capacity: most complete unrolls that may wait for their first pass, whether their batch is full or
             not; None for one batch.
           passes: how many times each batch is trained on.
+          max_policy_lag: most updates from the weights that acted first in an unroll to those that it trains;
+            None for any number.
 
         Raises:
           ValueError: the capacity is less than a batch, so no batch could ever be filled.
@@ -116,7 +120,10 @@ class Fifo(Experience):
         super().__init__()
         self._batch_size = setup.batch_size
         self._capacity = setup.batch_size if capacity is None else capacity
-        self._passes = passes
+        self._passes, self._max_policy_lag = passes, max_policy_lag
+        # Every batch that is handed out is an update, so these are the updates before the next one.
+        self._burn_in, self._updates = setup.unroll.burn_in, setup.updates
+        self._dropped = 0  # Unrolls, since `figures` was last called.
         if self._capacity < setup.batch_size:
             raise ValueError(
                 f"--queue_capacity={capacity} is less than --batch_size={setup.batch_size}, so no batch "
@@ -146,24 +153,63 @@ class Fifo(Experience):
     def sample(self) -> Batch:
         """Takes the first batch from the queue; waits for one."""
         with self._changed:
-            self._wait_for(lambda: bool(self._entries))
+            self._wait_for(self._has_batch)
             batch, left = self._entries.popleft()
-            if left == self._passes:
-                self._new -= self._batch_size
             if left > 1:
                 self._entries.append(_Entry(batch, left - 1))
-            self._changed.notify_all()
+            self._left(left)
+            batch = self._without_old(batch)
+            self._updates += 1
         return batch
 
     def batch_ready(self) -> bool:
         """Whether there is a batch."""
         with self._changed:
-            return bool(self._entries)
+            return self._has_batch()
+
+    def _has_batch(self) -> bool:
+        """Whether there is a batch; drops those before it whose unrolls are all too old."""
+        while self._entries and not np.any(self._is_fresh(self._entries[0].batch)):
+            batch, left = self._entries.popleft()
+            self._left(left)
+            self._dropped += batch.policy_version.shape[1]
+        return bool(self._entries)
+
+    def _left(self, passes_left: int) -> None:
+        """Counts a batch that has left its place in the queue."""
+        if passes_left == self._passes:
+            self._new -= self._batch_size
+        self._changed.notify_all()
+
+    def _is_fresh(self, batch: Batch) -> np.ndarray | bool:
+        """Which unrolls are not too old for the next update: bool `[B]`, or True for all."""
+        if self._max_policy_lag is None:
+            return True
+        return self._updates - batch.policy_version[self._burn_in] <= self._max_policy_lag
+
+    def _without_old(self, batch: Batch) -> Batch:
+        """The batch with a weight of 0 for unrolls that are too old, and without their versions.
+
+        The others weigh more in return, so that the loss is their mean. The batch keeps its shape, for which
+        the update was compiled.
+        """
+        is_fresh = self._is_fresh(batch)
+        if np.all(is_fresh):
+            return batch
+        self._dropped += int(np.sum(~is_fresh))
+        weight = (is_fresh / np.mean(is_fresh)).astype(np.float32)
+        return Batch(batch.sample._replace(weight=weight), batch.policy_version[:, is_fresh], batch.handle)
 
     def figures(self) -> dict[str, float]:
-        """The number of unrolls that wait for their first pass; those beyond the capacity are not counted."""
+        """The number of unrolls that wait for their first pass; those beyond the capacity are not counted.
+
+        With a limit on the policy lag, also how many were dropped since the last call.
+        """
         with self._changed:
-            return {"queue_depth": float(min(self._new, self._capacity))}
+            figures = {"queue_depth": float(min(self._new, self._capacity))}
+            if self._max_policy_lag is not None:
+                figures["dropped_unrolls"], self._dropped = float(self._dropped), 0
+        return figures
 
 
 class Rollouts(Fifo):

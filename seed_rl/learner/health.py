@@ -141,5 +141,5 @@ def _policy_lag(figures: Mapping[str, Any]) -> str | None:
         return None
     return (
         f"experience is {lag:.0f} updates old when it is trained on; raise --batch_size, or use fewer "
-        "environments per learner (--env_batch_size)."
+        "environments per learner (--env_batch_size); --max_policy_lag drops what is older."
     )

@@ -149,6 +149,7 @@ class Learner:
                 InitialPriorities(algorithm),
                 self._team.num_envs(config.num_envs) - algorithm.num_eval_envs,
                 None if config.synchronous else self._usage.intake,
+                self._trainer.updates,
             )
         )
         self._saver.restore_experience(self._experience)

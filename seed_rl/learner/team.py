@@ -12,7 +12,7 @@ from seed_rl.serving.listener import Listener
 from seed_rl.waits import TRAINING_FOR_HOSTS, Waits
 
 # Figures that are not averaged over hosts: those added up, and those of which the largest counts.
-_SUMS = frozenset(("learner_memory_mib", "queue_depth", "replay_size", "replay_mib"))
+_SUMS = frozenset(("learner_memory_mib", "queue_depth", "dropped_unrolls", "replay_size", "replay_mib"))
 _MAXIMA = frozenset(("version_spread_max_updates",))
 
 

@@ -4,6 +4,7 @@ import pytest
 from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
 from seed_rl.experience.config import FifoConfig
 from seed_rl.experience.fifo import Fifo
+from seed_rl.types import Sample
 from tests.experience.slow_store import append
 from tests.threads import Thread
 from tests.waiting import wait_until
@@ -93,4 +94,56 @@ def test_capacity_is_one_batch_unless_given():
     thread = Thread(play)
     wait_until(lambda: fifo.figures() == {"queue_depth": 2.0} and thread.is_waiting(), "a full queue")
     fifo.sample()
+    assert thread.finished()
+
+
+# (limit, updates before, versions at the first step of each batch's two unrolls, passes,
+#  the weights with which they are trained on and their versions, unrolls that are dropped).
+AGES = {
+    "all are fresh": (2, 4, [(2, 3)], 1, [([1, 1], [2, 3])], 0),
+    "one is too old": (2, 4, [(1, 2)], 1, [([0, 2], [2])], 1),
+    "none is fresh": (2, 4, [(1, 0)], 1, [], 2),
+    "what waits grows older": (1, 0, [(0, 0), (0, 0), (0, 1), (2, 2)], 1, [
+        ([1, 1], [0, 0]), ([1, 1], [0, 0]), ([0, 2], [1]), ([1, 1], [2, 2])], 1),
+    "a second pass is later": (0, 3, [(3, 3), (3, 4)], 2, [([1, 1], [3, 3]), ([0, 2], [4])], 5),
+    "a dropped batch is no update": (0, 3, [(1, 2), (3, 3)], 1, [([1, 1], [3, 3])], 2),
+    "a limit of none": (None, 9, [(0, 0)], 1, [([1, 1], [0, 0])], None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limit", "updates", "versions", "passes", "expected", "dropped"), AGES.values(), ids=AGES
+)
+def test_unrolls_that_are_too_old_are_dropped(limit, updates, versions, passes, expected, dropped):
+    setup = SETUP._replace(updates=updates)
+    fifo = FifoConfig(queue_capacity=20, passes=passes, max_policy_lag=limit).make(setup)
+    sample = Sample(None, None, None, (), np.ones(2, np.float32))
+    fifo.add(
+        2 * len(versions),
+        [Batch(sample, np.stack([first, (9, 9), (9, 9)]), None) for first in map(np.array, versions)],
+    )
+    trained = []
+    while fifo.batch_ready():
+        batch = fifo.sample()
+        trained.append((batch.sample.weight.tolist(), batch.policy_version[0].tolist()))
+    assert trained == expected
+    figures = fifo.figures()
+    assert figures.get("dropped_unrolls") == dropped
+    assert figures["queue_depth"] == 0
+    assert fifo.figures().get("dropped_unrolls", 0) == 0
+
+
+def test_the_first_step_after_the_burn_in_counts():
+    fifo = Fifo(Setup(3, UnrollConfig(2, burn_in=1), batch_size=2, updates=5), max_policy_lag=1)
+    versions = np.array([(0, 0), (4, 4), (5, 5), (5, 5)])
+    fifo.add(2, [Batch(None, versions, None)])
+    np.testing.assert_array_equal(fifo.sample().policy_version, versions)
+
+
+def test_dropped_unrolls_make_room():
+    fifo = Fifo(SETUP._replace(updates=9), max_policy_lag=0)
+    fifo.add(4, [batch((0, 0), (0, 0), (0, 0)), batch((0, 0), (0, 0), (0, 0))])
+    thread = Thread(fifo.wait_for_room)
+    wait_until(thread.is_waiting, "a full queue")
+    assert not fifo.batch_ready()
     assert thread.finished()
