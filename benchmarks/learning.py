@@ -1,5 +1,8 @@
 """Trains shipped presets with several seeds, and writes a table of what they learn.
 
+    python -m benchmarks.learning --suite=atari      # docs/scores.md
+    python -m benchmarks.learning catch/ppo gym/sac/Pendulum-v1 --stop_at_goal
+
 Arguments: ENVIRONMENT/AGENT or ENVIRONMENT/AGENT/GAME as `seed_rl train` takes them, such as catch/ppo,
 gym/sac/Pendulum-v1 or minatar/rainbow; by default all presets that have a goal. Each run is
 `seed_rl train` in a process of its own, one after the other. A run that is complete is not repeated when
@@ -15,50 +18,35 @@ import dataclasses
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from benchmarks.harness import check_counts, print_markdown, print_result, print_table
-from benchmarks.learning_runs import Case, FailedRun, Progress, make_case, run_directory, train
+from benchmarks import records, scores, suites
+from benchmarks.harness import check_counts, print_markdown, print_result, print_table, read_metrics
+from benchmarks.learning_runs import Case, FailedRun, Progress, make_case, progress, run_directory, train
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
-from seed_rl.flags.errors import run_main
+from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.launch.presets import find_preset
 from seed_rl.options import Options, option
-
-
-class Goal(NamedTuple):
-    """What presets are meant to reach.
-
-    Attributes:
-      environment: name of the suite.
-      game: its game; None for a suite without games.
-      mark: the mean return.
-      agents: the agents, and variants, that are meant to reach it.
-    """
-
-    environment: str
-    game: str | None
-    mark: float
-    agents: tuple[str, ...]
-
-
-GOALS = (
-    Goal("catch", None, 0.95, ("ppo", "appo", "a2c", "dqn", "pqn", "sac", "vtrace", "r2d2")),
-    Goal("gym", "CartPole-v1", 475, ("ppo", "appo", "a2c", "dqn", "pqn", "vtrace", "r2d2")),
-    Goal("recall", None, 0.95, ("ppo", "appo", "a2c", "pqn", "vtrace", "r2d2")),
-    Goal("minatar", "breakout", 10, ("ppo", "dqn", "rainbow", "pqn", "vtrace", "r2d2")),
-    Goal("atari", "Pong", 18, ("vtrace", "appo", "ppo", "pqn", "dqn", "rainbow")),
-    Goal("gym", "HalfCheetah-v5", 6000, ("sac",)),
-    Goal("gym", "HalfCheetah-v5", 1500, ("ppo",)),
-    Goal("gym", "Pendulum-v1", -200, ("sac",)),
-)
 
 
 @dataclasses.dataclass(frozen=True)
 class LearningConfig(Options):
     """Settings of the benchmark of learning."""
 
-    seeds: str = option("1,2,3", "Seeds, separated by commas; one run for each.")
+    suite: str = option(
+        "",
+        "Trains a suite: its presets with its seeds. What is complete becomes a record for docs/scores.md, "
+        f"and what has a record is not trained. One of: {', '.join(suites.SUITES)}.",
+        choices=("", *suites.SUITES),
+    )
+    seeds: str = option(
+        "", "Seeds, separated by commas; one run for each. By default those of the suite, or 1,2,3."
+    )
+    records: str = option(str(scores.RECORDS), "Where the records of suites are.")
+    again: bool = option(
+        False, "Trains a suite's runs although they have records, unless they are complete in --logdir."
+    )
     minutes: float = option(
         0.0, "Limit on the minutes of training of a run; 0: until its last frame.", at_least=0
     )
@@ -67,9 +55,16 @@ class LearningConfig(Options):
     markdown: bool = option(False, "Prints the table in Markdown, one row per preset, for the docs.")
 
     def validate(self) -> None:
-        """Checks the seeds."""
-        check_counts("seeds", self.seeds)
+        """Checks the seeds, and that a suite has no limit."""
+        if self.seeds:
+            check_counts("seeds", self.seeds)
+        if self.suite and (self.stop_at_goal or self.minutes):
+            raise ValueError(
+                f"--suite={self.suite} trains whole runs; leave out --stop_at_goal and --minutes."
+            )
 
+
+_SEEDS = (1, 2, 3)
 
 # The figures of a preset by seed; None for a run that failed.
 Results = dict[int, Progress | None]
@@ -80,15 +75,16 @@ def main(argv: list[str]) -> int:
     config, rest = parse_options(argv, __doc__ or "", LearningConfig, positional=None, pass_through=True)
     names = [arg for arg in rest if not arg.startswith("--")]
     flags = [arg for arg in rest if arg.startswith("--")]
-    cases = [make_case(name, flags) for name in names] if names else _cases_with_goals(flags)
     results: dict[Case, Results] = {}
-    for case in cases:
-        results[case] = {int(seed): _train(config, case, int(seed)) for seed in config.seeds.split(",")}
+    for case, seeds in _plan(config, names, flags):
+        results[case] = {seed: _train(config, case, seed) for seed in seeds}
     (_print_markdown if config.markdown else _print_text)(results)
+    if config.suite:
+        scores.write(Path(config.records), Path(config.records).with_name("scores.md"))
     print_result(
         {
             "benchmark": "learning",
-            "goals": {case.name: goal(case) for case in cases},
+            "goals": {case.name: goal(case) for case in results},
             "figures": {
                 case.name: {str(seed): found and found._asdict() for seed, found in runs.items()}
                 for case, runs in results.items()
@@ -98,17 +94,35 @@ def main(argv: list[str]) -> int:
     return int(any(found is None for runs in results.values() for found in runs.values()))
 
 
+def _plan(
+    config: LearningConfig, names: Sequence[str], flags: Sequence[str]
+) -> list[tuple[Case, tuple[int, ...]]]:
+    """What to train, with which seeds.
+
+    Raises:
+      UsageError: there is no such preset, a flag is wrong, or a suite comes with presets or flags.
+    """
+    given = tuple(int(seed) for seed in config.seeds.split(",")) if config.seeds else None
+    if not config.suite:
+        cases = [make_case(name, flags) for name in names] if names else _cases_with_goals(flags)
+        return [(case, given or _SEEDS) for case in cases]
+    if names or flags:
+        raise UsageError(
+            f"--suite={config.suite} has its own presets and flags; leave out {' '.join([*names, *flags])}, "
+            "or --suite."
+        )
+    return [(make_case(row.preset, row.flags), given or row.seeds) for row in suites.SUITES[config.suite]]
+
+
 def goal(case: Case) -> float | None:
     """The mean return that a preset is meant to reach; None if it has no goal."""
-    played = (case.environment, case.game)
-    marks = (g.mark for g in GOALS if (g.environment, g.game) == played and case.agent in g.agents)
-    return next(marks, None)
+    return suites.goal(case.environment, case.game, case.agent)
 
 
 def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
     """All presets with a goal; those that do not exist are named and left out."""
     cases = []
-    for environment, game, _, agents in GOALS:
+    for environment, game, _, agents in suites.GOALS:
         for agent in agents:
             name = "/".join(filter(None, (environment, agent, game)))
             if find_preset(configs_directory(), environment, agent, game):
@@ -119,8 +133,20 @@ def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
 
 
 def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
-    logdir = run_directory(Path(config.logdir), case, f"seed_{seed}")
-    return train_case(f"{case.name}, seed {seed}", case, seed, logdir, config.stop_at_goal, config.minutes)
+    """Trains, unless there is a record of it; a complete run of a suite becomes a record."""
+    name = f"{case.name}, seed {seed}"
+    logdir = run_directory(Path(config.logdir) / config.suite, case, f"seed_{seed}")
+    kept = Path(config.records) / config.suite / logdir.name
+    if config.suite and kept.exists() and not config.again:
+        found = progress(read_metrics(kept), goal(case))
+        print(f"{name}: {_rounded(found.final)}, from {kept}", file=sys.stderr, flush=True)
+        for change in records.changes(kept, case):
+            print(f"{name}: recorded with another {change}; --again trains it.", file=sys.stderr, flush=True)
+        return found
+    trained = train_case(name, case, seed, logdir, config.stop_at_goal, config.minutes)
+    if config.suite and trained is not None and trained.frames >= case.total_frames:
+        records.keep(logdir, kept, goal(case))
+    return trained
 
 
 def train_case(

@@ -23,6 +23,7 @@ from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.runs.curves import curve, return_name
 from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.record import RunRecord, run_identity
 
 _LOG_PERIOD = "--log_period_secs=2"
 
@@ -53,6 +54,7 @@ class Case:
       env_batch_size: environments in each actor.
       inference_batch_size: maximum number of environments in one inference call.
       num_envs: environments of all actors.
+      record: what its run.json will say, but for versions and machine.
     """
 
     environment: str
@@ -65,6 +67,7 @@ class Case:
     env_batch_size: int
     inference_batch_size: int
     num_envs: int
+    record: RunRecord = dataclasses.field(compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -95,26 +98,27 @@ class Progress(NamedTuple):
 
 
 def make_case(name: str, flags: Sequence[str] = ()) -> Case:
-    """Checks the preset and all flags before anything starts.
+    """Checks all flags before anything starts; without a preset, settings are computed from the spaces.
 
     Args:
       name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as `seed_rl train` takes them.
       flags: further flags of `seed_rl train`, as `--name=value`; they override the preset.
 
     Raises:
-      UsageError: there is no such preset, or a flag is wrong.
+      UsageError: it is not such a name, or a flag is wrong.
     """
     environment, agent, game = [*name.split("/", 2), "", ""][:3]
     if not (environment and agent):
         raise UsageError(f"{name!r} is no preset; write ENVIRONMENT/AGENT, like catch/ppo, or with /GAME.")
     own = [environment, agent, *([f"--game={game}"] if game else [])]
-    complete, preset = complete_arguments([*own, *flags])
-    if preset is None:
-        raise UsageError(f"There is no preset for {name}; choose an environment and an agent that have one.")
+    complete, _ = complete_arguments([*own, *flags])
     line = parse_local(["train", *complete], "")
     make_plan(line, "unix:unused")
     local = line.read(LocalConfig)
-    config = line.read(LearnerConfig, num_envs=local.num_actors * local.env_batch_size, logdir="")
+    num_envs = local.num_actors * local.env_batch_size
+    config = line.read(LearnerConfig, num_envs=num_envs, server_address="", logdir="")
+    assert line.agent is not None
+    identity = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
     return Case(
         environment,
         agent,
@@ -126,6 +130,7 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
         local.env_batch_size,
         config.inference_batch_size,
         config.num_envs,
+        RunRecord(Path(), identity, line.agent_config().to_dict(), config.to_dict(), {}),
     )
 
 

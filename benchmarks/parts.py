@@ -8,6 +8,9 @@ Prints one JSON object with the agent steps/s of each part when it has the whole
   steps, each of which is trained on --passes or --replay_ratio times. With an agent that trains in epochs, a
   call trains on a whole rollout for all --epochs.
 
+With the part `matrix_product`, it also prints the GFLOP/s of a large matrix product, those of inference and
+of training (of the network, its losses and gradients), and their shares of the matrix product's.
+
 Inference and training use TensorFlow's default number of threads (all cores), whatever the flags are: lower
 thread counts of a run must not lower the ceiling. TensorFlow is imported only for these two.
 """
@@ -37,7 +40,7 @@ from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten
 if TYPE_CHECKING:
     from seed_rl.algorithms.base import Algorithm
 
-PARTS = ("environment", "inference", "training")
+PARTS = ("environment", "inference", "training", "matrix_product")
 
 _WARM_UP_CALLS = 3
 
@@ -48,17 +51,32 @@ def main(argv: list[str]) -> int:
         raise UsageError(f"Run it as: python -m benchmarks.parts SECONDS {','.join(PARTS)} FLAGS.")
     seconds, names = float(argv[1]), argv[2].split(",")
     line = parse_local([argv[0], *argv[3:]], __doc__ or "")
-    rates = {}
+    rates: dict[str, float] = {}
     if "environment" in names:
         rates["environment"] = _environment_rate(line, seconds)
-    if "inference" in names or "training" in names:
+    parts = [name for name in ("inference", "training") if name in names]
+    if parts:
         learner = LearnerParts(line)
-        if "inference" in names:
-            rates["inference"] = learner.inference().rate(seconds)
-        if "training" in names:
-            rates["training"] = learner.training().rate(seconds)
+        made = {"inference": learner.inference, "training": learner.training}
+        rates |= {name: made[name]().rate(seconds) for name in parts}
+    if "matrix_product" in names:
+        rates |= _arithmetic(learner if parts else LearnerParts(line), rates, seconds)
     print_result(rates)
     return 0
+
+
+def _arithmetic(learner: "LearnerParts", rates: dict[str, float], seconds: float) -> dict[str, float]:
+    """GFLOP/s of a matrix product and of the parts that were measured, and the parts' shares of it."""
+    from benchmarks.flops import matrix_product
+
+    precision = learner.config.precision
+    highest = matrix_product(seconds, precision) / 1e9
+    found = {"matrix_product_gflops": highest}
+    for name, operations in learner.operations().items():
+        if name in rates:
+            gflops = rates[name] * operations / 1e9
+            found |= {f"{name}_gflops": gflops, f"{name}_share": gflops / highest}
+    return found
 
 
 class Part(NamedTuple):
@@ -196,6 +214,23 @@ class LearnerParts:
             trainer.update(sample, 0.0).metrics["loss"].numpy()
 
         return Part(update, self.new_agent_steps)
+
+    def operations(self) -> dict[str, float]:
+        """The floating-point operations that inference and training need for a new agent step."""
+        import tensorflow as tf
+
+        from benchmarks.flops import gradients, operations
+
+        algorithm, policy = self.algorithm, self.algorithm.policy
+        sample = tf.nest.map_structure(tf.convert_to_tensor, self.sample())
+        first = tf.nest.map_structure(lambda x: x[0], (sample.prev_action, sample.env))
+        size = first[1].reward.shape[0]
+        act = operations(policy.act, *first, policy.initial_state(size), tf.range(size))
+        passes = 1
+        if algorithm.epochs:
+            sample, passes = algorithm.prepare(sample), algorithm.epochs.passes
+        update = operations(gradients(algorithm), sample)
+        return {"inference": act / size, "training": passes * update / self.new_agent_steps}
 
     @property
     def new_agent_steps(self) -> float:

@@ -87,7 +87,7 @@ def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], li
     Two groups of the same method on the same game differ in some setting, and every setting that differs in
     this way on any game is part of that method's variants. Settings that differ only between games are not.
     """
-    settings = [_settings(record) for record in records]
+    settings = [telling_settings(record) for record in records]
     methods = [method_name(record) for record in records]
     alike: defaultdict[tuple[Task, str], list[dict[str, str]]] = defaultdict(list)
     for record, method, mine in zip(records, methods, settings, strict=True):
@@ -124,7 +124,7 @@ def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
     return variant.method, [order(json.loads(value)) for _, value in variant.settings]
 
 
-def _settings(record: RunRecord) -> dict[str, str]:
+def telling_settings(record: RunRecord) -> dict[str, str]:
     """The settings that tell groups apart, as JSON by name."""
     mine = record.learner_settings | record.environment_settings | record.agent_settings
     left_out = plumbing(record.agent) | {"game"}

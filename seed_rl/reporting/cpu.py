@@ -2,11 +2,16 @@
 
 import contextlib
 import os
+import platform
 from pathlib import Path
 
 import psutil
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+_CPU_INFO = Path("/proc/cpuinfo")
+_KINDS = {"family": "cpu family", "model": "model"}
+# The sets of instructions by which the speed of networks differs most.
+_INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 _LAUNCHER, _LEARNER, _GATEWAY = "train", "learner", "gateway"
 _ACTORS = {"actor", "policy_actor"}
 _TETHER = "seed_rl/launch/tether.py"
@@ -102,6 +107,22 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:  # It has just ended.
         return []
+
+
+def processor() -> str:
+    """This machine's processor: its name, cores, family, model, and the instructions that matter most.
+
+    Processors of one name may differ by a factor of two. Empty where Linux does not say it.
+    """
+    try:
+        lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
+    except (OSError, ValueError):
+        return ""
+    found = dict((part.strip() for part in line.partition(":")[::2]) for line in lines)
+    flags = found.get("flags", found.get("Features", "")).split()
+    kind = " ".join(f"{name} {found[key]}" for name, key in _KINDS.items() if key in found)
+    parts = (kind, f"{available_cores():g} cores", *(name for name in _INSTRUCTIONS if name in flags))
+    return f"{found.get('model name', platform.machine())} ({', '.join(filter(None, parts))})"
 
 
 def available_cores() -> float:

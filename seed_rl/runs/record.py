@@ -19,6 +19,7 @@ from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
+from seed_rl.reporting.cpu import processor
 from seed_rl.runs.layout import RunDirectory
 
 _PACKAGES = (
@@ -68,6 +69,7 @@ class RunRecord:
       agent_settings: all settings of the agent, by name.
       learner_settings: all settings of the learner, by name.
       versions: the versions of the packages and, in a clone, the git revision.
+      processor: that of the learner's machine, as it was at the last start; empty if it is not known.
     """
 
     logdir: Path
@@ -75,6 +77,7 @@ class RunRecord:
     agent_settings: dict[str, Any]
     learner_settings: dict[str, Any]
     versions: dict[str, str]
+    processor: str = ""
 
     @property
     def environment(self) -> str:
@@ -212,7 +215,12 @@ def read(logdir: str) -> RunRecord:
         content = _contents(RunDirectory(path))
         settings = content["settings"]
         run = RunRecord(
-            path, content["identity"], settings["agent"], settings["learner"], dict(content["versions"])
+            path,
+            content["identity"],
+            settings["agent"],
+            settings["learner"],
+            dict(content["versions"]),
+            str(content.get("processor", "")),
         )
         _check_types(run)
         return run
@@ -303,7 +311,9 @@ def _picked(settings: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
 
 
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
-    """Writes run.json: the `run_identity`, and all other settings as resolved now. Makes the directory.
+    """Writes run.json: the `run_identity`, all other settings as resolved now, versions and processor.
+
+    Makes the directory.
 
     Raises:
       ValueError: the directory cannot be written.
@@ -311,7 +321,8 @@ def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     path = Path(logdir)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        _write(path, {"identity": mine, "settings": settings, "versions": versions()})
+        about = {"versions": versions(), "processor": processor()}
+        _write(path, {"identity": mine, "settings": settings, **about})
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 

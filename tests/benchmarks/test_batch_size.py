@@ -76,7 +76,7 @@ def test_tables_and_result(monkeypatch, capsys):
     [
         (("--factors=2,much",), "^--factors=2,much is not valid; write it like 1,8,32"),
         (("--rules=cubic",), "^--rules=cubic is not valid; choose from: none, sqrt, linear"),
-        (("atari/vtrace/Breakout",), "^atari/vtrace/Breakout has no goal; choose a preset that"),
+        (("atari/vtrace/Asterix",), "^atari/vtrace/Asterix has no goal; choose a preset that"),
         (("catch/none",), "^--agent=none is not valid"),
         (("catch/vtrace", "--learning_rat=1"), "did you mean --learning_rate"),
     ],

@@ -148,6 +148,24 @@ def test_the_new_agent_steps_that_an_update_stands_for(flags, agent_steps):
     assert len(found.sample().weight) == (8 if "--agent=ppo" in flags else found.config.batch_size)
 
 
+def test_operations_are_those_of_products_and_convolutions():
+    tf = pytest.importorskip("tensorflow", reason="no TensorFlow")
+    from benchmarks import flops
+
+    images, kernel = tf.ones([2, 8, 8, 3]), tf.ones([3, 3, 3, 5])
+    assert flops.operations(tf.matmul, tf.ones([3, 4]), tf.ones([4, 5])) == 2 * 3 * 4 * 5
+    convolution = lambda x: tf.nn.conv2d(x, kernel, 1, "VALID")  # noqa: E731
+    assert flops.operations(convolution, images) == 2 * (2 * 6 * 6 * 5) * (3 * 3 * 3)
+
+
+@pytest.mark.parametrize("agent", ["vtrace", "ppo", "dqn"])
+def test_an_update_needs_more_operations_than_acting(agent):
+    epochs = ["--epochs=3"] if agent == "ppo" else []
+    line = ["train", "--environment=catch", f"--agent={agent}", "--batch_size=4", *epochs]
+    found = parts.LearnerParts(parse_local(line, "")).operations()
+    assert found["training"] > 2 * (3 if epochs else 1) * found["inference"] > 0
+
+
 @pytest.mark.slow
 def test_end_to_end_compares_with_its_parts():
     """Of R2D2, whose flags are the most; V-trace's differ from it in values only."""

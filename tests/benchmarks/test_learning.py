@@ -1,10 +1,12 @@
 """Tables of what presets learn: read from metrics that are made up, and once from real runs."""
 
+import dataclasses
 import json
+import shutil
 
 import pytest
 
-from benchmarks import learning
+from benchmarks import learning, suites
 from benchmarks.learning_runs import Progress, make_case, progress, run_directory
 from seed_rl.flags.errors import UsageError
 from tests.benchmarks import running
@@ -60,9 +62,12 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
     [
         (("catch/none",), "^--agent=none is not valid; choose one of"),
         (("catch",), "^'catch' is no preset; write ENVIRONMENT/AGENT, like catch/ppo"),
-        (("catch/rainbow",), "^There is no preset for catch/rainbow"),
         (("catch/ppo", "--learning_rat=1"), "did you mean --learning_rate"),
         (("catch/ppo", "--seeds=one"), "--seeds=one is not valid"),
+        (("--suite=atary",), "--suite=atary is not valid"),
+        (("--suite=atari", "catch/ppo"), "leave out catch/ppo, or --suite"),
+        (("--suite=atari", "--learning_rate=1"), "leave out --learning_rate=1, or --suite"),
+        (("--suite=atari", "--minutes=1"), "leave out --stop_at_goal and --minutes"),
     ],
 )
 def test_bad_input_is_one_sentence(args, sentence):
@@ -79,6 +84,38 @@ def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_pat
     assert json.loads(out.splitlines()[-1])["figures"] == {"catch/ppo": {"1": None}}
     assert "catch/ppo, seed 1, failed: " in err
     assert "exit code 2" in err
+
+
+def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(suites.SUITES, "atari", (suites.Row("catch/ppo", (1, 2), ("--batch_size=4",)),))
+    runs, kept = tmp_path / "runs", tmp_path / "records"
+    args = ["learning", "--suite=atari", f"--logdir={runs}", f"--records={kept}"]
+    case = make_case("catch/ppo", ["--batch_size=4"])
+    for seed in (1, 2):
+        periods = [period(frames, frames / 400_000) for frames in range(1000, case.total_frames + 1, 1000)]
+        write_run(runs / "atari", "catch/ppo", seed, periods)
+        about = dataclasses.replace(
+            case.record, learner_settings={**case.record.learner_settings, "seed": seed}
+        )
+        settings = {"agent": about.agent_settings, "learner": about.learner_settings}
+        content = {"identity": about.identity, "settings": settings, "versions": {}, "processor": "abacus"}
+        (runs / "atari" / f"catch_ppo_seed_{seed}" / "run.json").write_text(json.dumps(content))
+    assert learning.main(args) == 0
+    first = result(capsys)["figures"]
+    assert first["catch/ppo"]["1"]["frames_to_mark"] == 380_000
+    page = (tmp_path / "scores.md").read_text()
+    assert "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38; 0.38 |" in page
+    assert "* A: abacus" in page
+    assert (tmp_path / "scores_atari.png").stat().st_size > 1000
+
+    shutil.rmtree(runs)  # From here on, only the records can say anything.
+    assert learning.main(args) == 0
+    assert result(capsys)["figures"] == first
+    assert len((kept / "atari" / "catch_ppo_seed_1" / "metrics.jsonl").read_text().splitlines()) <= 102
+
+    monkeypatch.setitem(suites.SUITES, "atari", (suites.Row("catch/ppo", (1,), ("--batch_size=8",)),))
+    assert learning.main(args) == 0
+    assert "seed 1: recorded with another batch_size: 4 there, 8 now; --again" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,0 +1,73 @@
+"""What stays of a run for the docs: run.json and a part of its metrics, in `docs/records`. No TensorFlow.
+
+`seed_rl plot` and `seed_rl report` read records as they read run directories.
+"""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import read_metrics
+from benchmarks.learning_runs import FEWEST_EPISODES, Case
+from seed_rl.files import write_atomically
+from seed_rl.plotting.groups import telling_settings
+from seed_rl.runs import record
+from seed_rl.runs.curves import return_name
+from seed_rl.runs.layout import RunDirectory
+
+_MOST_PERIODS = 100
+_FIGURES = (
+    "env_frames",
+    "seconds",
+    "updates",
+    "episodes",
+    "mean_return",
+    "mean_evaluation_return",
+    "entropy",
+    "kl_old_new",
+    "policy_lag_first_updates",
+)
+
+
+def keep(logdir: Path, to: Path, mark: float | None) -> None:
+    """Writes the record of a run.
+
+    Args:
+      logdir: the run directory.
+      to: the record's directory.
+      mark: a mean return; the period that first reached it is kept.
+    """
+    to.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(RunDirectory(logdir).record, RunDirectory(to).record)
+    periods = read_metrics(logdir)
+    lines = [
+        {name: periods[index][name] for name in _FIGURES if name in periods[index]}
+        for index in _chosen(periods, mark)
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    write_atomically(RunDirectory(to).metrics, text)
+
+
+def _chosen(periods: Sequence[dict[str, Any]], mark: float | None) -> list[int]:
+    """Evenly spaced periods, with the last one, the best one, and the one that first reached the mark."""
+    chosen = set(np.linspace(0, len(periods) - 1, min(len(periods), _MOST_PERIODS)).astype(int).tolist())
+    name = return_name(periods)
+    judged = {i: p[name] for i, p in enumerate(periods) if name in p and p["episodes"] >= FEWEST_EPISODES}
+    if judged:
+        chosen.add(max(judged, key=lambda index: judged[index]))
+        chosen.update([i for i, value in judged.items() if mark is not None and value >= mark][:1])
+    return sorted(chosen)
+
+
+def changes(kept: Path, case: Case) -> list[str]:
+    """What differs between a record's settings and those of a case now, as `NAME: THERE there, MINE now`.
+
+    Raises:
+      ValueError: the record cannot be read; one sentence.
+    """
+    there, mine = (telling_settings(one) for one in (record.read(str(kept)), case.record))
+    return record.differences(there, mine)

@@ -1,0 +1,191 @@
+"""Writes docs/scores.md and its plots from the records of training runs: `python -m benchmarks.scores`.
+
+A record is what benchmarks.learning keeps of a run of a suite. Nothing on the page is written by hand.
+"""
+
+import dataclasses
+import string
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.harness import ROOT, read_metrics
+from benchmarks.learning_runs import Progress, progress
+from benchmarks.suites import SUITES, goal
+from seed_rl.files import write_atomically
+from seed_rl.flags.command_line import parse_options
+from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.options import Options, option
+from seed_rl.plotting.config import PlotConfig
+from seed_rl.plotting.gather import gather
+from seed_rl.plotting.groups import Group, by_task
+from seed_rl.plotting.labels import variant_labels
+from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
+from seed_rl.plotting.picture import draw_runs
+from seed_rl.runs.scores import published_scores
+
+RECORDS, PAGE = ROOT / "docs" / "records", ROOT / "docs" / "scores.md"
+
+_HEAD = """# Scores
+
+`python -m benchmarks.scores` has written this page from the records in `docs/records`. `seed_rl plot` and
+`seed_rl report` read those as they read run directories.
+
+A return is the mean over the last 100 episodes of a run: in training, or in evaluation if the run has
+that. The interval is the bootstrap's 95% interval of the mean over seeds, from three seeds on. End/best is
+the return at the end as a share of the best one, of the seed where that is lowest. Frames are environment
+frames, and minutes those of training.
+"""
+
+_COLUMNS = (
+    "task",
+    "agent",
+    "seeds",
+    "return at the end",
+    "mean",
+    "end/best",
+    "goal",
+    "million frames until it",
+    "minutes until it",
+    "million frames in all",
+    "minutes in all",
+    "frames/s",
+    "machine",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class ScoresConfig(Options):
+    """Settings of the page."""
+
+    records: str = option(str(RECORDS), "Directory of the records, with one directory for each suite.")
+    page: str = option(str(PAGE), "The Markdown file; its plots are written beside it.")
+
+
+class _Seed(NamedTuple):
+    """A run: its seed, what it reached, and its machine."""
+
+    seed: int
+    found: Progress
+    machine: str
+
+
+def main(argv: list[str]) -> int:
+    """Writes the page."""
+    config = parse_options(argv, __doc__ or "", ScoresConfig)[0]
+    write(Path(config.records), Path(config.page))
+    return 0
+
+
+def write(records: Path, page: Path) -> None:
+    """Writes the page and its plots.
+
+    Raises:
+      UsageError: there are no records.
+    """
+    suites = [suite for suite in SUITES if (records / suite).is_dir()]
+    if not suites:
+        raise UsageError(f"{records} has no records; python -m benchmarks.learning --suite=SUITE makes them.")
+    machines: dict[str, str] = {}
+    text = _HEAD + "".join(_section(suite, records / suite, page, machines) for suite in suites)
+    text += "\n## Machines\n\n" + "".join(f"* {letter}: {name}\n" for name, letter in machines.items())
+    write_atomically(page, text)
+    print(f"Wrote {page}")
+
+
+def _section(suite: str, records: Path, page: Path, machines: dict[str, str]) -> str:
+    groups = gather([records]).groups
+    names = variant_labels(groups)
+    lines = [" | ".join(_COLUMNS), "|".join(["---"] * len(_COLUMNS))]
+    for task, several in by_task(groups).items():
+        for group in several:
+            seeds = sorted(_seeds(group))
+            letters = [
+                machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
+            ]
+            cells = _cells(seeds, _goal(group))
+            lines.append(
+                " | ".join([str(task), names[group.variant], *cells, ", ".join(sorted(set(letters)))])
+            )
+    table = "".join(f"| {line} |\n" for line in lines)
+    picture = page.with_name(f"scores_{suite}.png")
+    draw_runs([records], PlotConfig(output=str(picture), overwrite=True))
+    command = f"python -m benchmarks.learning --suite={suite}"
+    plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
+    return f"\n## {suite}\n\n    {command}\n\n{table}{_aggregate(groups)}\n{plot}\n"
+
+
+def _seeds(group: Group) -> list[_Seed]:
+    mark = _goal(group)
+    return [
+        _Seed(
+            run.record.learner_settings["seed"],
+            progress(read_metrics(run.record.logdir), mark),
+            run.record.processor or "not recorded",
+        )
+        for run in group.runs
+    ]
+
+
+def _goal(group: Group) -> float | None:
+    run = group.runs[0].record
+    return goal(run.environment, run.game, run.agent)
+
+
+def _cells(seeds: Sequence[_Seed], mark: float | None) -> list[str]:
+    """The columns from seeds to frames/s."""
+    runs = [one.found for one in seeds]
+    finals = [np.nan if run.final is None else run.final for run in runs]
+    shares = [run.final / run.best for run in runs if run.final is not None and run.best and run.best > 0]
+    low, high = band([np.array(finals)[:, np.newaxis]], lambda *games, axis: games[0].mean(axis=axis))
+    interval = "" if low is None or high is None else f" ({_number(low[0])} to {_number(high[0])})"
+    return [
+        ", ".join(str(one.seed) for one in seeds),
+        "; ".join(map(_number, finals)),
+        _number(float(np.mean(finals))) + interval,
+        f"{min(shares):.2f}" if shares else "",
+        "" if mark is None else _number(mark),
+        _each([run.frames_to_mark and run.frames_to_mark / 1e6 for run in runs], mark),
+        _each([run.seconds_to_mark and run.seconds_to_mark / 60 for run in runs], mark),
+        f"{np.mean([run.frames for run in runs]) / 1e6:.3g}",
+        "; ".join(f"{run.seconds / 60:.1f}" for run in runs),
+        f"{sum(run.frames for run in runs) / max(sum(run.seconds for run in runs), 1e-9):,.0f}",
+    ]
+
+
+def _each(values: Sequence[float | None], mark: float | None) -> str:
+    """One value for each seed, or nothing without a mark."""
+    return "" if mark is None else "; ".join("not" if value is None else f"{value:.2f}" for value in values)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def _aggregate(groups: Sequence[Group]) -> str:
+    """A sentence on the human-normalized returns of the games with three seeds; empty if there are none."""
+    games: dict[str, list[np.ndarray]] = {}
+    for group in groups:
+        scores = published_scores(*group.task)
+        if scores is not None and len(group.runs) >= FEWEST_SEEDS:
+            finals = [[scores.human_normalized(run.curve.value[-1])] for run in group.runs]
+            games.setdefault(group.variant.method, []).append(np.array(finals))
+    sentences = []
+    for method, several in games.items():
+        middle = float(interquartile_mean(*several, axis=0)[0])
+        low, high = band(several, interquartile_mean)
+        assert low is not None
+        assert high is not None
+        sentences.append(
+            f"\n{method}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} "
+            f"games and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to "
+            f"{high[0]:.0f}%, stratified bootstrap)."
+        )
+    return "\n".join(sentences) + "\n" if sentences else ""
+
+
+if __name__ == "__main__":
+    run_main(main, sys.argv)

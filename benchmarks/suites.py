@@ -1,0 +1,106 @@
+"""What presets are meant to reach, and which of them benchmarks.learning trains as a suite."""
+
+from typing import NamedTuple
+
+from seed_rl.flags.configs import configs_directory
+
+
+class Goal(NamedTuple):
+    """What presets are meant to reach.
+
+    Attributes:
+      environment: name of the suite.
+      game: its game; None for a suite without games.
+      mark: the mean return.
+      agents: the agents, and variants, that are meant to reach it.
+    """
+
+    environment: str
+    game: str | None
+    mark: float
+    agents: tuple[str, ...]
+
+
+GOALS = (
+    Goal("catch", None, 0.95, ("ppo", "appo", "a2c", "dqn", "pqn", "sac", "vtrace", "r2d2")),
+    Goal("gym", "CartPole-v1", 475, ("ppo", "appo", "a2c", "dqn", "pqn", "vtrace", "r2d2")),
+    Goal("recall", None, 0.95, ("ppo", "appo", "a2c", "pqn", "vtrace", "r2d2")),
+    Goal("minatar", "breakout", 10, ("ppo", "dqn", "rainbow", "pqn", "vtrace", "r2d2")),
+    Goal("atari", "Pong", 18, ("vtrace", "appo", "ppo", "pqn", "dqn", "rainbow")),
+    Goal("atari", "Breakout", 120, ("vtrace",)),
+    Goal("atari", "SpaceInvaders", 650, ("vtrace",)),
+    Goal("atari", "Qbert", 9000, ("vtrace",)),
+    Goal("atari", "Seaquest", 1000, ("vtrace",)),
+    Goal("atari", "BeamRider", 1500, ("vtrace",)),
+    Goal("gym", "HalfCheetah-v5", 6000, ("sac",)),
+    Goal("gym", "HalfCheetah-v5", 1500, ("ppo",)),
+    Goal("football", "academy_empty_goal_close", 0.95, ("ppo", "vtrace")),
+    Goal("gym", "Pendulum-v1", -200, ("sac",)),
+)
+
+
+def goal(environment: str, game: str | None, agent: str) -> float | None:
+    """The mean return that a preset is meant to reach; None if it has no goal."""
+    played = (environment, game)
+    return next((g.mark for g in GOALS if (g.environment, g.game) == played and agent in g.agents), None)
+
+
+class Row(NamedTuple):
+    """A preset as benchmarks.learning takes it, the seeds of its runs, and flags that are added."""
+
+    preset: str
+    seeds: tuple[int, ...]
+    flags: tuple[str, ...] = ()
+
+
+_THREE = (1, 2, 3)
+# For EnvPool's images, where the command's own settings are for everything else.
+_IMAGES = (
+    "--torso=shallow",
+    "--lstm_size=0",
+    "--frame_stack=1",
+    "--normalize_observations=true",
+    "--num_actors=2",
+    "--env_batch_size=16",
+    "--num_env_groups=2",
+    "--batch_size=8",
+    "--learning_rate=0.0006",
+    "--adam_epsilon=0.00001",
+    "--entropy_cost=0.01",
+)
+_COINRUN = ("--unroll_length=40", "--discounting=0.995", "--total_environment_frames=2000000")
+_VIZDOOM = ("--unroll_length=20", "--discounting=0.99", "--total_environment_frames=600000")
+_SWINGUP = ("--num_actors=1", "--env_batch_size=8", "--total_environment_frames=150000")
+_MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
+
+
+def _mujoco(agent: str, game: str) -> tuple[str, ...]:
+    """HalfCheetah's preset, which fits the other robots too, for as many frames as are usual."""
+    preset = configs_directory() / "small" / f"gym_{agent}_halfcheetah-v5.flags"
+    frames = {"sac": 500_000, "ppo": 1_000_000}[agent]
+    return f"--flagfile={preset}", f"--game={game}", f"--total_environment_frames={frames}"
+
+
+SUITES: dict[str, tuple[Row, ...]] = {
+    "atari": (
+        Row("atari/vtrace/Pong", _THREE),
+        Row("atari/vtrace/Breakout", _THREE),
+        Row("atari/vtrace/SpaceInvaders", _THREE),
+        Row("atari/vtrace/Qbert", _THREE),
+        Row("atari/vtrace/Seaquest", (1,)),
+        Row("atari/vtrace/BeamRider", (1,)),
+    ),
+    "mujoco": tuple(
+        Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))
+        for game, seeds in (("HalfCheetah-v5", _THREE), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
+        for agent in ("sac", "ppo")
+    ),
+    "minatar": tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn")),
+    "envpool": (
+        Row("envpool/ppo/MiniGrid-DoorKey-5x5-v0", (1,), ("--total_environment_frames=500000",)),
+        Row("envpool/vtrace/CoinrunEasy-v0", (1,), (*_IMAGES, *_COINRUN)),
+        Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES, *_VIZDOOM)),
+        Row("envpool/sac/CartpoleSwingup-v1", (1,), _SWINGUP),
+        Row("football/ppo", (1,)),
+    ),
+}
