@@ -10,6 +10,8 @@ NAME is one of:
 * `batch_size`: how far a larger batch still pays, for each rule for the learning rate;
 * `overhead`: what logging, checkpoints and evaluation environments cost a training run;
 * `learning`: what shipped presets learn, over several seeds;
+* `scores`: docs/scores.md and its plots, from the records of such runs;
+* `rivals`: Pong beside CleanRL and Sample Factory, in speed and in what is learned in the same time;
 * `recall`: what a memory is worth on Recall, for both algorithms;
 * `replay`: memory and speed of replay at the paper's size;
 * `store`: the store that copies unrolls into batches, compared with an obvious one;
