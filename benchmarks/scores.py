@@ -48,10 +48,9 @@ _COLUMNS = (
     "mean",
     "end/best",
     "goal",
-    "million frames until it",
-    "minutes until it",
-    "million frames in all",
-    "minutes in all",
+    "until the goal",
+    "million frames",
+    "minutes",
     "frames/s",
     "machine",
 )
@@ -99,7 +98,7 @@ def write(records: Path, page: Path) -> None:
 def _section(suite: str, records: Path, page: Path, machines: dict[str, str]) -> str:
     groups = gather([records]).groups
     names = variant_labels(groups)
-    lines = [" | ".join(_COLUMNS), "|".join(["---"] * len(_COLUMNS))]
+    lines = [" | ".join(_COLUMNS), " | ".join(["---"] * len(_COLUMNS))]
     for task, several in by_task(groups).items():
         for group in several:
             seeds = sorted(_seeds(group))
@@ -148,17 +147,17 @@ def _cells(seeds: Sequence[_Seed], mark: float | None) -> list[str]:
         _number(float(np.mean(finals))) + interval,
         f"{min(shares):.2f}" if shares else "",
         "" if mark is None else _number(mark),
-        _each([run.frames_to_mark and run.frames_to_mark / 1e6 for run in runs], mark),
-        _each([run.seconds_to_mark and run.seconds_to_mark / 60 for run in runs], mark),
+        "" if mark is None else "; ".join(map(_until_mark, runs)),
         f"{np.mean([run.frames for run in runs]) / 1e6:.3g}",
         "; ".join(f"{run.seconds / 60:.1f}" for run in runs),
         f"{sum(run.frames for run in runs) / max(sum(run.seconds for run in runs), 1e-9):,.0f}",
     ]
 
 
-def _each(values: Sequence[float | None], mark: float | None) -> str:
-    """One value for each seed, or nothing without a mark."""
-    return "" if mark is None else "; ".join("not" if value is None else f"{value:.2f}" for value in values)
+def _until_mark(run: Progress) -> str:
+    if run.frames_to_mark is None or run.seconds_to_mark is None:
+        return "not reached"
+    return f"{run.frames_to_mark / 1e6:.2f}M, {run.seconds_to_mark / 60:.1f} min"
 
 
 def _number(value: float) -> str:

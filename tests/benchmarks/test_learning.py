@@ -104,7 +104,9 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     first = result(capsys)["figures"]
     assert first["catch/ppo"]["1"]["frames_to_mark"] == 380_000
     page = (tmp_path / "scores.md").read_text()
-    assert "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38; 0.38 |" in page
+    assert (
+        "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min | 0.4 |" in page
+    )
     assert "* A: abacus" in page
     assert (tmp_path / "scores_atari.png").stat().st_size > 1000
 
