@@ -79,8 +79,8 @@ class FrameStack:
         True at the first step of an episode.
         """
         if self.has_state:
-            stacks = self._stack_words(frames, done, state)
-            state, frames = stacks[-1], tf.stack(stacks)
+            frames = self._stack(frames, done, state)
+            state = frames[-1]
         num_steps = frames.shape[0]
         if self._spec.bits is not None:
             frames = unpack_stacks(frames if self.has_state else frames[..., tf.newaxis], self._spec)
@@ -90,21 +90,53 @@ class FrameStack:
 
     def states(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
         """The states before each of the steps: uint8 `[T, B, *spec.shape, num_frames]`; see `stack`."""
-        return tf.stack([state, *self._stack_words(frames, done, state)[:-1]])
+        return tf.concat([state[tf.newaxis], self._stack(frames, done, state)[:-1]], 0)
 
-    def _stack_words(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> list[tf.Tensor]:
-        """T stacks uint8 `[B, *spec.shape, num_frames]`; the lowest byte of a word is the oldest frame's."""
-        dtype = _WORDS[self._num_frames]
-        keep_shape = [frames.shape[0], -1] + [1] * len(self._spec.shape)
-        keep = tf.reshape(tf.where(done, tf.constant(0, dtype), dtype.max), keep_shape)
-        byte, newest = tf.constant(8, dtype), tf.constant(8 * (self._num_frames - 1), dtype)
-        word = tf.bitcast(state, dtype)
-        stacks = []
-        for t in range(frames.shape[0]):
-            older = tf.bitwise.right_shift(tf.bitwise.bitwise_and(word, keep[t]), byte)
-            word = tf.bitwise.bitwise_or(older, tf.bitwise.left_shift(tf.cast(frames[t], dtype), newest))
-            stacks.append(tf.bitcast(word, tf.uint8))
-        return stacks
+    def _stack(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        """The stacks uint8 `[T, B, *spec.shape, num_frames]`.
+
+        XLA makes one loop of the operations on unrolls, which on a CPU takes a sixth of the time. Single
+        steps come in batches of many sizes, and it would compile for each.
+        """
+        if frames.shape[0] > 1 and None not in tuple(frames.shape):
+            return self._stack_compiled(frames, done, state)
+        return self._stack_words(frames, done, state)
+
+    @tf.function(autograph=False, jit_compile=True)
+    def _stack_compiled(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        return self._stack_words(frames, done, state)
+
+    def _stack_words(self, frames: tf.Tensor, done: tf.Tensor, state: tf.Tensor) -> tf.Tensor:
+        """See `_stack`; the lowest byte of a word is the oldest frame's."""
+        dtype, num_steps = _WORDS[self._num_frames], frames.shape[0]
+        both, either = tf.bitwise.bitwise_and, tf.bitwise.bitwise_or
+        shape = [-1] + [1] * len(self._spec.shape)
+
+        def mask(kept: tf.Tensor) -> tf.Tensor:
+            """Words of ones where a bool is set, for bools of any shape that ends with `B`."""
+            words = tf.where(kept, tf.constant(dtype.max, dtype), tf.constant(0, dtype))
+            return tf.reshape(words, [*kept.shape[:-1], *shape])
+
+        # Of k = 1, 2, ...: whether no episode has begun in the last k steps, so that the k-th frame before
+        # this one belongs to the stack.
+        same = tf.logical_not(done)
+        unbroken = [same]
+        for k in range(2, self._num_frames):
+            earlier = tf.concat([tf.ones_like(same[: k - 1]), same[: max(num_steps - k + 1, 0)]], 0)
+            unbroken.append(tf.logical_and(unbroken[-1], earlier))
+        new = tf.cast(frames, dtype)
+        words = tf.bitwise.left_shift(new, tf.constant(8 * (self._num_frames - 1), dtype))
+        for k in range(1, min(self._num_frames, num_steps)):
+            place = tf.constant(8 * (self._num_frames - 1 - k), dtype)
+            older = both(tf.bitwise.left_shift(new[:-k], place), mask(unbroken[k - 1][k:]))
+            words = either(words, tf.concat([tf.zeros_like(new[:k]), older], 0))
+        before = tf.bitcast(state, dtype)
+        of_state = [
+            both(tf.bitwise.right_shift(before, tf.constant(8 * (t + 1), dtype)), mask(unbroken[t][t]))
+            for t in range(min(self._num_frames - 1, num_steps))
+        ]
+        first = either(words[: len(of_state)], tf.stack(of_state))
+        return tf.bitcast(tf.concat([first, words[len(of_state) :]], 0), tf.uint8)
 
 
 def is_stackable(spec: ArraySpec) -> bool:

@@ -118,7 +118,10 @@ def processor() -> str:
         lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()
     except (OSError, ValueError):
         return ""
-    found = dict((part.strip() for part in line.partition(":")[::2]) for line in lines)
+    found: dict[str, str] = {}
+    for line in lines:
+        name, _, value = line.partition(":")
+        found[name.strip()] = value.strip()
     flags = found.get("flags", found.get("Features", "")).split()
     kind = " ".join(f"{name} {found[key]}" for name, key in _KINDS.items() if key in found)
     parts = (kind, f"{available_cores():g} cores", *(name for name in _INSTRUCTIONS if name in flags))

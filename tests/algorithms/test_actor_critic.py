@@ -57,15 +57,24 @@ def test_rewards_stay_as_they_are_before_the_first_statistics_and_where_all_are_
 
 
 def test_a_fixed_cost_has_nothing_to_learn():
-    entropy_cost = EntropyCost(0.01, None, 10.0)
+    entropy_cost = EntropyCost(0.01, None, None, 10.0)
     assert entropy_cost.trainable_variables == []
     assert float(entropy_cost.cost()) == pytest.approx(0.01)
     assert float(entropy_cost.loss(tf.constant(2.0))) == pytest.approx(-0.02)
 
 
+@pytest.mark.parametrize(("progress", "cost"), [(0.0, 0.01), (0.5, 0.006), (1.0, 0.002)])
+def test_a_scheduled_cost_is_a_line_over_the_run(progress, cost):
+    entropy_cost = EntropyCost(0.01, 0.002, None, 10.0)
+    assert float(entropy_cost.cost()) == pytest.approx(0.01)
+    entropy_cost.advance(tf.constant(progress))
+    assert float(entropy_cost.cost()) == pytest.approx(cost)
+    assert entropy_cost.trainable_variables == []
+
+
 @pytest.mark.parametrize("entropy,direction", [(0.5, 1), (1.5, -1)])
 def test_the_cost_rises_below_the_target_and_falls_above(entropy, direction):
-    entropy_cost = EntropyCost(0.01, target_entropy=1.0, adjustment_speed=10.0)
+    entropy_cost = EntropyCost(0.01, None, target_entropy=1.0, adjustment_speed=10.0)
     (variable,) = entropy_cost.trainable_variables
     before = float(entropy_cost.cost())
     assert before == pytest.approx(0.01)
@@ -76,7 +85,7 @@ def test_the_cost_rises_below_the_target_and_falls_above(entropy, direction):
 
 
 def test_the_policy_only_feels_the_bonus():
-    entropy_cost = EntropyCost(0.01, target_entropy=1.0, adjustment_speed=10.0)
+    entropy_cost = EntropyCost(0.01, None, target_entropy=1.0, adjustment_speed=10.0)
     entropy = tf.constant(0.3)
     with tf.GradientTape() as tape:
         tape.watch(entropy)

@@ -26,6 +26,7 @@ REFUSED = [
     ("dqn", {"frame_stack": 3}, "--frame_stack=3 is not valid"),
     ("ppo", {"epochs": 0}, "--epochs=0 is too low"),
     ("ppo", {"target_entropy": 1.0, "entropy_cost": 0.0}, "--entropy_cost must be greater than 0"),
+    ("vtrace", {"target_entropy": 1.0, "final_entropy_cost": 0.0}, "--final_entropy_cost schedules it"),
     ("pqn", {"lambda_": 1.5}, "--lambda_=1.5 is too high"),
     ("r2d2", FULL_REPLAY, "--replay_buffer_min_size=11 is more than --replay_buffer_size=10"),
     ("r2d2", {"burn_in": 20, "unroll_length": 20}, "--burn_in=20 must be less than --unroll_length=20"),

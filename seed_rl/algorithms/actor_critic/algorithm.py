@@ -17,12 +17,16 @@ from seed_rl.types import EnvironmentSpec, Nest, Sample
 
 
 class EntropyCost(keras.layers.Layer):
-    """`exp(speed * parameter)` with a learned parameter, or a constant if there is no target."""
+    """A constant, or a line over the run, or with a target `exp(speed * parameter)`, which is learned."""
 
-    def __init__(self, cost: float, target_entropy: float | None, adjustment_speed: float):
-        """Starts at `cost`, which must be above 0 if `target_entropy` (nats) is set."""
+    def __init__(
+        self, cost: float, final: float | None, target_entropy: float | None, adjustment_speed: float
+    ):
+        """Starts at `cost`, which must be above 0 if `target_entropy` (nats) is set; ends at `final`."""
         super().__init__()
-        self._cost = cost
+        self._cost, self._final = cost, final
+        if final is not None:
+            self._progress = self.add_weight(shape=(), initializer="zeros", trainable=False, name="progress")
         self._target_entropy = target_entropy
         self._speed = adjustment_speed
         if target_entropy is not None:
@@ -32,9 +36,16 @@ class EntropyCost(keras.layers.Layer):
 
     def cost(self) -> tf.Tensor:
         """The current weight: float32 scalar."""
+        if self._final is not None:
+            return self._cost + (self._final - self._cost) * tf.convert_to_tensor(self._progress)
         if self._target_entropy is None:
             return tf.constant(self._cost)
         return tf.exp(self._speed * tf.convert_to_tensor(self._parameter))
+
+    def advance(self, progress: tf.Tensor) -> None:
+        """Notes the fraction of the run that is complete."""
+        if self._final is not None:
+            self._progress.assign(progress)
 
     def loss(self, entropy: tf.Tensor) -> tf.Tensor:
         """The term to add to the loss for policies with this entropy; any shape.
@@ -60,7 +71,10 @@ class ActorCriticAlgorithm(Algorithm):
         self._distribution = distribution_for(env_spec.action)
         self._network = ActorCritic(config.net, env_spec, self._distribution.num_parameters)
         self._entropy_cost = EntropyCost(
-            config.entropy_cost, config.target_entropy, config.entropy_cost_adjustment_speed
+            config.entropy_cost,
+            config.final_entropy_cost,
+            config.target_entropy,
+            config.entropy_cost_adjustment_speed,
         )
         self._reward_scale = RewardScale(config.discounting) if config.normalize_rewards else None
 
@@ -80,6 +94,11 @@ class ActorCriticAlgorithm(Algorithm):
         self._network.trunk.observe(sample.env)
         if self._reward_scale:
             self._reward_scale.observe(sample.env, sample.initial_state[1])
+
+    def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
+        """Moves the entropy cost, if it has a schedule."""
+        del iteration
+        self._entropy_cost.advance(progress)
 
     def _network_state(self, sample: Sample) -> Nest:
         """The network's part of the state before an unroll's first step."""

@@ -28,6 +28,12 @@ class ActorCriticConfig(Options):
     entropy_cost: float = option(
         0.00025, "Weight of the entropy bonus; its initial value if --target_entropy is set.", at_least=0
     )
+    final_entropy_cost: float | None = option(
+        None,
+        "What the entropy cost falls to, linearly over --total_environment_frames, so that the policy "
+        "explores first and takes its best actions in the end. None: it is constant.",
+        at_least=0,
+    )
     target_entropy: float | None = option(
         None, "Entropy in nats that --entropy_cost is adjusted to reach; None: the cost is fixed."
     )
@@ -56,5 +62,10 @@ class ActorCriticConfig(Options):
         """Checks constraints between fields."""
         if self.target_entropy is not None and not self.entropy_cost > 0:
             raise ValueError("--entropy_cost must be greater than 0 if --target_entropy is set.")
+        if self.target_entropy is not None and self.final_entropy_cost is not None:
+            raise ValueError(
+                "--target_entropy adjusts the entropy cost, and --final_entropy_cost schedules it; leave out "
+                "one of them."
+            )
         if self.reward_clipping == "soft_asymmetric" and self.max_abs_reward:
             raise ValueError("--max_abs_reward must be 0 if --reward_clipping=soft_asymmetric.")
