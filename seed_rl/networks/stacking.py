@@ -135,6 +135,8 @@ class FrameStack:
             both(tf.bitwise.right_shift(before, tf.constant(8 * (t + 1), dtype)), mask(unbroken[t][t]))
             for t in range(min(self._num_frames - 1, num_steps))
         ]
+        if len(of_state) == num_steps:
+            return tf.bitcast(either(words, tf.stack(of_state)), tf.uint8)
         first = either(words[: len(of_state)], tf.stack(of_state))
         return tf.bitcast(tf.concat([first, words[len(of_state) :]], 0), tf.uint8)
 
