@@ -1,4 +1,4 @@
-"""Trains shipped presets with several seeds, and writes a table of what they learn.
+"""Trains presets with several seeds, and writes a table of what they learn.
 
     python -m benchmarks.learning --suite=atari      # docs/scores.md
     python -m benchmarks.learning catch/ppo gym/sac/Pendulum-v1 --stop_at_goal
@@ -64,8 +64,6 @@ class LearningConfig(Options):
             )
 
 
-_SEEDS = (1, 2, 3)
-
 # The figures of a preset by seed; None for a run that failed.
 Results = dict[int, Progress | None]
 
@@ -80,7 +78,7 @@ def main(argv: list[str]) -> int:
         results[case] = {seed: _train(config, case, seed) for seed in seeds}
     (_print_markdown if config.markdown else _print_text)(results)
     if config.suite:
-        scores.write(Path(config.records), Path(config.records).with_name("scores.md"))
+        scores.write(Path(config.records))
     print_result(
         {
             "benchmark": "learning",
@@ -105,7 +103,7 @@ def _plan(
     given = tuple(int(seed) for seed in config.seeds.split(",")) if config.seeds else None
     if not config.suite:
         cases = [make_case(name, flags) for name in names] if names else _cases_with_goals(flags)
-        return [(case, given or _SEEDS) for case in cases]
+        return [(case, given or suites.THREE_SEEDS) for case in cases]
     if names or flags:
         raise UsageError(
             f"--suite={config.suite} has its own presets and flags; leave out {' '.join([*names, *flags])}, "
@@ -137,7 +135,7 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
     name = f"{case.name}, seed {seed}"
     logdir = run_directory(Path(config.logdir) / config.suite, case, f"seed_{seed}")
     kept = Path(config.records) / config.suite / logdir.name
-    if config.suite and kept.exists() and not config.again:
+    if config.suite and records.is_kept(kept) and not config.again:
         found = progress(read_metrics(kept), goal(case))
         print(f"{name}: {_rounded(found.final)}, from {kept}", file=sys.stderr, flush=True)
         for change in records.changes(kept, case):

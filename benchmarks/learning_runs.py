@@ -145,15 +145,27 @@ def progress(periods: Sequence[dict[str, Any]], mark: float | None = None) -> Pr
         return Progress(None, None, 0, 0.0)
     name = return_name(periods)
     returns = curve(periods, name).value
-    reported = [p for p in periods if p.get(name) is not None and p["episodes"] >= FEWEST_EPISODES]
-    first = next((p for p in reported if mark is not None and p[name] >= mark), None)
+    best, first = notable(periods, mark)
     return Progress(
         float(returns[-1]) if len(returns) else None,
-        max((float(p[name]) for p in reported), default=None),
+        float(best[name]) if best else None,
         int(periods[-1]["env_frames"]),
         float(periods[-1]["seconds"]),
         *((int(first["env_frames"]), float(first["seconds"]), int(first["updates"])) if first else ()),
     )
+
+
+def notable(
+    periods: Sequence[dict[str, Any]], mark: float | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """The best period, and the first one that reached a mark; None where there is none.
+
+    Those before the `FEWEST_EPISODES`th episode do not count.
+    """
+    name = return_name(periods)
+    judged = [p for p in periods if p.get(name) is not None and p["episodes"] >= FEWEST_EPISODES]
+    best = max(judged, key=lambda period: period[name], default=None)
+    return best, next((p for p in judged if mark is not None and p[name] >= mark), None)
 
 
 def train(

@@ -54,13 +54,12 @@ def main(argv: list[str]) -> int:
     rates: dict[str, float] = {}
     if "environment" in names:
         rates["environment"] = _environment_rate(line, seconds)
-    parts = [name for name in ("inference", "training") if name in names]
-    if parts:
+    if names != ["environment"]:
         learner = LearnerParts(line)
         made = {"inference": learner.inference, "training": learner.training}
-        rates |= {name: made[name]().rate(seconds) for name in parts}
-    if "matrix_product" in names:
-        rates |= _arithmetic(learner if parts else LearnerParts(line), rates, seconds)
+        rates |= {name: make().rate(seconds) for name, make in made.items() if name in names}
+        if "matrix_product" in names:
+            rates |= _arithmetic(learner, rates, seconds)
     print_result(rates)
     return 0
 
@@ -69,8 +68,7 @@ def _arithmetic(learner: "LearnerParts", rates: dict[str, float], seconds: float
     """GFLOP/s of a matrix product and of the parts that were measured, and the parts' shares of it."""
     from benchmarks.flops import matrix_product
 
-    precision = learner.config.precision
-    highest = matrix_product(seconds, precision) / 1e9
+    highest = Part(*matrix_product(learner.config.precision)).rate(seconds) / 1e9
     found = {"matrix_product_gflops": highest}
     for name, operations in learner.operations().items():
         if name in rates:
@@ -80,7 +78,7 @@ def _arithmetic(learner: "LearnerParts", rates: dict[str, float], seconds: float
 
 
 class Part(NamedTuple):
-    """A part of a run: `call` does it once, for this many new agent steps."""
+    """A part of a run: `call` does it once, for this many new agent steps, or whatever it is counted in."""
 
     call: Callable[[], Any]
     agent_steps: float

@@ -4,7 +4,6 @@
 """
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import read_metrics
-from benchmarks.learning_runs import FEWEST_EPISODES, Case
+from benchmarks.learning_runs import Case, notable
 from seed_rl.files import write_atomically
 from seed_rl.plotting.groups import telling_settings
 from seed_rl.runs import record
-from seed_rl.runs.curves import return_name
 from seed_rl.runs.layout import RunDirectory
 
 _MOST_PERIODS = 100
@@ -42,7 +40,6 @@ def keep(logdir: Path, to: Path, mark: float | None) -> None:
       mark: a mean return; the period that first reached it is kept.
     """
     to.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(RunDirectory(logdir).record, RunDirectory(to).record)
     periods = read_metrics(logdir)
     lines = [
         {name: periods[index][name] for name in _FIGURES if name in periods[index]}
@@ -50,16 +47,19 @@ def keep(logdir: Path, to: Path, mark: float | None) -> None:
     ]
     text = "".join(json.dumps(line) + "\n" for line in lines)
     write_atomically(RunDirectory(to).metrics, text)
+    # The last file makes it a record.
+    write_atomically(RunDirectory(to).record, RunDirectory(logdir).record.read_text(encoding="utf-8"))
+
+
+def is_kept(to: Path) -> bool:
+    """Whether this directory has a record."""
+    return RunDirectory(to).record.exists()
 
 
 def _chosen(periods: Sequence[dict[str, Any]], mark: float | None) -> list[int]:
     """Evenly spaced periods, with the last one, the best one, and the one that first reached the mark."""
     chosen = set(np.linspace(0, len(periods) - 1, min(len(periods), _MOST_PERIODS)).astype(int).tolist())
-    name = return_name(periods)
-    judged = {i: p[name] for i, p in enumerate(periods) if name in p and p["episodes"] >= FEWEST_EPISODES}
-    if judged:
-        chosen.add(max(judged, key=lambda index: judged[index]))
-        chosen.update([i for i, value in judged.items() if mark is not None and value >= mark][:1])
+    chosen |= {periods.index(period) for period in notable(periods, mark) if period}
     return sorted(chosen)
 
 

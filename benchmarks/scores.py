@@ -24,10 +24,10 @@ from seed_rl.plotting.gather import gather
 from seed_rl.plotting.groups import Group, by_task
 from seed_rl.plotting.labels import variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
-from seed_rl.plotting.picture import draw_runs
+from seed_rl.plotting.picture import draw_found
 from seed_rl.runs.scores import published_scores
 
-RECORDS, PAGE = ROOT / "docs" / "records", ROOT / "docs" / "scores.md"
+RECORDS = ROOT / "docs" / "records"
 
 _HEAD = """# Scores
 
@@ -60,8 +60,9 @@ _COLUMNS = (
 class ScoresConfig(Options):
     """Settings of the page."""
 
-    records: str = option(str(RECORDS), "Directory of the records, with one directory for each suite.")
-    page: str = option(str(PAGE), "The Markdown file; its plots are written beside it.")
+    records: str = option(
+        str(RECORDS), "Directory of the records, with one directory for each suite; the page is beside it."
+    )
 
 
 class _Seed(NamedTuple):
@@ -75,12 +76,12 @@ class _Seed(NamedTuple):
 def main(argv: list[str]) -> int:
     """Writes the page."""
     config = parse_options(argv, __doc__ or "", ScoresConfig)[0]
-    write(Path(config.records), Path(config.page))
+    write(Path(config.records))
     return 0
 
 
-def write(records: Path, page: Path) -> None:
-    """Writes the page and its plots.
+def write(records: Path) -> None:
+    """Writes scores.md and its plots, beside the directory of the records.
 
     Raises:
       UsageError: there are no records.
@@ -88,7 +89,7 @@ def write(records: Path, page: Path) -> None:
     suites = [suite for suite in SUITES if (records / suite).is_dir()]
     if not suites:
         raise UsageError(f"{records} has no records; python -m benchmarks.learning --suite=SUITE makes them.")
-    machines: dict[str, str] = {}
+    page, machines = records.with_name("scores.md"), dict[str, str]()
     text = _HEAD + "".join(_section(suite, records / suite, page, machines) for suite in suites)
     text += "\n## Machines\n\n" + "".join(f"* {letter}: {name}\n" for name, letter in machines.items())
     write_atomically(page, text)
@@ -96,7 +97,8 @@ def write(records: Path, page: Path) -> None:
 
 
 def _section(suite: str, records: Path, page: Path, machines: dict[str, str]) -> str:
-    groups = gather([records]).groups
+    found = gather([records])
+    groups = found.groups
     names = variant_labels(groups)
     lines = [" | ".join(_COLUMNS), " | ".join(["---"] * len(_COLUMNS))]
     for task, several in by_task(groups).items():
@@ -111,7 +113,7 @@ def _section(suite: str, records: Path, page: Path, machines: dict[str, str]) ->
             )
     table = "".join(f"| {line} |\n" for line in lines)
     picture = page.with_name(f"scores_{suite}.png")
-    draw_runs([records], PlotConfig(output=str(picture), overwrite=True))
+    draw_found(found, PlotConfig(), picture)
     command = f"python -m benchmarks.learning --suite={suite}"
     plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
     return f"\n## {suite}\n\n    {command}\n\n{table}{_aggregate(groups)}\n{plot}\n"

@@ -53,7 +53,7 @@ class Row(NamedTuple):
     flags: tuple[str, ...] = ()
 
 
-_THREE = (1, 2, 3)
+THREE_SEEDS = (1, 2, 3)
 # For EnvPool's images, where the command's own settings are for everything else.
 _IMAGES = (
     "--torso=shallow",
@@ -83,16 +83,16 @@ def _mujoco(agent: str, game: str) -> tuple[str, ...]:
 
 SUITES: dict[str, tuple[Row, ...]] = {
     "atari": (
-        Row("atari/vtrace/Pong", _THREE),
-        Row("atari/vtrace/Breakout", _THREE),
-        Row("atari/vtrace/SpaceInvaders", _THREE),
-        Row("atari/vtrace/Qbert", _THREE),
+        Row("atari/vtrace/Pong", THREE_SEEDS),
+        Row("atari/vtrace/Breakout", THREE_SEEDS),
+        Row("atari/vtrace/SpaceInvaders", THREE_SEEDS),
+        Row("atari/vtrace/Qbert", THREE_SEEDS),
         Row("atari/vtrace/Seaquest", (1,)),
         Row("atari/vtrace/BeamRider", (1,)),
     ),
     "mujoco": tuple(
         Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))
-        for game, seeds in (("HalfCheetah-v5", _THREE), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
+        for game, seeds in (("HalfCheetah-v5", THREE_SEEDS), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
         for agent in ("sac", "ppo")
     ),
     "minatar": tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn")),

@@ -100,6 +100,7 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
         settings = {"agent": about.agent_settings, "learner": about.learner_settings}
         content = {"identity": about.identity, "settings": settings, "versions": {}, "processor": "abacus"}
         (runs / "atari" / f"catch_ppo_seed_{seed}" / "run.json").write_text(json.dumps(content))
+    (kept / "atari" / "catch_ppo_seed_1").mkdir(parents=True)  # Left behind by one that was interrupted.
     assert learning.main(args) == 0
     first = result(capsys)["figures"]
     assert first["catch/ppo"]["1"]["frames_to_mark"] == 380_000
