@@ -71,6 +71,17 @@ _IMAGES = (
 _COINRUN = ("--unroll_length=40", "--discounting=0.995", "--total_environment_frames=2000000")
 _VIZDOOM = ("--unroll_length=20", "--discounting=0.99", "--total_environment_frames=600000")
 _SWINGUP = ("--num_actors=1", "--env_batch_size=8", "--total_environment_frames=150000")
+# Longer rollouts and smaller updates than for the empty goal, because goals are rare.
+_KEEPER = (
+    "--total_environment_frames=2000000",
+    "--env_batch_size=16",
+    "--inference_batch_size=32",
+    "--unroll_length=64",
+    "--batch_size=8",
+    "--epochs=4",
+    "--learning_rate=0.0003",
+    "--entropy_cost=0.003",
+)
 _MINATAR = ("asterix", "freeway", "seaquest", "space_invaders")
 
 
@@ -102,5 +113,6 @@ SUITES: dict[str, tuple[Row, ...]] = {
         Row("envpool/vtrace/Basic-v1", (1,), (*_IMAGES, *_VIZDOOM)),
         Row("envpool/sac/CartpoleSwingup-v1", (1,), _SWINGUP),
         Row("football/ppo", (1,)),
+        Row("football/ppo/academy_3_vs_1_with_keeper", (1,), _KEEPER),
     ),
 }
