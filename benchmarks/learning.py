@@ -109,7 +109,8 @@ def _plan(
             f"--suite={config.suite} has its own presets and flags; leave out {' '.join([*names, *flags])}, "
             "or --suite."
         )
-    return [(make_case(row.preset, row.flags), given or row.seeds) for row in suites.SUITES[config.suite]]
+    rows = suites.SUITES[config.suite]
+    return [(make_case(row.preset, row.flags, row.label), given or row.seeds) for row in rows]
 
 
 def goal(case: Case) -> float | None:

@@ -55,6 +55,7 @@ class Case:
       inference_batch_size: maximum number of environments in one inference call.
       num_envs: environments of all actors.
       record: what its run.json will say, but for versions and machine.
+      label: what tells it from others with the same preset; may be empty.
     """
 
     environment: str
@@ -68,11 +69,12 @@ class Case:
     inference_batch_size: int
     num_envs: int
     record: RunRecord = dataclasses.field(compare=False, repr=False)
+    label: str = ""
 
     @property
     def name(self) -> str:
-        """`ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`."""
-        return "/".join(filter(None, (self.environment, self.agent, self.game)))
+        """`ENVIRONMENT/AGENT` with the game and the label, if there are any, after further slashes."""
+        return "/".join(filter(None, (self.environment, self.agent, self.game, self.label)))
 
 
 class Progress(NamedTuple):
@@ -97,12 +99,13 @@ class Progress(NamedTuple):
     updates_to_mark: int | None = None
 
 
-def make_case(name: str, flags: Sequence[str] = ()) -> Case:
+def make_case(name: str, flags: Sequence[str] = (), label: str = "") -> Case:
     """Checks all flags before anything starts; without a preset, settings are computed from the spaces.
 
     Args:
       name: `ENVIRONMENT/AGENT` or `ENVIRONMENT/AGENT/GAME`, as `seed_rl train` takes them.
       flags: further flags of `seed_rl train`, as `--name=value`; they override the preset.
+      label: what tells it from others with the same preset.
 
     Raises:
       UsageError: it is not such a name, or a flag is wrong.
@@ -131,6 +134,7 @@ def make_case(name: str, flags: Sequence[str] = ()) -> Case:
         config.inference_batch_size,
         config.num_envs,
         RunRecord(Path(), identity, line.agent_config().to_dict(), config.to_dict(), {}),
+        label,
     )
 
 

@@ -46,11 +46,15 @@ def goal(environment: str, game: str | None, agent: str) -> float | None:
 
 
 class Row(NamedTuple):
-    """A preset as benchmarks.learning takes it, the seeds of its runs, and flags that are added."""
+    """A preset as benchmarks.learning takes it, the seeds of its runs, and flags that are added.
+
+    `label` tells it from other rows with the same preset.
+    """
 
     preset: str
     seeds: tuple[int, ...]
     flags: tuple[str, ...] = ()
+    label: str = ""
 
 
 THREE_SEEDS = (1, 2, 3)
@@ -92,6 +96,14 @@ def _mujoco(agent: str, game: str) -> tuple[str, ...]:
     return f"--flagfile={preset}", f"--game={game}", f"--total_environment_frames={frames}"
 
 
+def _study(label: str, *flags: str, agent: str = "vtrace", games: str = "SpaceInvaders,Breakout") -> list[Row]:
+    """What Atari's preset learns in 5M frames with other settings."""
+    frames = "--total_environment_frames=5000000"
+    return [
+        Row(f"atari/{agent}/{game}", (1,), (frames, *flags), label) for game in games.split(",")
+    ]
+
+
 SUITES: dict[str, tuple[Row, ...]] = {
     "atari": (
         Row("atari/vtrace/Pong", THREE_SEEDS),
@@ -100,6 +112,16 @@ SUITES: dict[str, tuple[Row, ...]] = {
         Row("atari/vtrace/Qbert", THREE_SEEDS),
         Row("atari/vtrace/Seaquest", (1,)),
         Row("atari/vtrace/BeamRider", (1,)),
+    ),
+    # What Atari's preset was chosen from.
+    "study": (
+        *_study("preset"),
+        *_study("entropy_falls", "--final_entropy_cost=0"),
+        *_study("discount_98", "--discounting=0.98", games="SpaceInvaders"),
+        *_study("discount_995", "--discounting=0.995", games="SpaceInvaders"),
+        *_study("rate_4", "--learning_rate=0.0004", games="SpaceInvaders"),
+        *_study("clipped", agent="appo", games="SpaceInvaders"),
+        *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo", games="SpaceInvaders"),
     ),
     "mujoco": tuple(
         Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))

@@ -17,8 +17,8 @@ def period(frames, value=None, episodes=200, name="mean_return"):
     return figures if value is None else figures | {name: value}
 
 
-def write_run(directory, case, seed, periods):
-    logdir = run_directory(directory, make_case(case), f"seed_{seed}")
+def write_run(directory, case, seed, periods, label=""):
+    logdir = run_directory(directory, make_case(case, label=label), f"seed_{seed}")
     logdir.mkdir(parents=True)
     (logdir / "metrics.jsonl").write_text("".join(json.dumps(p) + "\n" for p in periods))
 
@@ -87,23 +87,24 @@ def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_pat
 
 
 def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(suites.SUITES, "atari", (suites.Row("catch/ppo", (1, 2), ("--batch_size=4",)),))
+    small = suites.Row("catch/ppo", (1, 2), ("--batch_size=4",), label="small")
+    monkeypatch.setitem(suites.SUITES, "atari", (small,))
     runs, kept = tmp_path / "runs", tmp_path / "records"
     args = ["learning", "--suite=atari", f"--logdir={runs}", f"--records={kept}"]
     case = make_case("catch/ppo", ["--batch_size=4"])
     for seed in (1, 2):
         periods = [period(frames, frames / 400_000) for frames in range(1000, case.total_frames + 1, 1000)]
-        write_run(runs / "atari", "catch/ppo", seed, periods)
+        write_run(runs / "atari", "catch/ppo", seed, periods, "small")
         about = dataclasses.replace(
             case.record, learner_settings={**case.record.learner_settings, "seed": seed}
         )
         settings = {"agent": about.agent_settings, "learner": about.learner_settings}
         content = {"identity": about.identity, "settings": settings, "versions": {}, "processor": "abacus"}
-        (runs / "atari" / f"catch_ppo_seed_{seed}" / "run.json").write_text(json.dumps(content))
-    (kept / "atari" / "catch_ppo_seed_1").mkdir(parents=True)  # Left behind by one that was interrupted.
+        (runs / "atari" / f"catch_ppo_small_seed_{seed}" / "run.json").write_text(json.dumps(content))
+    (kept / "atari" / "catch_ppo_small_seed_1").mkdir(parents=True)  # Left behind by one that was interrupted.
     assert learning.main(args) == 0
     first = result(capsys)["figures"]
-    assert first["catch/ppo"]["1"]["frames_to_mark"] == 380_000
+    assert first["catch/ppo/small"]["1"]["frames_to_mark"] == 380_000
     page = (tmp_path / "scores.md").read_text()
     assert (
         "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min | 0.4 |" in page
@@ -114,9 +115,10 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     shutil.rmtree(runs)  # From here on, only the records can say anything.
     assert learning.main(args) == 0
     assert result(capsys)["figures"] == first
-    assert len((kept / "atari" / "catch_ppo_seed_1" / "metrics.jsonl").read_text().splitlines()) <= 102
+    assert len((kept / "atari" / "catch_ppo_small_seed_1" / "metrics.jsonl").read_text().splitlines()) <= 102
 
-    monkeypatch.setitem(suites.SUITES, "atari", (suites.Row("catch/ppo", (1,), ("--batch_size=8",)),))
+    changed = small._replace(seeds=(1,), flags=("--batch_size=8",))
+    monkeypatch.setitem(suites.SUITES, "atari", (changed,))
     assert learning.main(args) == 0
     assert "seed 1: recorded with another batch_size: 4 there, 8 now; --again" in capsys.readouterr().err
 
