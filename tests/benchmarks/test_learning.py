@@ -101,7 +101,7 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
         settings = {"agent": about.agent_settings, "learner": about.learner_settings}
         content = {"identity": about.identity, "settings": settings, "versions": {}, "processor": "abacus"}
         (runs / "atari" / f"catch_ppo_small_seed_{seed}" / "run.json").write_text(json.dumps(content))
-    (kept / "atari" / "catch_ppo_small_seed_1").mkdir(parents=True)  # Left behind by one that was interrupted.
+    (kept / "atari" / "catch_ppo_small_seed_1").mkdir(parents=True)  # One that was interrupted left it.
     assert learning.main(args) == 0
     first = result(capsys)["figures"]
     assert first["catch/ppo/small"]["1"]["frames_to_mark"] == 380_000
