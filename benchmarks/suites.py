@@ -1,5 +1,6 @@
 """What presets are meant to reach, and which of them benchmarks.learning trains as a suite."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from seed_rl.flags.configs import configs_directory
@@ -96,12 +97,15 @@ def _mujoco(agent: str, game: str) -> tuple[str, ...]:
     return f"--flagfile={preset}", f"--game={game}", f"--total_environment_frames={frames}"
 
 
+_STUDIED = ("SpaceInvaders", "Breakout")
+
+
 def _study(
-    label: str, *flags: str, agent: str = "vtrace", games: str = "SpaceInvaders", entropy: float = 0.01
+    label: str, *flags: str, agent: str = "vtrace", games: Sequence[str] = _STUDIED[:1], entropy: float = 0.01
 ) -> list[Row]:
     """What Atari's preset learns in 5M frames with other settings; `entropy` is its cost at the end."""
     every = ("--total_environment_frames=5000000", f"--final_entropy_cost={entropy:g}")
-    return [Row(f"atari/{agent}/{game}", (1,), (*every, *flags), label) for game in games.split(",")]
+    return [Row(f"atari/{agent}/{game}", (1,), (*every, *flags), label) for game in games]
 
 
 SUITES: dict[str, tuple[Row, ...]] = {
@@ -115,8 +119,8 @@ SUITES: dict[str, tuple[Row, ...]] = {
     ),
     # What Atari's preset was chosen from.
     "study": (
-        *_study("preset", games="SpaceInvaders,Breakout"),
-        *_study("entropy_falls", entropy=0, games="SpaceInvaders,Breakout"),
+        *_study("preset", games=_STUDIED),
+        *_study("entropy_falls", entropy=0, games=_STUDIED),
         *_study("discount_98", "--discounting=0.98"),
         *_study("discount_995", "--discounting=0.995"),
         *_study("rate_4", "--learning_rate=0.0004"),
