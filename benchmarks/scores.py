@@ -1,9 +1,12 @@
-"""Writes docs/scores.md and its plots from the records of training runs: `python -m benchmarks.scores`.
+"""Writes docs/scores.md, its plots, and README's table from the records of training runs.
 
-A record is what benchmarks.learning keeps of a run of a suite. Nothing on the page is written by hand.
+    python -m benchmarks.scores
+
+A record is what benchmarks.learning keeps of a run of a suite. No figure is written by hand.
 """
 
 import dataclasses
+import re
 import string
 import sys
 from collections.abc import Sequence
@@ -45,7 +48,7 @@ _COLUMNS = (
     "agent",
     "seeds",
     "return at the end",
-    "mean",
+    "mean return",
     "end/best",
     "goal",
     "until the goal",
@@ -54,6 +57,20 @@ _COLUMNS = (
     "frames/s",
     "machine",
 )
+# README has a part of them, without the runs that a preset was chosen from.
+_README_COLUMNS = (
+    "task",
+    "agent",
+    "seeds",
+    "mean return",
+    "end/best",
+    "goal",
+    "until the goal",
+    "million frames",
+    "minutes",
+)
+_NOT_IN_README = "study"
+_TABLE = re.compile(r"(<!-- benchmarks.scores writes this table -->\n).*?(?=<!-- end of the table -->)", re.S)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +98,7 @@ def main(argv: list[str]) -> int:
 
 
 def write(records: Path) -> None:
-    """Writes scores.md and its plots, beside the directory of the records.
+    """Writes scores.md and its plots beside the directory of the records, and the table of a README above.
 
     Raises:
       UsageError: there are no records.
@@ -90,33 +107,58 @@ def write(records: Path) -> None:
     if not suites:
         raise UsageError(f"{records} has no records; python -m benchmarks.learning --suite=SUITE makes them.")
     page, machines = records.with_name("scores.md"), dict[str, str]()
-    text = _HEAD + "".join(_section(suite, records / suite, page, machines) for suite in suites)
+    text, summary = _HEAD, list[dict[str, str]]()
+    for suite in suites:
+        found = gather([records / suite])
+        rows = _rows(found.groups, machines)
+        picture = page.with_name(f"scores_{suite}.png")
+        draw_found(found, PlotConfig(), picture)
+        text += _section(suite, rows, _aggregate(found.groups), picture)
+        summary += [] if suite == _NOT_IN_README else rows
     text += "\n## Machines\n\n" + "".join(f"* {letter}: {name}\n" for name, letter in machines.items())
     write_atomically(page, text)
     print(f"Wrote {page}")
+    _write_readme(page.parent.with_name("README.md"), summary)
 
 
-def _section(suite: str, records: Path, page: Path, machines: dict[str, str]) -> str:
-    found = gather([records])
-    groups = found.groups
+def _write_readme(readme: Path, rows: Sequence[dict[str, str]]) -> None:
+    """Replaces the table of a README that has a place for it."""
+    if not readme.exists():
+        return
+    text = readme.read_text(encoding="utf-8")
+    table = _table(_README_COLUMNS, rows)
+    replaced = _TABLE.sub(lambda found: f"{found[1]}\n{table}\n", text)
+    if replaced != text:
+        write_atomically(readme, replaced)
+        print(f"Wrote the table of {readme}")
+
+
+def _section(suite: str, rows: Sequence[dict[str, str]], aggregate: str, picture: Path) -> str:
+    command = f"python -m benchmarks.learning --suite={suite}"
+    plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
+    return f"\n## {suite}\n\n    {command}\n\n{_table(_COLUMNS, rows)}{aggregate}\n{plot}\n"
+
+
+def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
+    """Lines of Markdown."""
+    cells = [columns, ["---"] * len(columns), *([row[name] for name in columns] for row in rows)]
+    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+
+
+def _rows(groups: Sequence[Group], machines: dict[str, str]) -> list[dict[str, str]]:
+    """The cells of a suite's table by column; new machines get the next letters."""
     names = variant_labels(groups)
-    lines = [" | ".join(_COLUMNS), " | ".join(["---"] * len(_COLUMNS))]
+    rows = []
     for task, several in by_task(groups).items():
         for group in several:
             seeds = sorted(_seeds(group))
-            letters = [
+            letters = {
                 machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
-            ]
-            cells = _cells(seeds, _goal(group))
-            lines.append(
-                " | ".join([str(task), names[group.variant], *cells, ", ".join(sorted(set(letters)))])
-            )
-    table = "".join(f"| {line} |\n" for line in lines)
-    picture = page.with_name(f"scores_{suite}.png")
-    draw_found(found, PlotConfig(), picture)
-    command = f"python -m benchmarks.learning --suite={suite}"
-    plot = f"![Mean returns of the suite {suite} over frames]({picture.name})"
-    return f"\n## {suite}\n\n    {command}\n\n{table}{_aggregate(groups)}\n{plot}\n"
+            }
+            who = [": ".join(filter(None, task)), names[group.variant]]
+            cells = [*who, *_cells(seeds, _goal(group)), ", ".join(sorted(letters))]
+            rows.append(dict(zip(_COLUMNS, cells, strict=True)))
+    return rows
 
 
 def _seeds(group: Group) -> list[_Seed]:

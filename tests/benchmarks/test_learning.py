@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from benchmarks import learning, suites
+from benchmarks import learning, scores, suites
+from benchmarks.harness import ROOT
 from benchmarks.learning_runs import Progress, make_case, progress, run_directory
 from seed_rl.flags.errors import UsageError
 from tests.benchmarks import running
@@ -89,7 +90,9 @@ def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_pat
 def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys, monkeypatch):
     small = suites.Row("catch/ppo", (1, 2), ("--batch_size=4",), label="small")
     monkeypatch.setitem(suites.SUITES, "atari", (small,))
-    runs, kept = tmp_path / "runs", tmp_path / "records"
+    runs, kept = tmp_path / "runs", tmp_path / "docs" / "records"
+    readme = tmp_path / "README.md"
+    readme.write_text("<!-- benchmarks.scores writes this table -->\nold\n<!-- end of the table -->\n")
     args = ["learning", "--suite=atari", f"--logdir={runs}", f"--records={kept}"]
     case = make_case("catch/ppo", ["--batch_size=4"])
     for seed in (1, 2):
@@ -105,12 +108,15 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     assert learning.main(args) == 0
     first = result(capsys)["figures"]
     assert first["catch/ppo/small"]["1"]["frames_to_mark"] == 380_000
-    page = (tmp_path / "scores.md").read_text()
+    page = (kept.parent / "scores.md").read_text()
     assert (
         "| catch | PPO | 1, 2 | 1; 1 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min | 0.4 |" in page
     )
     assert "* A: abacus" in page
-    assert (tmp_path / "scores_atari.png").stat().st_size > 1000
+    assert (kept.parent / "scores_atari.png").stat().st_size > 1000
+    lines = readme.read_text().splitlines()
+    assert "| catch | PPO | 1, 2 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min |" in lines[4]
+    assert lines[5:] == ["", "<!-- end of the table -->"]
 
     shutil.rmtree(runs)  # From here on, only the records can say anything.
     assert learning.main(args) == 0
@@ -121,6 +127,14 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     monkeypatch.setitem(suites.SUITES, "atari", (changed,))
     assert learning.main(args) == 0
     assert "seed 1: recorded with another batch_size: 4 there, 8 now; --again" in capsys.readouterr().err
+
+
+def test_the_docs_say_what_the_records_say(tmp_path):
+    shutil.copytree(scores.RECORDS, tmp_path / "docs" / "records")
+    shutil.copy(ROOT / "README.md", tmp_path)
+    scores.write(tmp_path / "docs" / "records")
+    for page in ("README.md", "docs/scores.md"):
+        assert (tmp_path / page).read_text() == (ROOT / page).read_text()
 
 
 @pytest.mark.slow
