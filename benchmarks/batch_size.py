@@ -22,7 +22,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.harness import check_counts, check_names, print_markdown, print_result, print_table
+from benchmarks.harness import (
+    check_counts,
+    check_names,
+    make_directory,
+    print_markdown,
+    print_result,
+    print_table,
+)
 from benchmarks.learning import goal, train_case
 from benchmarks.learning_runs import Case, Progress, make_case, run_directory
 from seed_rl.flags.command_line import parse_options
@@ -113,6 +120,7 @@ def main(argv: list[str]) -> int:
     names = [arg for arg in rest if not arg.startswith("--")] or PRESETS
     flags = [arg for arg in rest if arg.startswith("--")]
     plan = {name: _settings(config, name, flags) for name in names}  # Bad input ends the benchmark here.
+    make_directory("logdir", config.logdir)
     results: dict[str, Outcomes] = {}
     failed = False
     for name, settings in plan.items():

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import statistics
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import psutil
 
+from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import ONE_THREAD, Child
 from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.runs.curves import read_periods
@@ -29,12 +31,35 @@ def check_names(flag: str, names: str, valid: Sequence[str]) -> None:
     """Raises ValueError unless `names`, the value of `--flag`, is a comma-separated list of valid names."""
     if not set(names.split(",")) <= set(valid):
         raise ValueError(f"--{flag}={names} is not valid; choose from: {', '.join(valid)}.")
+    _check_unique(flag, names.split(","))
 
 
 def check_counts(flag: str, counts: str) -> None:
     """Raises ValueError unless `counts`, the value of `--flag`, is a list of numbers from 1 on."""
-    if not all(count.isdigit() and int(count) > 0 for count in counts.split(",")):
+    if not all(re.fullmatch("0*[1-9][0-9]*", count) for count in counts.split(",")):
         raise ValueError(f"--{flag}={counts} is not valid; write it like 1,8,32.")
+    _check_unique(flag, [int(count) for count in counts.split(",")])
+
+
+def _check_unique(flag: str, values: Sequence[Any]) -> None:
+    twice = next((value for value in values if values.count(value) > 1), None)
+    if twice is not None:
+        raise ValueError(f"--{flag} has {twice} twice; name it once.")
+
+
+def make_directory(flag: str, path: str) -> Path:
+    """Makes the directory that is the value of `--flag`, so that results are not lost at the end.
+
+    Raises:
+      UsageError: it cannot be made, or nothing can be written there.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path):
+            return Path(path)
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"--{flag}={path} cannot be used ({why}); name another directory.") from None
 
 
 def module_child(module: str, *args: str, log: Path, env: Mapping[str, str] | None = None) -> Child:

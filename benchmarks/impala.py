@@ -25,12 +25,12 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from benchmarks.harness import check_names, medians, print_result, print_table, steady_run
+from benchmarks.harness import check_names, make_directory, medians, print_result, print_table, steady_run
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import suite_spec
-from seed_rl.files import write_atomically
+from seed_rl.files import read_mapping, write_atomically
 from seed_rl.flags.command_line import CommandLine, parse_options
-from seed_rl.flags.errors import run_main
+from seed_rl.flags.errors import run_main, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import parse_local
 from seed_rl.options import Options, option
@@ -80,14 +80,15 @@ def main(argv: list[str]) -> int:
     """Measures what is missing; prints tables and the result."""
     config, rest = parse_options(argv, __doc__ or "", ImpalaConfig, pass_through=True)
     path = Path(config.output)
-    results: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    make_directory("output", str(path.parent))
+    with usage_errors():
+        results: dict[str, dict[str, float]] = read_mapping("output", path) if path.exists() else {}
     cases = config.cases.split(",")
     for number in range(config.rounds):
         for case in cases:
             for way in WAYS:
                 if (key := f"{case}/{way}/{number}") not in results:
                     results[key] = measure(case, way, config, rest)
-                    path.parent.mkdir(parents=True, exist_ok=True)
                     write_atomically(path, json.dumps(results, indent=1))
                     print(
                         f"{key}: {results[key]['frames_per_second']:,.0f} frames/s",

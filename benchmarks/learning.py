@@ -21,11 +21,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import records, scores, suites
-from benchmarks.harness import check_counts, print_markdown, print_result, print_table, read_metrics
+from benchmarks.harness import (
+    check_counts,
+    make_directory,
+    print_markdown,
+    print_result,
+    print_table,
+    read_metrics,
+)
 from benchmarks.learning_runs import Case, FailedRun, Progress, make_case, progress, run_directory, train
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
-from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.launch.presets import find_preset
 from seed_rl.options import Options, option
 
@@ -74,7 +81,9 @@ def main(argv: list[str]) -> int:
     names = [arg for arg in rest if not arg.startswith("--")]
     flags = [arg for arg in rest if arg.startswith("--")]
     results: dict[Case, Results] = {}
-    for case, seeds in _plan(config, names, flags):
+    plan = _plan(config, names, flags)
+    _check(config, plan)
+    for case, seeds in plan:
         results[case] = {seed: _train(config, case, seed) for seed in seeds}
     (_print_markdown if config.markdown else _print_text)(results)
     if config.suite:
@@ -113,6 +122,28 @@ def _plan(
     return [(make_case(row.preset, row.flags, row.label), given or row.seeds) for row in rows]
 
 
+def _check(config: LearningConfig, plan: Sequence[tuple[Case, tuple[int, ...]]]) -> None:
+    """Finds what would end the benchmark after hours of training.
+
+    Raises:
+      UsageError: a directory cannot be used, or a record cannot be read.
+    """
+    make_directory("logdir", config.logdir)
+    if config.suite:
+        make_directory("records", config.records)
+        with usage_errors():
+            for case, seeds in plan:
+                for seed in seeds:
+                    if records.is_kept(kept := _places(config, case, seed)[1]):
+                        records.changes(kept, case)
+
+
+def _places(config: LearningConfig, case: Case, seed: int) -> tuple[Path, Path]:
+    """The run directory, and the directory of its record."""
+    logdir = run_directory(Path(config.logdir) / config.suite, case, f"seed_{seed}")
+    return logdir, Path(config.records) / config.suite / logdir.name
+
+
 def goal(case: Case) -> float | None:
     """The mean return that a preset is meant to reach; None if it has no goal."""
     return suites.goal(case.environment, case.game, case.agent)
@@ -134,8 +165,7 @@ def _cases_with_goals(flags: Sequence[str]) -> list[Case]:
 def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
     """Trains, unless there is a record of it; a complete run of a suite becomes a record."""
     name = f"{case.name}, seed {seed}"
-    logdir = run_directory(Path(config.logdir) / config.suite, case, f"seed_{seed}")
-    kept = Path(config.records) / config.suite / logdir.name
+    logdir, kept = _places(config, case, seed)
     if config.suite and records.is_kept(kept) and not config.again:
         found = progress(read_metrics(kept), goal(case))
         print(f"{name}: {_rounded(found.final)}, from {kept}", file=sys.stderr, flush=True)

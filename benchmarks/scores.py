@@ -20,7 +20,7 @@ from benchmarks.learning_runs import Progress, progress
 from benchmarks.suites import SUITES, goal
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
-from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.options import Options, option
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.gather import gather
@@ -101,7 +101,7 @@ def write(records: Path) -> None:
     """Writes scores.md and its plots beside the directory of the records, and the table of a README above.
 
     Raises:
-      UsageError: there are no records.
+      UsageError: there are no records, or one cannot be read.
     """
     suites = [suite for suite in SUITES if (records / suite).is_dir()]
     if not suites:
@@ -109,7 +109,10 @@ def write(records: Path) -> None:
     page, machines = records.with_name("scores.md"), dict[str, str]()
     text, summary = _HEAD, list[dict[str, str]]()
     for suite in suites:
-        found = gather([records / suite])
+        with usage_errors():
+            found = gather([records / suite])
+        if found.skipped:
+            raise UsageError(" ".join(found.skipped))
         rows = _rows(found.groups, machines)
         picture = page.with_name(f"scores_{suite}.png")
         draw_found(found, PlotConfig(), picture)

@@ -65,6 +65,11 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
         (("catch",), "^'catch' is no preset; write ENVIRONMENT/AGENT, like catch/ppo"),
         (("catch/ppo", "--learning_rat=1"), "did you mean --learning_rate"),
         (("catch/ppo", "--seeds=one"), "--seeds=one is not valid"),
+        (("catch/ppo", "--seeds=1,²"), "--seeds=1,² is not valid"),
+        (("catch/ppo", "--seeds=1,2,01"), "--seeds has 1 twice"),
+        (("catch/ppo", f"--logdir={__file__}"), "--logdir=.* cannot be used .*name another directory"),
+        (("catch/ppo", "--logdir=/proc/runs"), "--logdir=/proc/runs cannot be used"),
+        (("--suite=atari", f"--records={__file__}/records"), "--records=.* cannot be used"),
         (("--suite=atary",), "--suite=atary is not valid"),
         (("--suite=atari", "catch/ppo"), "leave out catch/ppo, or --suite"),
         (("--suite=atari", "--learning_rate=1"), "leave out --learning_rate=1, or --suite"),
@@ -74,6 +79,17 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
 def test_bad_input_is_one_sentence(args, sentence):
     with pytest.raises(UsageError, match=sentence):
         learning.main(["learning", *args])
+
+
+def test_a_record_that_cannot_be_read_is_named_before_anything_is_trained(tmp_path):
+    kept = run_directory(tmp_path / "atari", make_case("atari/vtrace/Pong"), "seed_2")
+    kept.mkdir(parents=True)
+    (kept / "run.json").write_text('{"identity":')
+    args = ["learning", "--suite=atari", f"--records={tmp_path}", f"--logdir={tmp_path / 'runs'}"]
+    with pytest.raises(UsageError, match=f"^{kept}/run.json cannot be read"):
+        learning.main(args)
+    with pytest.raises(UsageError, match=f"{kept}/run.json cannot be read"):
+        scores.write(tmp_path)
 
 
 def test_a_run_that_fails_is_a_row_and_an_exit_code(monkeypatch, capsys, tmp_path):
