@@ -208,7 +208,7 @@ def _until_mark(run: Progress) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def _aggregate(groups: Sequence[Group]) -> str:
@@ -227,7 +227,7 @@ def _aggregate(groups: Sequence[Group]) -> str:
         assert high is not None
         sentences.append(
             f"\n{method}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} "
-            f"games and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to "
+            f"game{'s' * (len(several) > 1)} and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to "
             f"{high[0]:.0f}%, stratified bootstrap)."
         )
     return "\n".join(sentences) + "\n" if sentences else ""
