@@ -227,8 +227,8 @@ def _aggregate(groups: Sequence[Group]) -> str:
         assert high is not None
         sentences.append(
             f"\n{method}: the interquartile mean (IQM) of the human-normalized returns of {len(several)} "
-            f"game{'s' * (len(several) > 1)} and {sum(map(len, several))} runs is {middle:.0f}% (95% interval {low[0]:.0f}% to "
-            f"{high[0]:.0f}%, stratified bootstrap)."
+            f"game{'s' * (len(several) > 1)} and {sum(map(len, several))} runs is {middle:.0f}% (95% "
+            f"interval {low[0]:.0f}% to {high[0]:.0f}%, stratified bootstrap)."
         )
     return "\n".join(sentences) + "\n" if sentences else ""
 
