@@ -50,8 +50,9 @@ def made_up(case, seed, logdir, *, mark, stop_at_mark, minutes):
     return run(1000 * case.batch_size if case.batch_size > 16 else 20_000, updates=100)
 
 
-def test_tables_and_result(monkeypatch, capsys):
+def test_tables_and_result(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(learning, "train", made_up)
+    monkeypatch.chdir(tmp_path)
     args = ["batch_size", "catch/vtrace", "--factors=2,4", "--rules=none,sqrt", "--seeds=1,2"]
     assert batch_size.main([*args, "--tolerance=2"]) == 1  # One setting has failed.
     out, err = capsys.readouterr()

@@ -76,7 +76,8 @@ def test_a_run_that_reached_its_goal_or_its_limit_is_complete(tmp_path, capsys, 
         (("--suite=atari", "--minutes=1"), "leave out --stop_at_goal and --minutes"),
     ],
 )
-def test_bad_input_is_one_sentence(args, sentence):
+def test_bad_input_is_one_sentence(args, sentence, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=sentence):
         learning.main(["learning", *args])
 
