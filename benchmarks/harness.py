@@ -47,7 +47,7 @@ def _check_unique(flag: str, values: Sequence[Any]) -> None:
         raise ValueError(f"--{flag} has {twice} twice; name it once.")
 
 
-def make_directory(flag: str, path: str) -> Path:
+def make_directory(flag: str, path: str) -> None:
     """Makes the directory that is the value of `--flag`, so that results are not lost at the end.
 
     Raises:
@@ -55,8 +55,7 @@ def make_directory(flag: str, path: str) -> Path:
     """
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            return Path(path)
+        tempfile.TemporaryFile(dir=path).close()
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise UsageError(f"--{flag}={path} cannot be used ({why}); name another directory.") from None
@@ -311,11 +310,14 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 
 
 def print_markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-    """Prints a table for the docs; numbers are rounded as in `print_table`."""
-    print(f"\n| {' | '.join(columns)} |")
-    print("|---" * len(columns) + "|")
-    for row in rows:
-        print(f"| {' | '.join(map(_cell, row))} |", flush=True)
+    """Prints a table for the docs."""
+    print(f"\n{markdown(columns, rows)}", end="", flush=True)
+
+
+def markdown(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """The lines of a table for the docs; numbers are rounded as in `print_table`."""
+    body = [f"| {' | '.join(map(_cell, row))} |\n" for row in rows]
+    return "".join([f"| {' | '.join(columns)} |\n", "|---" * len(columns) + "|\n", *body])
 
 
 def _cell(value: Any) -> str:

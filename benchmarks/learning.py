@@ -123,19 +123,23 @@ def _plan(
 
 
 def _check(config: LearningConfig, plan: Sequence[tuple[Case, tuple[int, ...]]]) -> None:
-    """Finds what would end the benchmark after hours of training.
+    """Finds what would end the benchmark after hours of training; names records of other settings.
 
     Raises:
       UsageError: a directory cannot be used, or a record cannot be read.
     """
     make_directory("logdir", config.logdir)
-    if config.suite:
-        make_directory("records", config.records)
-        with usage_errors():
-            for case, seeds in plan:
-                for seed in seeds:
-                    if records.is_kept(kept := _places(config, case, seed)[1]):
-                        records.changes(kept, case)
+    if not config.suite:
+        return
+    make_directory("records", config.records)
+    for case, seed in [(case, seed) for case, seeds in plan for seed in seeds]:
+        kept = _places(config, case, seed)[1]
+        if records.is_kept(kept) and not config.again:
+            with usage_errors():
+                changes = records.changes(kept, case)
+            for change in changes:
+                told = f"{case.name}, seed {seed}: recorded with another {change}; --again trains it."
+                print(told, file=sys.stderr, flush=True)
 
 
 def _places(config: LearningConfig, case: Case, seed: int) -> tuple[Path, Path]:
@@ -169,8 +173,6 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
     if config.suite and records.is_kept(kept) and not config.again:
         found = progress(read_metrics(kept), goal(case))
         print(f"{name}: {_rounded(found.final)}, from {kept}", file=sys.stderr, flush=True)
-        for change in records.changes(kept, case):
-            print(f"{name}: recorded with another {change}; --again trains it.", file=sys.stderr, flush=True)
         return found
     trained = train_case(name, case, seed, logdir, config.stop_at_goal, config.minutes)
     if config.suite and trained is not None and trained.frames >= case.total_frames:

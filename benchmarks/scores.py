@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.harness import ROOT, read_metrics
+from benchmarks.harness import ROOT, markdown, read_metrics
 from benchmarks.learning_runs import Progress, progress
 from benchmarks.suites import SUITES, goal
 from seed_rl.files import write_atomically
@@ -58,17 +58,7 @@ _COLUMNS = (
     "machine",
 )
 # README has a part of them, without the runs that a preset was chosen from.
-_README_COLUMNS = (
-    "task",
-    "agent",
-    "seeds",
-    "mean return",
-    "end/best",
-    "goal",
-    "until the goal",
-    "million frames",
-    "minutes",
-)
+_README_COLUMNS = tuple(name for name in _COLUMNS if name not in ("return at the end", "frames/s", "machine"))
 _NOT_IN_README = "study"
 _TABLE = re.compile(r"(<!-- benchmarks.scores writes this table -->\n).*?(?=<!-- end of the table -->)", re.S)
 
@@ -143,9 +133,7 @@ def _section(suite: str, rows: Sequence[dict[str, str]], aggregate: str, picture
 
 
 def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
-    """Lines of Markdown."""
-    cells = [columns, ["---"] * len(columns), *([row[name] for name in columns] for row in rows)]
-    return "".join(f"| {' | '.join(line)} |\n" for line in cells)
+    return markdown(columns, [[row[name] for name in columns] for row in rows])
 
 
 def _rows(groups: Sequence[Group], machines: dict[str, str]) -> list[dict[str, str]]:
