@@ -35,6 +35,7 @@ GOALS = (
     Goal("atari", "BeamRider", 1500, ("vtrace",)),
     Goal("gym", "HalfCheetah-v5", 6000, ("sac",)),
     Goal("gym", "HalfCheetah-v5", 1500, ("ppo",)),
+    Goal("gym", "LunarLander-v3", 200, ("ppo",)),
     Goal("football", "academy_empty_goal_close", 0.95, ("ppo", "vtrace")),
     Goal("gym", "Pendulum-v1", -200, ("sac",)),
 )
@@ -127,10 +128,13 @@ SUITES: dict[str, tuple[Row, ...]] = {
         *_study("clipped", agent="appo"),
         *_study("passes_2", "--passes=2", "--learning_rate=0.0006", agent="appo"),
     ),
-    "mujoco": tuple(
-        Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))
-        for game, seeds in (("HalfCheetah-v5", THREE_SEEDS), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
-        for agent in ("sac", "ppo")
+    "gym": (
+        *(
+            Row(f"gym/{agent}/{game}", seeds, _mujoco(agent, game))
+            for game, seeds in (("HalfCheetah-v5", THREE_SEEDS), ("Hopper-v5", (1,)), ("Walker2d-v5", (1,)))
+            for agent in ("sac", "ppo")
+        ),
+        Row("gym/ppo/LunarLander-v3", (1,)),
     ),
     "minatar": tuple(Row(f"minatar/{agent}/{game}", (1,)) for game in _MINATAR for agent in ("ppo", "pqn")),
     "envpool": (
