@@ -165,10 +165,6 @@ def play(caplog):
         batch.close()
 
 
-# The other timeout of pytest uses the same timer of the process as the deadline under test.
-pytestmark = pytest.mark.timeout(60, method="thread")
-
-
 @pytest.mark.parametrize(("config", "clause"), FAILURES.values(), ids=FAILURES)
 def test_a_step_that_fails_is_told_in_one_line_and_the_environment_replaced(play, config, clause):
     messages, (replaced, beside) = play(config)

@@ -32,7 +32,6 @@ space:
 """
 
 
-@pytest.mark.timeout(280)
 def test_a_job_trains_catch_with_the_flags_that_were_submitted(send, cloud, run_job):
     send(flags=SMALL)
     ((_, job),) = cloud.created
@@ -54,7 +53,6 @@ def test_a_job_trains_catch_with_the_flags_that_were_submitted(send, cloud, run_
     assert not any(secret in output for output in ended.outputs.values() for secret in secrets)
 
 
-@pytest.mark.timeout(280)
 def test_a_trial_trains_in_a_directory_of_its_own_and_reports_its_return(send, cloud, run_job, tmp_path):
     (tmp_path / "space.yaml").write_text(SPACE)
     flags = {key: value for key, value in SMALL.items() if key not in ("environment", "agent")}
@@ -85,7 +83,6 @@ def frames(logdir):
     return curves.read_periods(logdir)[-1]["env_frames"] if path.exists() and path.read_text() else 0
 
 
-@pytest.mark.timeout(280)
 def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud, run_job, tmp_path):
     (tmp_path / "space.yaml").write_text(SPACE)
     total = 40_000
@@ -129,7 +126,6 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
     assert int(json.loads(metrics.read_text())["global_step"]) >= total
 
 
-@pytest.mark.timeout(280)
 def test_two_learners_start_again_in_their_containers_when_one_is_lost(send, cloud, run_job, tmp_path):
     total = 6_000
     learner = {"machine": "n1-standard-8", "replicas": 2}

@@ -119,6 +119,10 @@ def _command_line(process: psutil.Process) -> list[str]:
         return []
 
 
+def _mapped(process: Process | psutil.Process) -> str:
+    return Path(f"/proc/{process.pid}/maps").read_text()
+
+
 class House:
     """A temporary directory, the processes started in it, and the contents of its run directory."""
 
@@ -159,7 +163,15 @@ class House:
     @staticmethod
     def shares_memory(process: Process | psutil.Process) -> bool:
         """Whether it shares memory with a learner or an actor, and so is connected; on Linux only."""
-        return "memfd:seed_rl" in Path(f"/proc/{process.pid}/maps").read_text()
+        return "memfd:seed_rl" in _mapped(process)
+
+    @staticmethod
+    def leaves_memory(process: Process | psutil.Process) -> bool:
+        """Whether it has memory with a name, which would be left if it were killed; on Linux only.
+
+        What is in /dev/shm does not tell: other processes of this machine use that directory, too.
+        """
+        return "/dev/shm/" in _mapped(process)
 
     def metrics(self) -> list[dict]:
         """The complete lines of metrics.jsonl."""

@@ -11,6 +11,7 @@ from tensorboard.plugins.hparams import plugin_data_pb2
 
 from seed_rl.reporting import metrics
 from seed_rl.reporting.metrics import MetricsWriter
+from tests.waiting import DEADLINE_SECS
 
 
 def lines(logdir):
@@ -172,7 +173,7 @@ def test_a_service_of_weights_and_biases_that_is_lost_ends_nothing(tmp_path, tro
         env={**os.environ, "WANDB_MODE": "offline", "WANDB_SILENT": "true"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=DEADLINE_SECS,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout == "the end\n"
