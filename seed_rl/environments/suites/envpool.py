@@ -25,7 +25,8 @@ from seed_rl.types import ACTION_MASK
 
 # What stacks frames: the learner does that.
 _SINGLE_FRAMES = {"stack_num": 1, "frame_stack": 1}
-# VizDoom's own action is a number for each button; this makes it the choice of a combination.
+# VizDoom's own action is a number for each button; this makes it the choice of a combination. No other
+# game has this setting.
 _COMBINED = {"use_combined_action": True}
 # Arguments of `envpool.make` that other settings decide.
 _NOT_KWARGS = dict.fromkeys(("num_envs", "batch_size"), "set --env_batch_size and --num_env_groups") | {
@@ -123,6 +124,7 @@ class Pool(VectorEnv):
             **settings,
             **render,
         )
+        self._forks = len(seeds) > 1 and not _COMBINED.keys().isdisjoint(settings)
         self._start(seeds)
         players = self._pool.config["max_num_players"]
         if players > 1:
@@ -173,6 +175,10 @@ class Pool(VectorEnv):
 
     def _start(self, seeds: Sequence[int]) -> None:
         self._seeds, self._has_begun = list(seeds), False
+        # A fork stops OpenBLAS's threads, and may hang where several threads fork at once. So VizDoom first
+        # starts one environment alone.
+        if self._forks:
+            foreign(self._make, seed=self._seeds[:1], num_envs=1).close()
         self._pool: Any = foreign(self._make, seed=self._seeds)
 
     def _converted(self, observation: Any) -> Any:

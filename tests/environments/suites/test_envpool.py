@@ -1,6 +1,8 @@
 """EnvPool's environments, and those of Football and Atari that it plays, on the real library."""
 
 import dataclasses
+import os
+import subprocess
 import sys
 
 import gymnasium
@@ -16,6 +18,7 @@ from seed_rl.environments.suites.envpool import SUITE, EnvPoolConfig
 from seed_rl.environments.suites.football import FootballConfig
 from seed_rl.types import flatten_spec
 from tests.environments.contract import played
+from tests.waiting import DEADLINE_SECS
 
 envpool = pytest.importorskip("envpool")
 
@@ -68,6 +71,23 @@ def test_engines_that_are_pools_return_what_single_environments_do(suite, config
     single, expected = played(SingleEnvironments(suite, config, SEEDS), 150, SEEDS)
     np.testing.assert_equal(pool, single)
     assert reported == expected
+
+
+def test_vizdoom_starts_beside_threads_of_openblas(tmp_path):
+    """EnvPool forks VizDoom's processes in several threads, and OpenBLAS's handlers of that may hang then."""
+    code = """
+import numpy as np
+from scipy.linalg.blas import dgemm  # MinAtar needs SciPy, whose OpenBLAS hangs almost every time.
+from seed_rl.environments.suites.envpool import EnvPoolConfig, make_vector
+pool, matrix = make_vector(EnvPoolConfig(game="Basic-v1"), [0, 1, 2]), np.ones((1000, 1000))
+for first in range(1, 9):
+    dgemm(1.0, matrix, matrix)  # Starts OpenBLAS's threads.
+    pool.reset(seed=[first, first + 1, first + 2])
+"""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "4"}
+    subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=variables, check=True, timeout=DEADLINE_SECS
+    )
 
 
 def test_success_is_a_figure_of_the_episode():
