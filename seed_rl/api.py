@@ -3,7 +3,6 @@
 Everything here does what the command of the same name does, with the same settings; errors are exceptions.
 """
 
-import contextlib
 import inspect
 import os
 import re
@@ -193,15 +192,14 @@ def load(
         subject = load_subject(str(run.logdir), checkpoint, trust_code=run._trust_code)
         from seed_rl.evaluation.agent import Agent
 
-        with contextlib.closing(run.make_env()) as env:
-            return Agent(
-                subject.trained.policy,
-                env,
-                subject.environment_config,
-                subject.evaluation_env_id,
-                num_envs,
-                greedy,
-            )
+        return Agent(
+            subject.trained.policy,
+            subject.probed.spaces(),
+            subject.environment_config,
+            subject.evaluation_env_id,
+            num_envs,
+            greedy,
+        )
 
 
 def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **flags: Any) -> dict[str, Any]:

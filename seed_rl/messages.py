@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import shlex
+import socket
 import sys
 import traceback
 from pathlib import Path
@@ -18,6 +19,11 @@ _TENSORFLOW = re.compile(
     re.MULTILINE,
 )
 
+
+# The variable with the descriptor and the inode of the socket to the process that started this one.
+LAUNCHER_LINK = "SEED_RL_LAUNCHER_LINK"
+# Reports to it: training is complete; a usage error; an episode of an actor has ended.
+COMPLETE, REFUSED, EPISODE = b"complete", b"refused", b"episode"
 
 _MOST_SAID = 2_000
 _MOST_FROM_LIBRARIES = 300
@@ -39,6 +45,18 @@ def say(text: str, *commands: str) -> None:
         discard(stream)
     except (ValueError, AttributeError):  # Standard error is closed, or there is none.
         pass
+
+
+def report_to_launcher(line: bytes) -> None:
+    """Sends a line to the process that started this one (`launch.child.Child.reports`), if that reads it.
+
+    Nothing else goes there, unlike to the output, where environments and libraries print.
+    """
+    descriptor, _, inode = os.environ.get(LAUNCHER_LINK, "").partition(":")
+    with contextlib.suppress(OSError, ValueError):  # There is none, or only the variable was inherited.
+        if os.fstat(int(descriptor)).st_ino == int(inode):
+            with socket.socket(fileno=os.dup(int(descriptor))) as link:
+                link.sendall(line + b"\n")
 
 
 def warn(text: str) -> None:

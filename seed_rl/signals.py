@@ -18,12 +18,12 @@ from types import FrameType
 # Signals closer together than this count as one: a closing terminal sends several, `timeout` sends two.
 SAME_SIGNAL_SECS = 0.5
 
-# Ctrl-C, the end of a job, and the end of the terminal or of the connection to it.
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# Ctrl-C, the end of a job, the end of the terminal or of the connection to it, and a scheduler's warnings.
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 
 def exit_code(signum: int) -> int:
-    """As a shell reports the end by a signal: 130 for SIGINT, 143 for SIGTERM and 129 for SIGHUP."""
+    """The code by which a shell reports the end by a signal: 130 for SIGINT, 143 for SIGTERM."""
     return 128 + signum
 
 

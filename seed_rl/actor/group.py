@@ -8,6 +8,7 @@ import numpy as np
 from seed_rl import own_figures
 from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
+from seed_rl.messages import EPISODE, report_to_launcher
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -65,7 +66,7 @@ class Group:
 
     def __init__(self, environment: BatchedEnvironment, seeds: list[int], random_start_steps: int = 0):
         """Takes ownership of the environments, and resets them as `BatchedEnvironment.reset` says."""
-        self.environment, self.applied = environment, 0
+        self.environment, self.applied, self._has_finished = environment, 0, False
         self._statistics = EpisodeStatistics(environment.num_envs)
         self._steps = StepCodec(environment.spec)
         self._records = np.zeros(environment.num_envs * self._steps.record_bytes, np.uint8)
@@ -82,4 +83,8 @@ class Group:
         """Applies actions `[N, ...]`; returns the episodes that ended with the new step."""
         output, infos = self.environment.step(actions)
         self.applied += 1
-        return self._statistics.update(output, infos)
+        episodes = self._statistics.update(output, infos)
+        if episodes and not self._has_finished:
+            self._has_finished = True
+            report_to_launcher(EPISODE)
+        return episodes

@@ -87,24 +87,24 @@ class Host:
             held.close()
         self._held.clear()
 
-    def start(self, program: Program) -> tuple[int | None, bytes]:
+    def start(self, program: Program) -> tuple[int | None, bytes, list[bytes]]:
         """Starts the process; returns the same as `look`."""
         command = [sys.executable, *program.command[1:]]
         # The file is unlinked right away, so a worker that is killed leaves nothing behind.
         self._output, path = tempfile.mkstemp(prefix="seed_rl_")
-        self._child = Child(program.name, command, Path(path), program.environment)
+        self._child = Child(program.name, command, Path(path), program.environment, plays=True)
         try:
             self._child.start()
         finally:
             os.unlink(path)
         return self.look()
 
-    def look(self) -> tuple[int | None, bytes]:
-        """The exit code (None while it runs or has more output), and the output since the last call."""
+    def look(self) -> tuple[int | None, bytes, list[bytes]]:
+        """The exit code (None while it runs or has more output), new output, and all reports."""
         assert self._child is not None and self._output is not None
         code = self._child.poll()
         output = os.read(self._output, _MOST_BYTES)
-        return (None if len(output) == _MOST_BYTES else code), output
+        return (None if len(output) == _MOST_BYTES else code), output, self._child.reports()
 
     def terminate(self) -> None:
         """Sends SIGTERM to the process (Ray blocks SIGINT in everything that its workers start)."""

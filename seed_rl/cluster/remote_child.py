@@ -40,6 +40,7 @@ class RemoteChild(Child):
         self._next_look = 0.0
         self._code: int | None = None
         self._tail = b""
+        self._reports: list[bytes] = []
 
     def start(self) -> None:
         """Kills what is left of an earlier start, then asks for a place and starts the command there."""
@@ -48,7 +49,7 @@ class RemoteChild(Child):
         self._started_at = time.monotonic()
         self._host = self._place()  # If this fails, the exit code of the previous start stays.
         self.lost = self._answered = False
-        self._code, self._tail = None, b""
+        self._code, self._tail, self._reports = None, b"", []
         self._answer = self._host.start.remote(self._program).future()
 
     def poll(self) -> int | None:
@@ -83,6 +84,10 @@ class RemoteChild(Child):
         if self._code is None:
             self._code = -signal.SIGKILL
 
+    def reports(self) -> list[bytes]:
+        """The same as `Child.reports`, as of the last look."""
+        return self._reports
+
     def last_line(self) -> str:
         """The last line of output since the latest start (`messages.last_line`)."""
         return last_line(self._tail)
@@ -90,7 +95,7 @@ class RemoteChild(Child):
     def _take(self, answer: concurrent.futures.Future) -> None:
         self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS
         try:
-            self._code, output = answer.result()
+            self._code, output, self._reports = answer.result()
         except ActorUnavailableError:  # Temporary, according to Ray; the next look will show.
             return
         except RayError as error:

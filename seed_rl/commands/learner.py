@@ -26,8 +26,7 @@ from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices import loopback
-from seed_rl.environments import registry as environments
-from seed_rl.environments.making import suite_spec
+from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.experience.base import MisfitError
 from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
@@ -38,10 +37,11 @@ from seed_rl.launch.defaults import fitting_batch_size
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
+from seed_rl.launch.probe import Probe, found
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
-from seed_rl.messages import complain, reason, warn
+from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn
 from seed_rl.reporting.guard import UnsavedError
 from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.runs import lock, record
@@ -78,9 +78,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
     environment_config, agent_config = line.environment_config(), line.agent_config()
     check_inference(line, config)
-    if not line.flag_values["batch_size"].present:
-        num_hosts = config.learner_hosts.count(",") + 1
-        config = dataclasses.replace(config, batch_size=_batch_size(line, config, num_hosts))
+    config = _with_batch_size(line, config)
     with usage_errors():
         config, hosts = _find_hosts(config)
         security = load_security(security_config, os.environ)
@@ -90,15 +88,15 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         require_package("wandb", "wandb")
     is_first = hosts is None or hosts.is_first
     display = until_the_end.enter_context(contextlib.closing(_begin(line, config, is_first)))
-    with usage_errors():
-        spec = suite_spec(environments.suite(line.environment), environment_config, config.seed)
-    environment = EnvironmentDescription(line.environment, environment_config.to_dict(), spec)
     recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
     if is_first:
         with usage_errors():
             record.check(config.logdir, recorded)
             until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
             record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
+    environment = _probe(line.environment, environment_config, config, hosts, stop, display)
+    if environment is None:
+        return stop.exit_code
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
     everything = {**settings, "agent_name": line.agent, "environment": recorded["environment"]}
     met, listener = None, None
@@ -111,17 +109,19 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
         if not met[1]:
             return stop.exit_code
     try:
-        make = functools.partial(algorithms.make, line.agent, agent_config, spec, config.num_envs)
+        make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
         parts = (environment, make, everything, security, met, listener)
-        learner = _make_learner(config, hosts.index if hosts else 0, parts, display)
-        if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
+        learner = _make_learner(config, parts, display)
+        if stop.is_set() and not hosts:
             return stop.exit_code
         if is_first:
             with usage_errors():
                 record.write(config.logdir, recorded, settings)
         complete = learner.run(stop.is_set)
-        if complete and is_first:
-            record.write_complete(config.logdir, learner.has_reached_return)
+        if complete:
+            report_to_launcher(COMPLETE)
+            if is_first:
+                record.write_complete(config.logdir, learner.has_reached_return)
     except (AddressError, AlgorithmError, MisfitError) as error:
         raise UsageError(str(error)) from None
     except MemoryError as error:
@@ -139,23 +139,35 @@ def _begin(line: CommandLine, config: LearnerConfig, is_first: bool) -> Progress
     display = ProgressDisplay(total, _earlier_returns(config.logdir))
     if is_first and not line.flag_values["total_environment_frames"].present:
         display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
-    display.stage("making one environment, to see its observations and actions")
     return display
 
 
-def _make_learner(config: LearnerConfig, host: int, parts: Sequence[Any], display: ProgressDisplay) -> Any:
-    """Imports TensorFlow and makes the learner of `parts`: the arguments of `setup.make_learner`."""
-    display.stage("importing TensorFlow")
-    with quiet_start() as held:
-        warning = _import_tensorflow(config, host, held)
-        from seed_rl.learner.setup import make_learner
+def _probe(
+    name: str,
+    environment_config: EnvironmentConfig,
+    config: LearnerConfig,
+    hosts: LearnerHosts | None,
+    stop: StopSignals,
+    display: ProgressDisplay,
+) -> EnvironmentDescription | None:
+    """Describes the environments by a probe, and imports TensorFlow meanwhile; None if asked to stop."""
+    with contextlib.closing(Probe([(name, environment_config)])) as probe:
+        _import_tensorflow(config, hosts, display)
+        display.stage("making one environment, to see its observations and actions")
+        answers = probe.answers(stop.is_set)
+    if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
+        return None
+    with usage_errors():
+        return EnvironmentDescription(name, environment_config.to_dict(), found(*answers).spec)
 
-        display.stage("making the network")
-        with usage_errors():
-            learner = make_learner(config, *parts, display)
-    if warning:
-        warn(warning)
-    return learner
+
+def _make_learner(config: LearnerConfig, parts: Sequence[Any], display: ProgressDisplay) -> Any:
+    """Makes the learner of `parts`: the arguments of `setup.make_learner`."""
+    from seed_rl.learner.setup import make_learner
+
+    display.stage("making the network")
+    with quiet_start(), usage_errors():
+        return make_learner(config, *parts, display)
 
 
 def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
@@ -167,10 +179,14 @@ def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
     return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
 
 
-def _batch_size(line: CommandLine, config: LearnerConfig, num_hosts: int) -> int:
-    """The default batch size, or a smaller one that the agent can make of its environments' unrolls."""
+def _with_batch_size(line: CommandLine, config: LearnerConfig) -> LearnerConfig:
+    """The settings with a default batch size that the agent can make of its environments' unrolls."""
+    if line.flag_values["batch_size"].present:
+        return config
     num_training = config.num_envs - getattr(line.agent_config(), "num_eval_envs", 0)
-    return fitting_batch_size(line.agent or "", num_training, config.batch_size, num_hosts)
+    num_hosts = config.learner_hosts.count(",") + 1
+    size = fitting_batch_size(line.agent or "", num_training, config.batch_size, num_hosts)
+    return dataclasses.replace(config, batch_size=size)
 
 
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
@@ -215,19 +231,24 @@ def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHos
     }
 
 
-def _import_tensorflow(config: LearnerConfig, host: int, log: Iterable[str]) -> str | None:
-    """Imports TensorFlow, looks for a GPU, and sets it up; returns a warning on an unused GPU."""
-    with fast_tensorflow_import():
-        from seed_rl.devices import report, tpu
-        from seed_rl.learner.setup import set_up_tensorflow
-
+def _import_tensorflow(config: LearnerConfig, hosts: LearnerHosts | None, display: ProgressDisplay) -> None:
+    """Imports TensorFlow, looks for a GPU, warns of an unused one, and sets TensorFlow up."""
+    display.stage("importing TensorFlow")
+    if hosts:  # TensorFlow reports each lost connection in many lines; ours names the host.
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     warning = None
-    if config.accelerator != "tpu":
-        tpu.hide()
-        with usage_errors():
-            warning = report.check(config.require_accelerator, log)
-    set_up_tensorflow(config, host)
-    return warning
+    with quiet_start() as log:
+        with fast_tensorflow_import():
+            from seed_rl.devices import report, tpu
+            from seed_rl.learner.setup import set_up_tensorflow
+
+        if config.accelerator != "tpu":
+            tpu.hide()
+            with usage_errors():
+                warning = report.check(config.require_accelerator, log)
+        set_up_tensorflow(config, hosts.index if hosts else 0)
+    if warning:
+        warn(warning)
 
 
 def _listen(
@@ -274,8 +295,6 @@ def _meet(
     until_the_end: contextlib.ExitStack,
 ) -> tuple[Peers, list[str]]:
     """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""
-    # TensorFlow reports each lost connection in many lines; ours names the host.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     with usage_errors():
         peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
         # At an exception, the other hosts hear the reason.

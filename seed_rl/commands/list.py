@@ -7,19 +7,17 @@ Examples:
 An environment is looked at with its default game; --game is for gym, whose games differ in their actions.
 """
 
-import contextlib
 import importlib.util
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.environments.making import suite_spec
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
 from seed_rl.launch import defaults
 from seed_rl.launch.presets import find_preset
+from seed_rl.launch.probe import found, probe
 from seed_rl.messages import how_to_install, one_line
 from seed_rl.options import Options, option
 
@@ -61,8 +59,7 @@ def _look(name: str, game: str | None) -> tuple[defaults.Kind | None, str]:
     try:
         suite = environments.suite(name)
         config = suite.config_class.of(**({"game": game} if game else {}))
-        with contextlib.redirect_stderr(io.StringIO()):  # Engines greet there.
-            return defaults.kind_of(suite_spec(suite, config, seed=1)), ""
+        return defaults.kind_of(found(*probe([(name, config)])).spec), ""
     except (ValueError, ImportError) as error:
         return None, one_line(error)
 

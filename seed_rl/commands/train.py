@@ -67,11 +67,12 @@ def train(argv: list[str], environment_function: bytes | None = None) -> tuple[i
         introduce(line, plan, preset)
         stack.enter_context(made_directory(plan, environment_function))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners
-        learners = [Child("learner 0" if others else "the learner", first, private=sockets)]
+        learners = [Child("learner 0" if others else "the learner", first, private=sockets, plays=True)]
         for i, command in enumerate(others, start=1):
-            learners.append(Child(f"learner {i}", command, run.learner_log(i), LEARNER_ENV, sockets))
+            log = run.learner_log(i)
+            learners.append(Child(f"learner {i}", command, log, LEARNER_ENV, sockets, plays=True))
         actors = [
-            Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV)
+            Child(f"actor {task}", command, run.actor_log(task), ACTOR_ENV, plays=True)
             for task, command in enumerate(plan.actors)
         ]
         if local.record_every_minutes:

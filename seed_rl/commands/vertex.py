@@ -48,13 +48,13 @@ def main(argv: list[str]) -> int:
         os.environ.pop(name, None)
     if place.learner is None:
         children = [
-            Child(f"actor {number}", command, env=ACTOR_ENV)
+            Child(f"actor {number}", command, env=ACTOR_ENV, plays=True)
             for number, command in actor_commands(line, place).items()
         ]
         return run_children(children)
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
     logdir = run_directory(line, trial)
-    learner = Child("the learner", learner_command(line, place, logdir))
+    learner = Child("the learner", learner_command(line, place, logdir), plays=True)
     several = config.learner_replicas > 1
     code = run_children([learner], config.learner_restarts, may_be_stopped=several)
     # The return of a run that was stopped is not a result.

@@ -1,13 +1,19 @@
 """Makes environments of a suite: those that step together, and one to look at its spaces."""
 
+import pickle
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import cloudpickle
+import gymnasium
+from gymnasium.vector import VectorEnv
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, EnvironmentFailedError, FailureConfig, Watched
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import environment_spec
-from seed_rl.environments.vector import VectorEnvironment, make_vector
+from seed_rl.environments.specs import environment_spec, single_space
+from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec
 
@@ -24,15 +30,52 @@ def make_batch(
     return batch(suite, config, seeds, tolerance, first_env)
 
 
-def suite_spec(
-    suite: Suite,
-    config: EnvironmentConfig,
-    seed: int,
-    tolerance: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
-) -> EnvironmentSpec:
-    """The spec of a suite's environments; makes one environment to find out, and closes it.
+class Probed(NamedTuple):
+    """Facts about a suite's environments, found by making one.
 
-    The environment's seed is derived from `seed`. Making it may fail and take time as `tolerance` says.
+    Attributes:
+      spec: of each environment.
+      name: Gymnasium's id, or the name of the class of an environment that has none.
+      is_vector: whether a vector environment was made.
+      pickled_spaces: of each environment; empty if they cannot be pickled.
+    """
+
+    spec: EnvironmentSpec
+    name: str
+    is_vector: bool
+    pickled_spaces: bytes = b""
+
+    def spaces(self) -> "Spaces":
+        """The spaces of each environment.
+
+        Raises:
+          ValueError: they cannot be pickled.
+        """
+        if not self.pickled_spaces:
+            raise ValueError(f"The spaces of {self.name} cannot be pickled; use those of gymnasium.spaces.")
+        return Spaces(*pickle.loads(self.pickled_spaces))
+
+
+class ProbeError(ValueError):
+    """An environment that cannot be made; one sentence, with the traceback of the user's code as a note."""
+
+
+class Spaces(NamedTuple):
+    """Gymnasium's spaces of an environment."""
+
+    observation_space: gymnasium.Space
+    action_space: gymnasium.Space
+
+
+def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:
+    """The spec of a suite's environments; see `examine`."""
+    return examine(suite, config, seed, FailureConfig()).spec
+
+
+def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: FailureConfig) -> Probed:
+    """Facts about a suite's environments; makes one, and closes it.
+
+    Its seed is derived from `seed`. Making it may fail and take time as `tolerance` says.
 
     Raises:
       ValueError: the suite refuses the configuration, a space is not supported, or the environment fails.
@@ -47,8 +90,21 @@ def suite_spec(
 
     watched = Watched("Environment 0", make, tolerance)
     try:
-        return environment_spec(watched.make(), config)
+        env = watched.make()
+        return Probed(environment_spec(env, config), *_described(env))
     except EnvironmentFailedError as error:
         raise ValueError(f"{error.what}; fix the environment.") from error
     finally:
         watched.close()
+
+
+def _described(env: gymnasium.Env | VectorEnv) -> tuple[str, bool, bytes]:
+    """The facts of `Probed` besides the spec."""
+    inner = env.vector if isinstance(env, OneOf) else env
+    name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
+    spaces = [single_space(inner, "observation_space"), single_space(inner, "action_space")]
+    try:
+        pickled = cloudpickle.dumps(spaces)
+    except Exception:  # Anything, from the environment's own classes.
+        pickled = b""
+    return name, isinstance(inner, VectorEnv), pickled

@@ -189,22 +189,22 @@ class VectorEnvironment(BatchedEnvironment):
 
 
 class OneOf(gymnasium.Env):
-    """The first environment of a vector environment; the others get the same actions."""
+    """The first environment of a vector environment, `vector`; the others get the same actions."""
 
     def __init__(self, env: VectorEnv):
-        self._env = env
+        self.vector = env
         self.observation_space, self.action_space = env.single_observation_space, env.single_action_space
         self.metadata, self.spec, self.render_mode = env.metadata, env.spec, env.render_mode
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[Any, Any]]:
         """Starts an episode, in all environments."""
-        observation, infos = reset_outcome(self._env.reset(seed=seed, options=options))
+        observation, infos = reset_outcome(self.vector.reset(seed=seed, options=options))
         return self._first(observation), info_of(infos, 0)
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[Any, Any]]:
         """Takes an agent step."""
-        size, dtype = self._env.num_envs, self.action_space.dtype
-        step = batch_step(self._env.step(np.array([action] * size, dtype)), size)
+        size, dtype = self.vector.num_envs, self.action_space.dtype
+        step = batch_step(self.vector.step(np.array([action] * size, dtype)), size)
         observation, infos = self._first(step.observation), step.infos
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         if (terminated or truncated) and self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP:
@@ -214,15 +214,15 @@ class OneOf(gymnasium.Env):
 
     def render(self) -> Any:
         """What the vector environment draws of this environment."""
-        frames: Any = self._env.render()
+        frames: Any = self.vector.render()
         return frames[0]
 
     def close(self) -> None:
         """Closes the vector environment."""
-        self._env.close()
+        self.vector.close()
 
     def _first(self, observation: Any) -> Any:
-        return next(iter(iterate(self._env.observation_space, observation)))
+        return next(iter(iterate(self.vector.observation_space, observation)))
 
 
 def make_vector(

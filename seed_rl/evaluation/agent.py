@@ -10,6 +10,7 @@ from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import Fault
+from seed_rl.environments.making import Spaces
 from seed_rl.environments.reading import LeafReader
 from seed_rl.environments.specs import environment_spec, observation_leaves
 from seed_rl.evaluation.player import Choice
@@ -28,7 +29,7 @@ class Agent:
     def __init__(
         self,
         policy: Policy,
-        env: gymnasium.Env,
+        env: gymnasium.Env | Spaces,
         config: EnvironmentConfig,
         env_id: int,
         num_envs: int | None = None,

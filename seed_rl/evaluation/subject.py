@@ -1,12 +1,14 @@
 """Rebuilds from a run directory what trained there: the environments, and the policy of a checkpoint."""
 
+import contextlib
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import FailureConfig
-from seed_rl.environments.making import suite_spec
+from seed_rl.environments.making import Probed
+from seed_rl.launch.probe import Probe, found
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.options import Options, option
 from seed_rl.runs import record
@@ -43,15 +45,20 @@ class Subject(NamedTuple):
       run: the record of the run.
       suite: the suite of the run's environments.
       environment_config: their settings, for evaluation.
-      spec: their spec.
+      probed: facts about them.
       trained: the policy with the weights of a checkpoint.
     """
 
     run: RunRecord
     suite: Suite
     environment_config: EnvironmentConfig
-    spec: EnvironmentSpec
+    probed: Probed
     trained: "Trained"
+
+    @property
+    def spec(self) -> EnvironmentSpec:
+        """The spec of the environments."""
+        return self.probed.spec
 
     @property
     def evaluation_env_id(self) -> int:
@@ -60,16 +67,21 @@ class Subject(NamedTuple):
 
 
 def load_subject(
-    logdir: str, checkpoint: str, *, trust_code: bool, seed: int = 1, failures: FailureConfig | None = None
+    logdir: str,
+    checkpoint: str,
+    *,
+    trust_code: bool,
+    seed: int = 1,
+    failures: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
 ) -> Subject:
-    """Rebuilds the agent and the environments of a run; imports TensorFlow, and seeds Keras and NumPy.
+    """Rebuilds the agent of a run, and probes its environments; imports TensorFlow, seeds Keras and NumPy.
 
     Args:
       logdir: the run directory.
       checkpoint: `last`, `best`, or a path prefix.
       trust_code: whether to import the modules that the run's record names, wherever they are.
-      seed: for the environment that is made to find out the spec.
-      failures: how often making that environment may fail.
+      seed: of Keras and NumPy.
+      failures: how often making an environment may fail.
 
     Raises:
       ValueError: this is not a run directory, or has no such checkpoint; one sentence.
@@ -80,12 +92,13 @@ def load_subject(
     suite = environments.suite(run.environment)
     config = run.environment_config().for_evaluation()
 
-    with fast_tensorflow_import():
-        import keras
+    with contextlib.closing(Probe([(run.environment, config)], failures)) as probe:
+        with fast_tensorflow_import():
+            import keras
 
-        from seed_rl.evaluation.load import find_checkpoint, load
+            from seed_rl.evaluation.load import find_checkpoint, load
 
+        prefix = find_checkpoint(run, checkpoint)
+        probed = found(*probe.answers())
     keras.utils.set_random_seed(derived_seed(seed))
-    prefix = find_checkpoint(run, checkpoint)
-    spec = suite_spec(suite, config, seed, failures or FailureConfig())
-    return Subject(run, suite, config, spec, load(run, prefix, spec))
+    return Subject(run, suite, config, probed, load(run, prefix, probed.spec))

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
-from seed_rl.messages import complain, how_to_install, quiet_libraries
+from seed_rl.messages import REFUSED, complain, how_to_install, one_line, quiet_libraries, report_to_launcher
 from seed_rl.signals import end_with, exit_code, interrupt_main
 
 USAGE_EXIT_CODE = 2
@@ -70,7 +70,11 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:
+        for note in getattr(error.__cause__, "__notes__", ()):  # The traceback of the user's code.
+            for text in note.splitlines():
+                print(" " * (len(text) - len(text.lstrip())) + one_line(text), file=sys.stderr)
         complain(str(error))
+        report_to_launcher(REFUSED)
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
         code = stop.exit_code or exit_code(signal.SIGINT)

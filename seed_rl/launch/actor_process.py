@@ -10,7 +10,7 @@ from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments.failures import EnvironmentFailedError
 from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.messages import complain, log_lines
+from seed_rl.messages import COMPLETE, complain, log_lines, report_to_launcher
 from seed_rl.signals import last_resort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.security import SecurityConfig, check_connecting, load_security
@@ -44,6 +44,7 @@ def _play(argv: list[str], description: str, actor_class: Callable[[], type[Acto
         actor = actor_class()(config, security, line.given_environment())
     try:
         actor.run()
+        report_to_launcher(COMPLETE)
     except (RefusedError, EnvironmentRefusedError) as error:
         raise UsageError(str(error)) from None
     except (LearnerGoneError, EnvironmentFailedError) as error:

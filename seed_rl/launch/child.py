@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from seed_rl.launch import tether
-from seed_rl.messages import last_line
+from seed_rl.messages import COMPLETE, LAUNCHER_LINK, REFUSED, last_line
 
 # Limits an environment's math libraries to one thread, because an actor is one of many processes.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -21,6 +21,10 @@ LEARNER_ENV = {"PYTHONUNBUFFERED": "1"}
 ACTOR_ENV = {**ONE_THREAD, **LEARNER_ENV}
 
 _TAIL_BYTES = 65536
+
+# Exit codes of learners and actors that count only with a report: the user's code may end with them, too.
+_REPORTED = {0: COMPLETE, 2: REFUSED}
+_UNREPORTED_CODE = 1
 
 # Enough for more actors than one learner can serve. Containers often allow a billion, and some libraries
 # spend time on every descriptor that is allowed.
@@ -41,6 +45,7 @@ class Child:
       name: its name in messages.
       log: the file on this machine that its output is appended to; None: it shares this process's output.
       starts: how many times it was started.
+      plays: whether it is a learner or an actor, whose exit codes 0 and 2 count only with their reports.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class Child:
         log: Path | None = None,
         env: Mapping[str, str] | None = None,
         private: Path | None = None,
+        plays: bool = False,
     ):
         """Starts nothing yet.
 
@@ -59,11 +65,16 @@ class Child:
         self.name = name
         self.log = log
         self.starts = 0
-        self._order = {"command": list(command), "private": [str(private)] if private else []}
+        self.plays = plays
+        self._order = {
+            "command": list(command),
+            "private": [str(private)] if private else [],
+            "link": LAUNCHER_LINK,
+        }
         self._env = None if env is None else {**os.environ, **env}
         self._tether: subprocess.Popen | None = None
         self._link: socket.socket | None = None
-        self._pid: int | None = None
+        self._received = bytearray()  # Lines: the process id, then what the command reports.
         self._log_start = 0
         self._started_at = 0.0
 
@@ -82,7 +93,7 @@ class Child:
     def _start(self, output: object) -> None:
         if self._link is not None:
             self._link.close()
-        self._pid = None
+        self._received.clear()
         self._link, theirs = socket.socketpair()
         with theirs:
             self._tether = subprocess.Popen(
@@ -101,22 +112,48 @@ class Child:
     @property
     def pid(self) -> int | None:
         """Process id of the command at its latest start; None before the first."""
-        if self._pid is None and self._link is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._pid = int(self._link.recv(32))
-        return self._pid
+        if b"\n" not in self._received:
+            self._receive(0)
+        number, newline, _ = self._received.partition(b"\n")
+        return int(number) if newline else None
+
+    def reports(self) -> list[bytes]:
+        """The lines that the command has sent since its latest start (`messages.report_to_launcher`)."""
+        self._receive(socket.MSG_DONTWAIT)
+        return self._received.split(b"\n")[1:-1]
+
+    def _receive(self, flags: int) -> None:
+        with contextlib.suppress(OSError):  # There is no more for now, or the other end is gone.
+            while self._link is not None and (data := self._link.recv(_TAIL_BYTES, flags)):
+                self._received += data
+                flags = socket.MSG_DONTWAIT
 
     @property
     def seconds(self) -> float:
         """Seconds since the latest start."""
         return time.monotonic() - self._started_at
 
+    def has_reported(self, line: bytes) -> bool:
+        """Whether the command has sent this line since its latest start."""
+        return line in self.reports()
+
     def poll(self) -> int | None:
         """The exit code (-N if signal N ended it); None while it runs.
+
+        It is 1 for one that `ended_early`.
 
         Raises:
           RuntimeError: it was never started.
         """
+        return _UNREPORTED_CODE if self.ended_early else self._poll()
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether it is a learner or an actor that ended with 0 or 2 without a report of ours."""
+        code = self._poll()
+        return self.plays and code in _REPORTED and not self.has_reported(_REPORTED[code])
+
+    def _poll(self) -> int | None:
         if self._tether is None:
             raise RuntimeError(f"{self.name} was never started.")
         if self._tether.returncode is not None or not hasattr(os, "waitid"):

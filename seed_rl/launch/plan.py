@@ -13,6 +13,7 @@ from typing import Any
 from seed_rl.actor.config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
+from seed_rl.environments.making import Probed
 from seed_rl.experience.config import FifoConfig
 from seed_rl.flags.choices import check_choices
 from seed_rl.flags.command_line import (
@@ -30,7 +31,7 @@ from seed_rl.flags.flagfile import expand_flagfiles
 from seed_rl.launch import defaults
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.presets import DEFAULT_AGENT, DEFAULT_ENVIRONMENT, find_preset
-from seed_rl.launch.spaces import kinds_of
+from seed_rl.launch.probe import found, probe
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.wire.hosts import LearnerHosts
@@ -66,7 +67,10 @@ class Plan:
 
 
 def complete_arguments(
-    args: Sequence[str], configs: Path | None = None, tell: Callable[[str], object] = lambda note: None
+    args: Sequence[str],
+    configs: Path | None = None,
+    tell: Callable[[str], object] = lambda note: None,
+    probed: Probed | None = None,
 ) -> tuple[list[str], Path | None]:
     """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, defaults first.
 
@@ -77,6 +81,7 @@ def complete_arguments(
       args: the arguments, without the program's name.
       configs: the directory of presets.
       tell: called with a sentence on computed defaults, and on each size that was made to fit.
+      probed: facts about the chosen environment; None: it is probed if they are needed.
 
     Returns:
       The flags (if one is repeated, its last value counts) and the preset among them. The preset is None if
@@ -104,9 +109,11 @@ def complete_arguments(
     check_choices(chosen["environment"], chosen["agent"])
     _check_count(chosen["environment"] or "", flags)
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
-    if preset and _is_for_others(preset, first, flags):
+    if preset and _is_for_others(preset, first, flags, probed):
         preset = None
-    start = [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell)
+    start = (
+        [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell, probed)
+    )
     return [*first, *start, *_fitted(first, expand_flagfiles(start), flags, tell), *flags], preset
 
 
@@ -121,25 +128,34 @@ def _check_count(environment: str, flags: Sequence[str]) -> None:
         )
 
 
-def _is_for_others(preset: Path, first: Sequence[str], flags: Sequence[str]) -> bool:
+def _is_for_others(preset: Path, first: Sequence[str], flags: Sequence[str], probed: Probed | None) -> bool:
     """Whether a preset is for a game whose observations or actions are of another kind than the chosen one's.
 
     Games of gym have nothing in common; somebody's own may be any of them.
+
+    Raises:
+      UsageError: the chosen game's environment cannot be made.
     """
     lines = expand_flagfiles([f"--flagfile={preset}"])
-    of_preset, chosen = (scan(args, ("environment", "game")) for args in (lines, [*first, *lines, *flags]))
-    if of_preset["game"] == chosen["game"]:
+    here = [*first, *lines, *flags]
+    if scan(lines, ("game",)) == scan(here, ("game",)):
         return False
-    try:
-        configs = (scan_environment(lines), scan_environment([*first, *lines, *flags]))
-        kinds = kinds_of(chosen["environment"] or "", configs)
-    except (ValueError, ImportError):  # The learner says so.
+    if asks_help(flags):
         return False
-    return kinds[0][:2] != kinds[1][:2]
+    environment = scan(here, ("environment",))["environment"] or ""
+    configs = [scan_environment(lines), *(() if probed else (scan_environment(here),))]
+    theirs, *ours = probe([(environment, config) for config in configs])
+    with usage_errors():
+        mine = probed or found(ours[0])
+    return isinstance(theirs, Probed) and defaults.kind_of(theirs.spec)[:2] != defaults.kind_of(mine.spec)[:2]
 
 
 def _computed(
-    first: Sequence[str], flags: Sequence[str], agent: str, tell: Callable[[str], object]
+    first: Sequence[str],
+    flags: Sequence[str],
+    agent: str,
+    tell: Callable[[str], object],
+    probed: Probed | None,
 ) -> list[str]:
     """The flags of `launch.defaults` for the chosen environment, which is made to look at its spaces.
 
@@ -152,7 +168,7 @@ def _computed(
         algorithms.config_class(base)
         try:
             config = scan_environment([*first, *easier, *flags])
-            (kind,) = kinds_of(name, [config])
+            kind = defaults.kind_of((probed or found(*probe([(name, config)]))).spec)
         except (ValueError, ImportError):
             if asks_help(flags):
                 return easier

@@ -1,8 +1,8 @@
 """A run under a launcher: its directory, its learner or learners, and its actors, until training is over.
 
-* An actor that crashes is restarted, with growing delays if it keeps crashing.
-* An actor that exits with the code for a usage error (2), for instance because the learner refused it, ends
-  the run.
+* An actor that crashes is restarted, with growing delays if it keeps crashing. If it crashes again and again
+  before its first finished episode, the run ends.
+* An actor that reports a usage error, for instance because the learner refused it, ends the run.
 * When the only learner dies, the run ends with the learner's exit code, and its own error is the last output.
 * Of several learner hosts, each notices by itself that another one is lost. When all of them have ended, all
   learners and actors start again from the last checkpoint.
@@ -12,6 +12,7 @@
 * An error of the launcher itself ends the run as a signal does, and is then raised.
 """
 
+import collections
 import time
 from collections.abc import Callable, Sequence
 
@@ -28,11 +29,14 @@ from seed_rl.launch.watch import (
     describe_exit,
     shell_code,
 )
-from seed_rl.messages import say
+from seed_rl.messages import EPISODE, say
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
 
 # Several learners are started again so often, with growing delays.
 MOST_RESTARTS = 5
+
+# Restarts of an actor in a row after which it has finished no episode; its environment has a fault.
+MOST_FRUITLESS_RESTARTS = 3
 
 # Exit codes of a learner after which it is not started again: complete, a wrong flag, stopped on request.
 _FINAL = (0, USAGE_EXIT_CODE, *STOP_CODES)
@@ -84,6 +88,7 @@ class Life:
         self._timing, self._say = timing, say
         self._watch = Watch(timing=timing, say=say)
         self._stop_signals = self._watch.stop
+        self._fruitless = collections.Counter[Child]()  # Failures of actors since a finished episode.
 
     @property
     def asked_to_stop(self) -> bool:
@@ -105,8 +110,11 @@ class Life:
                 # Another one than the first ends with 0 when training is complete; the first one is saving.
                 return self._learner_ended(child) if child is self._first or code != 0 else None
             case Ended(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
-                return self._given_up(actor)
-            case Ended(_, code) if code != 0:  # 0: the learner reported the end of training.
+                return self._given_up(actor, code)
+            case Ended(actor, code) if code != 0:  # 0: training is complete.
+                self._fruitless[actor] = 0 if actor.has_reported(EPISODE) else self._fruitless[actor] + 1
+                if self._fruitless[actor] > MOST_FRUITLESS_RESTARTS:
+                    return self._given_up(actor, code)
                 self._watch.restart(event)
         return None
 
@@ -154,7 +162,7 @@ class Life:
         )
         return reason
 
-    def _given_up(self, actor: Child) -> int:
+    def _given_up(self, actor: Child, code: int) -> int:
         """Ends the run after an actor gave up; if the learner has ended, too, its exit code counts."""
         self._watch.wait(self._learners, self._timing.verdict_grace)
         ended = self._ended_learner()
@@ -164,8 +172,12 @@ class Life:
             return self._stop(self._stop_signals.count)
         self._watch.end(self._learners, self._timing.checkpoint_grace)
         self._end_actors()
-        self._blame(actor)
-        return USAGE_EXIT_CODE
+        if code == USAGE_EXIT_CODE:
+            self._blame(actor)
+        else:
+            times = f"{self._fruitless[actor]} times before its first finished episode"
+            self._say(f"error: {actor.name} failed {times}; the last time, {describe_end(actor, code)}.")
+        return shell_code(code)
 
     def _blame(self, child: Child) -> None:
         """Reports the child that ended the run, with the reason in the last line of its log."""

@@ -1,6 +1,7 @@
 """Runs a command, tied to the lifetime of the parent of this process: `python tether.py PARENT_PID NAME`.
 
-Standard input is a socket. It gives the command as JSON, and gets the command's process id.
+Standard input is a socket. It gives the command as JSON, and gets the command's process id as a line. The
+command inherits it, and the variable that the order names has its descriptor and inode.
 
 On Linux this process stays between the two. When the command ends, or the parent does, even by SIGKILL, it
 kills all that the command has started, in other sessions and as daemons too, and ends as the command did.
@@ -23,12 +24,12 @@ from pathlib import Path
 from typing import Any
 
 # Asks for the end of everything at once; the kernel sends it when the parent is gone.
-END_ALL = signal.SIGUSR1
+END_ALL = signal.SIGRTMIN if sys.platform == "linux" else signal.SIGUSR1
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
-_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _HANDLED = (*_PASSED_ON, END_ALL, signal.SIGCHLD)
 
 # Processes that hang in the kernel are left after this.
@@ -41,8 +42,7 @@ def main() -> None:
     parent = int(sys.argv[1])
     link, order = _read_order()
     if sys.platform != "linux":
-        link.send(str(os.getpid()).encode())
-        os.execvp(order["command"][0], order["command"])
+        _execute(order, link)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # If it is ignored, the command's status is lost.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     _prctl(_PR_SET_PDEATHSIG, END_ALL)
@@ -55,10 +55,8 @@ def main() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() == tether:
-            os.execvp(order["command"][0], order["command"])
+            _execute(order, link)
         os._exit(1)
-    with contextlib.suppress(OSError):
-        link.send(str(command).encode())
     link.close()
     status = _watch(command)
     status = _kill_descendants(command, status)
@@ -75,6 +73,15 @@ def _read_order() -> tuple[socket.socket, dict[str, Any]]:
         os.dup2(nothing.fileno(), 0)
     with link.makefile("rb") as order:
         return link, json.loads(order.read())
+
+
+def _execute(order: dict[str, Any], link: socket.socket) -> None:
+    """Reports the process id and becomes the command, which may write to the socket."""
+    with contextlib.suppress(OSError):  # The parent has just ended.
+        link.send(b"%d\n" % os.getpid())
+    link.set_inheritable(True)
+    os.environ[order["link"]] = f"{link.fileno()}:{os.fstat(link.fileno()).st_ino}"
+    os.execvp(order["command"][0], order["command"])
 
 
 def _watch(command: int) -> int | None:

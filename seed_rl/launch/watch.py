@@ -254,4 +254,5 @@ def describe_end(child: Child, code: int) -> str:
     if code < 0 and not line.startswith("seed_rl: "):
         line = ""  # It could not give a reason.
     details = "; ".join(filter(None, (line, log)))
-    return f"{child.name} {describe_exit(code)}" + (f" ({details})" if details else "")
+    end = "ended before training was complete" if child.ended_early else describe_exit(code)
+    return f"{child.name} {end}" + (f" ({details})" if details else "")

@@ -1,3 +1,4 @@
+import os
 import sys
 
 import pytest
@@ -5,7 +6,6 @@ import pytest
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.commands import list as list_command
 from seed_rl.environments import registry as environments
-from seed_rl.environments.base import Suite
 
 
 @pytest.fixture
@@ -35,21 +35,34 @@ def test_agents_that_cannot_act_are_named(table):
     assert "gym: its actions are continuous, and dqn, pqn, r2d2 need one discrete action." in notes
 
 
-def test_what_is_missing_comes_with_what_installs_it(table, monkeypatch):
-    monkeypatch.setitem(sys.modules, "minatar", None)
+@pytest.fixture
+def modules(tmp_path, monkeypatch):
+    """A directory of modules that come before all others."""
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    return tmp_path
+
+
+def test_what_is_missing_comes_with_what_installs_it(table, modules):
+    (modules / "minatar.py").write_text(
+        "raise ModuleNotFoundError('No module named minatar', name='minatar')"
+    )
     cells, notes = table()
     assert set(cells["minatar"].values()) == {"missing"}
     note = next(line for line in notes if line.startswith("minatar: "))
     assert f"{sys.executable} -m pip install" in note and "[minatar]'" in note
 
 
-def test_an_environment_that_fails_is_only_its_own_rows_problem(table, monkeypatch):
-    def fails(config, seed, render_mode=None):
-        raise ValueError("The cellar\nis flooded.")
+FLOODED = """
+import gymnasium
+class Flooded(gymnasium.Env):
+    def __init__(self):
+        raise OSError("The cellar\\nis flooded.")
+gymnasium.register("Flooded-v0", Flooded)
+"""
 
-    suite = environments.suite
-    broken = Suite(suite("catch").config_class, fails)
-    monkeypatch.setattr(environments, "suite", lambda name: broken if name == "catch" else suite(name))
-    cells, notes = table()
-    assert set(cells["catch"].values()) == {"missing"} and cells["recall"]["ppo"] == "preset"
-    assert r"catch: The cellar\nis flooded." in notes
+
+def test_an_environment_that_fails_is_only_its_own_rows_problem(table, modules):
+    (modules / "flooded.py").write_text(FLOODED)
+    cells, notes = table("--game=flooded:Flooded-v0")
+    assert set(cells["gym"].values()) == {"missing"} and cells["recall"]["ppo"] == "preset"
+    assert any(line.startswith("gym: ") and r"The cellar\nis flooded." in line for line in notes)

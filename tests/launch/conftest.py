@@ -26,9 +26,11 @@ from seed_rl.launch.watch import Timing
 first, others, actors, logdir, timing = json.loads(sys.argv[1])
 def children(name, commands, start):
     return [
-        Child(f"{name} {i}", c, Path(logdir) / f"{name}_{i}.log") for i, c in enumerate(commands, start=start)
+        Child(f"{name} {i}", c, Path(logdir) / f"{name}_{i}.log", plays=True)
+        for i, c in enumerate(commands, start=start)
     ]
-learners = [Child("learner 0" if others else "the learner", first), *children("learner", others, 1)]
+first = Child("learner 0" if others else "the learner", first, plays=True)
+learners = [first, *children("learner", others, 1)]
 sys.exit(supervise(learners, children("actor", actors, 0), Timing(**timing)))
 """
 
@@ -41,6 +43,12 @@ starts = len(list(here.glob("{name}.start.*"))) + 1
 part = here / f"{name}.part"
 part.write_text(str(os.getpid()))
 part.rename(here / f"{name}.start.{{starts}}")
+from seed_rl.messages import COMPLETE, EPISODE, REFUSED, report_to_launcher
+def end(code, exit=sys.exit):  # As ours end; os._exit ends as anybody else's code may.
+    if code in (0, 2):
+        report_to_launcher({{0: COMPLETE, 2: REFUSED}}[code])
+    exit(code)
+sys.exit = end
 def for_ever():
     while True:  # In turns: Python handles a signal that comes just before a wait only after it.
         time.sleep(0.05)
@@ -79,7 +87,8 @@ class Run:
         )
 
     def _command(self, name, code):
-        return [sys.executable, "-c", _CHILD.format(here=str(self.directory), name=name) + code]
+        start = _CHILD.format(here=str(self.directory), name=name)
+        return [sys.executable, "-c", f"{start}{code}\nsys.exit(0)"]
 
     def pid(self, name, start=1):
         """The process id of a child's start number `start`; waits for that start."""

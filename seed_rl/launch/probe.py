@@ -1,0 +1,115 @@
+"""Environment probe: makes environments in a process of its own, and reports their specs and spaces.
+
+Environments are the user's code. Whatever they do to signals, the directory, threads, output or exit codes
+ends with that process.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import pickle
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.making import Probed, ProbeError, examine
+from seed_rl.launch.child import ACTOR_ENV, Child
+from seed_rl.messages import report_to_launcher
+
+_POLL_SECS = 0.02
+_SEED = 1
+# Besides the time limit of the environment, for the imports.
+_SPARE_SECS = 30.0
+
+
+class Probe:
+    """A process that makes one environment of each of several settings; started at once, ended by `close`."""
+
+    def __init__(
+        self,
+        requests: Sequence[tuple[str, EnvironmentConfig]],
+        tolerance: FailureConfig = FailureConfig(),  # noqa: B008 (immutable)
+    ):
+        """Starts to make one environment for each suite's name and its settings."""
+        self._timeout_secs = tolerance.env_step_timeout_secs
+        self._size = len(requests)
+        wanted = json.dumps([tolerance.to_dict(), *((name, config.to_dict()) for name, config in requests)])
+        self._directory = tempfile.TemporaryDirectory(prefix="seed_rl_")
+        command = [sys.executable, "-m", "seed_rl.launch.probe", wanted]
+        log = Path(self._directory.name) / "output"
+        self._child = Child("the process that makes an environment", command, log, ACTOR_ENV)
+        self._child.start()
+
+    def answers(self, stopping: Callable[[], bool] = lambda: False) -> list[Probed | ProbeError]:
+        """The answer for each environment; waits for it, but no longer than until `stopping`.
+
+        Those that are missing, because the process has ended or takes too long, are errors.
+        """
+        wait_secs = self._timeout_secs + _SPARE_SECS if self._timeout_secs else float("inf")
+        problem = ""
+        while not problem and len(self._child.reports()) < self._size:
+            if stopping():
+                problem = "The environment was not made, since this process was asked to stop."
+            elif (code := self._child.poll()) is not None and len(self._child.reports()) < self._size:
+                why = self._child.last_line() or "it printed nothing"
+                problem = f"The environment ended its process while it was made (exit code {code}; {why})."
+            elif self._child.seconds > wait_secs:
+                problem = (
+                    f"The environment was not made within {self._timeout_secs:g} s; fix it, or raise "
+                    "--env_step_timeout_secs."
+                )
+            else:
+                time.sleep(_POLL_SECS)
+        made = [pickle.loads(base64.b64decode(line)) for line in self._child.reports()]
+        return made + [ProbeError(problem)] * (self._size - len(made))
+
+    def close(self) -> None:
+        """Ends the process and all that the environments have started."""
+        self._child.kill()
+        self._directory.cleanup()
+
+
+def probe(requests: Sequence[tuple[str, EnvironmentConfig]]) -> list[Probed | ProbeError]:
+    """The answers of a `Probe`."""
+    with contextlib.closing(Probe(requests)) as process:
+        return process.answers()
+
+
+def found(answer: Probed | ProbeError) -> Probed:
+    """The facts in an answer.
+
+    Raises:
+      ProbeError: there are none.
+    """
+    if isinstance(answer, ProbeError):
+        raise answer
+    return answer
+
+
+def _main(argv: list[str]) -> NoReturn:
+    """Makes the environments and reports them."""
+    tolerance, *requests = json.loads(argv[1])
+    for name, settings in requests:
+        answer: Probed | ProbeError
+        try:
+            suite = environments.suite(name)
+            answer = examine(suite, suite.config_class.of(**settings), _SEED, FailureConfig.of(**tolerance))
+        except (ValueError, ImportError) as error:
+            answer = ProbeError(str(error))
+            if error.__cause__:
+                answer.add_note("".join(traceback.format_exception(error.__cause__)))
+        report_to_launcher(base64.b64encode(pickle.dumps(answer)))
+    sys.stderr.flush()
+    os._exit(0)  # Threads and exit handlers of environments do not matter.
+
+
+if __name__ == "__main__":
+    _main(sys.argv)
