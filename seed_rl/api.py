@@ -3,11 +3,13 @@
 Everything here does what the command of the same name does, with the same settings; errors are exceptions.
 """
 
-import inspect
+import json
 import os
 import re
+import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +21,14 @@ from gymnasium.vector import VectorEnv
 from seed_rl.commands import evaluate as evaluation
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
+from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
+from seed_rl.flags.command_line import scan_environment
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.launch.child import Child
+from seed_rl.launch.probe import found, probe
+from seed_rl.launch.watch import describe_exit
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.runs import record
 from seed_rl.runs.curves import read_periods
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 
 # What the command writes; the function writes nothing.
 _WRITES = frozenset(("logdir", "output", "overwrite", "record"))
+_POLL_SECS = 0.02
 
 
 class Run:
@@ -141,15 +149,16 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
         raise UsageError(
             "train() has no argument 'help'; `seed_rl train ENVIRONMENT AGENT --help` has a list."
         )
-    content = None
-    if not isinstance(environment, str):
-        content, game, is_vector = _pickled(environment)
-        logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', game)}_{agent}"
-        file = RunDirectory(Path(logdir)).environment_function.absolute()
-        way = {"vectorization": "native"} if is_vector else {}
-        environment, flags = "gym", {**flags, **way, "logdir": logdir, "game": f"{PICKLE}:{file}"}
+    content = probed = None
     words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
-    code, logdir = _train(["seed_rl train", environment, agent, *words], content)
+    if not isinstance(environment, str):
+        content, probed = _pickled(environment, words)
+        logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', probed.name)}_{agent}"
+        file = RunDirectory(Path(logdir)).environment_function.absolute()
+        words += [f"--logdir={logdir}", f"--game={PICKLE}:{file}"]
+        words += ["--vectorization=native"] if probed.is_vector else []
+        environment = "gym"
+    code, logdir = _train(["seed_rl train", environment, agent, *words], content, probed)
     if code in STOP_CODES:
         raise KeyboardInterrupt
     if code == USAGE_EXIT_CODE:
@@ -224,13 +233,19 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
         if unknown:
             raise UsageError(f"evaluate() has no argument {min(unknown)!r}.")
         config = evaluation.EvaluateConfig.of(**settings)
-        with quiet_start():
-            subject = evaluation.rebuilt(config)
-        played, failure = evaluation.play_episodes(config, subject)
-    if not played:
-        why = failure or f"max_agent_steps={config.max_agent_steps} are too few."
-        raise RuntimeError(f"No episode was played to its end: {why}")
-    return evaluation.results(config, subject, played, failure)
+    child = Child("the evaluation", evaluation.command(config))
+    try:
+        child.start()
+        while not child.reports() and child.poll() is None:
+            time.sleep(_POLL_SECS)
+        if not child.reports():
+            raise RuntimeError(f"The evaluation {describe_exit(child.poll() or 0)}; its output says why.")
+        answer = json.loads(child.reports()[0])
+    finally:
+        child.kill()
+    if "returns" in answer:
+        return answer
+    raise {"usage": UsageError, "failure": RuntimeError}[answer["kind"]](answer["sentence"])
 
 
 def _word(value: Any) -> str:
@@ -238,26 +253,22 @@ def _word(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _pickled(function: Callable[..., gymnasium.Env | VectorEnv]) -> tuple[bytes, str, bool]:
-    """The pickled function, the name of the environments that it makes, and whether it makes vectors of them.
+def _pickled(
+    function: Callable[..., gymnasium.Env | VectorEnv], flags: Sequence[str]
+) -> tuple[bytes, Probed]:
+    """The pickled function, and facts about the environments that it makes with these flags.
 
     Raises:
       UsageError: it makes no Gymnasium environment, or cannot be pickled.
     """
     try:
-        env = function(**({"num_envs": 1} if "num_envs" in inspect.signature(function).parameters else {}))
-    except Exception as error:
-        raise UsageError(f"The function that makes the environment raised {error!r}.") from error
-    if not isinstance(env, gymnasium.Env | VectorEnv):
-        raise UsageError(
-            f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
-            "makes in a class that inherits from gymnasium.Env."
-        )
-    name = env.spec.id if env.spec else type(env.unwrapped).__name__
-    env.close()
-    try:
-        return cloudpickle.dumps(function), name, isinstance(env, VectorEnv)
+        content = cloudpickle.dumps(function)
     except Exception as error:
         raise UsageError(
             f"The function cannot be pickled ({error}); make the environment inside it."
         ) from error
+    with tempfile.NamedTemporaryFile() as file, usage_errors():
+        file.write(content)
+        file.flush()
+        config = scan_environment(["--environment=gym", *flags, f"--game={PICKLE}:{file.name}"])
+        return content, found(*probe([("gym", config)]))

@@ -16,12 +16,13 @@ reported all the same.
 import contextlib
 import dataclasses
 import json
+import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
@@ -30,7 +31,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.learner.quiet import quiet_start
-from seed_rl.messages import complain, reason, say
+from seed_rl.messages import complain, reason, report_to_launcher, say
 from seed_rl.options import option, part
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.seeds import LARGEST_SEED
@@ -170,6 +171,29 @@ def rebuilt(config: EvaluateConfig) -> Subject:
         seed=config.seed,
         failures=config.failures,
     )
+
+
+def command(config: EvaluateConfig) -> list[str]:
+    """The command of a process that evaluates, writes nothing, and reports results or a sentence as JSON."""
+    return [sys.executable, "-m", "seed_rl.commands.evaluate", json.dumps(config.to_dict())]
+
+
+def _report_results(settings: str) -> NoReturn:
+    """Evaluates as `command` does."""
+    try:
+        config = EvaluateConfig.of(**json.loads(settings))
+        with quiet_start(), usage_errors():
+            subject = rebuilt(config)
+        episodes, failure = play_episodes(config, subject)
+        if episodes:
+            answer = results(config, subject, episodes, failure)
+        else:
+            why = failure or f"max_agent_steps={config.max_agent_steps} are too few."
+            answer = {"kind": "failure", "sentence": f"No episode was played to its end: {why}"}
+    except UsageError as error:
+        answer = {"kind": "usage", "sentence": str(error)}
+    report_to_launcher(json.dumps(answer).encode())
+    os._exit(0)  # Threads and exit handlers of environments do not matter.
 
 
 def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode], str | None]":
@@ -320,3 +344,7 @@ def _record(
     if not is_faithful:
         print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
     return 0
+
+
+if __name__ == "__main__":
+    _report_results(sys.argv[1])

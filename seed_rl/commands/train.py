@@ -6,6 +6,7 @@ Imports no TensorFlow; the learner process does.
 import contextlib
 from pathlib import Path
 
+from seed_rl.environments.making import Probed
 from seed_rl.flags.errors import require_package
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
@@ -38,18 +39,21 @@ def main(argv: list[str]) -> int:
     return train(argv)[0]
 
 
-def train(argv: list[str], environment_function: bytes | None = None) -> tuple[int, Path]:
+def train(
+    argv: list[str], environment_function: bytes | None = None, probed: Probed | None = None
+) -> tuple[int, Path]:
     """Trains; returns the exit code and the run directory.
 
     Args:
       argv: the command line.
       environment_function: a pickled function that makes the environments; --game names its file.
+      probed: facts about them, if they are known.
 
     Raises:
       UsageError: the run cannot start with this command line.
     """
     notes: list[str] = []
-    args, preset = complete_arguments(argv[1:], tell=notes.append)
+    args, preset = complete_arguments(argv[1:], tell=notes.append, probed=probed)
     line = parse_local([argv[0], *args], DESCRIPTION)
     with contextlib.ExitStack() as stack:
         local = line.read(LocalConfig)

@@ -4,7 +4,6 @@ import pickle
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import cloudpickle
 import gymnasium
 from gymnasium.vector import VectorEnv
 
@@ -100,6 +99,8 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
 
 def _described(env: gymnasium.Env | VectorEnv) -> tuple[str, bool, bytes]:
     """The facts of `Probed` besides the spec."""
+    import cloudpickle  # No actor needs it.
+
     inner = env.vector if isinstance(env, OneOf) else env
     name = inner.spec.id if inner.spec else type(inner.unwrapped).__name__
     spaces = [single_space(inner, "observation_space"), single_space(inner, "action_space")]

@@ -253,6 +253,11 @@ def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes = inspect.signature(function).parameters.keys()
     env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
+    if not isinstance(env, gymnasium.Env | VectorEnv):
+        raise ValueError(
+            f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it makes "
+            "in a class that inherits from gymnasium.Env."
+        )
     limit = config.max_episode_frames
     if limit and isinstance(env, VectorEnv):
         raise ValueError(f"--max_episode_frames={limit} limits single environments; let the function do it.")
