@@ -255,8 +255,8 @@ def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any
     env = foreign(function, **kwargs, **{name: value for name, value in offered.items() if name in takes})
     if not isinstance(env, gymnasium.Env | VectorEnv):
         raise ValueError(
-            f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it makes "
-            "in a class that inherits from gymnasium.Env."
+            f"The function must return a gymnasium.Env, and returned {type(env).__name__}; wrap what it "
+            "makes in a class that inherits from gymnasium.Env."
         )
     limit = config.max_episode_frames
     if limit and isinstance(env, VectorEnv):
