@@ -22,6 +22,7 @@ _TENSORFLOW = re.compile(
 
 # The variable with the descriptor and the inode of the socket to the process that started this one.
 LAUNCHER_LINK = "SEED_RL_LAUNCHER_LINK"
+_LINK = os.environ.get(LAUNCHER_LINK, "")  # Now: environments may change the variables.
 # Reports to it: training is complete; a usage error; an episode of an actor has ended.
 COMPLETE, REFUSED, EPISODE = b"complete", b"refused", b"episode"
 
@@ -52,7 +53,7 @@ def report_to_launcher(line: bytes) -> None:
 
     Nothing else goes there, unlike to the output, where environments and libraries print.
     """
-    descriptor, _, inode = os.environ.get(LAUNCHER_LINK, "").partition(":")
+    descriptor, _, inode = _LINK.partition(":")
     with contextlib.suppress(OSError, ValueError):  # There is none, or only the variable was inherited.
         if os.fstat(int(descriptor)).st_ino == int(inode):
             with socket.socket(fileno=os.dup(int(descriptor))) as link:

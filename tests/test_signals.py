@@ -12,12 +12,12 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 DEADLINE_SECS = 60.0
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
 MAIN = """
 import asyncio, atexit, contextlib, ctypes, os, signal, sys, threading, time
 from seed_rl.flags.errors import run_main
-from seed_rl.signals import StopSignals, last_resort
+from seed_rl.signals import STOP_SIGNALS, StopSignals, last_resort
 
 @contextlib.contextmanager
 def stop_requests():
@@ -26,7 +26,7 @@ def stop_requests():
 
 def hang():
     '''Native code that no signal ends: it locks a mutex twice.'''
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # It may come before the code is reached.
+    for signum in STOP_SIGNALS:  # It may come before the code is reached.
         signal.signal(signum, lambda *_: None)
     print("ready", flush=True)
     mutex = ctypes.create_string_buffer(256)

@@ -8,10 +8,10 @@ Examples:
 
 Actors are started with `seed_rl actor`; `seed_rl train` starts both on one machine.
 
-SIGTERM, SIGHUP and Ctrl-C stop it with a checkpoint; the same command resumes the run.
+Ctrl-C, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 stop it with a checkpoint; the same command resumes the run.
 
-Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 2 if a flag is
-wrong, 1 otherwise.
+Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM (128 + N after signal N), 2 if
+a flag is wrong, 1 otherwise.
 """
 
 import contextlib

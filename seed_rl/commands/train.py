@@ -29,8 +29,8 @@ Without arguments it trains Pong with V-trace, using the preset for a small mach
 it with a checkpoint; the same command resumes the run. Flags override the preset.
 With --num_learners=2, gradients are added up over two learners; if one is lost, both start again
 from the last checkpoint.
-Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP, 2 if a
-flag is wrong.
+Exit codes: 0 when training is complete, 130 after Ctrl-C, 143 after SIGTERM (128 + N after signal
+N, also SIGHUP, SIGUSR1 and SIGUSR2), 2 if a flag is wrong, 1 otherwise.
 """
 
 

@@ -13,7 +13,7 @@ from seed_rl.wire.hosts import LearnerHosts
 _WATCH = """
 import os, select, signal, sys
 pid, seconds, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
-signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
 if not select.select([sys.stdin], [], [], seconds)[0]:
     os.write(2, f"seed_rl: error: {sentence}\\n".encode())
     os.kill(pid, signal.SIGKILL)

@@ -6,9 +6,9 @@
 * When the only learner dies, the run ends with the learner's exit code, and its own error is the last output.
 * Of several learner hosts, each notices by itself that another one is lost. When all of them have ended, all
   learners and actors start again from the last checkpoint.
-* Ctrl-C, SIGTERM and SIGHUP are passed to the learners as one SIGTERM, which makes them write a checkpoint;
-  then the actors end. A second signal ends everything at once. The exit code is the signal's (130, 143,
-  129), or 0 if training was already complete.
+* Ctrl-C and the other `signals.STOP_SIGNALS` are passed to the learners as one SIGTERM, at which they write a
+  checkpoint; then the actors end. A second signal ends everything at once. The exit code is the signal's
+  (130, 143, ...), or 0 if training was already complete.
 * An error of the launcher itself ends the run as a signal does, and is then raised.
 """
 

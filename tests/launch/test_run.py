@@ -3,6 +3,8 @@ import signal
 
 import pytest
 
+from seed_rl.signals import STOP_SIGNALS
+
 FOR_EVER = "for_ever()"
 
 # A learner that writes its checkpoint when it is asked to end, and exits as `seed_rl learner` does.
@@ -109,6 +111,40 @@ def test_an_actor_that_ended_well_is_not_started_again(start):
     assert not (run.directory / "actor0.start.2").exists()
 
 
+@pytest.mark.parametrize("code", [0, 1, 2, 3])
+def test_an_actor_that_only_its_environment_ended_is_started_again_whatever_the_code(start, code):
+    run = start(
+        LEARNER_ENDS_WHEN_TOLD, f"if starts < 3: os._exit({code})\n(here / 'now').touch(); for_ever()"
+    )
+    ended, output = run.end()
+    assert ended == 0
+    assert output.count("restart") == 2, output
+    assert ("before training was complete" in output) == (code in (0, 2))
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 137])
+def test_an_actor_that_never_finishes_an_episode_ends_the_run_after_three_restarts(start, code):
+    run = start(SAVES, f"print('No display.', flush=True); os._exit({code})", FOR_EVER)
+    ended, output = run.end()
+    assert ended == (code if code == 137 else 1)
+    assert output.count("restart") == 3
+    last = output.splitlines()[-1]
+    assert "actor 0 failed 4 times before its first finished episode" in last and "No display." in last
+    assert (run.directory / "checkpoint").exists()
+
+
+def test_an_actor_that_finishes_an_episode_each_time_is_started_again_without_limit(start):
+    crash = "report_to_launcher(EPISODE)\nif starts < 7: os._exit(3)\n(here / 'now').touch(); for_ever()"
+    run = start(LEARNER_ENDS_WHEN_TOLD, crash, longest_backoff=0.05)
+    ended, output = run.end()
+    assert (ended, output.count("restart")) == (0, 6)
+
+
+def test_a_learner_that_ends_with_0_before_training_is_complete_has_failed(start):
+    run = start("os._exit(0)", FOR_EVER)
+    assert run.end()[0] == 1
+
+
 def test_a_refused_actor_ends_the_run_with_its_sentence_last(start):
     refused = (
         LEARNER_ENDS_WHEN_TOLD + "print('trace'); print('seed_rl: error: Task 7 is taken.'); sys.exit(2)"
@@ -135,7 +171,7 @@ def test_what_a_child_prints_last_is_escaped_and_cut(start, code, end_of_run):
     assert len(line) < 1000
 
 
-@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("signum", STOP_SIGNALS)
 def test_a_signal_stops_everything_with_a_checkpoint(start, signum):
     run = start(SAVES, FOR_EVER, STUBBORN)
     run.wait_for_file("ready")
