@@ -71,8 +71,15 @@ class StopSignals:
 
     @contextlib.contextmanager
     def caught(self) -> Iterator[None]:
-        """A context in which signals are counted and have no other effect; needs the main thread."""
+        """A context in which signals are counted and have no other effect; needs the main thread.
+
+        A signal since `interrupt_main` counts, too: its KeyboardInterrupt may have been raised where Python
+        ignores exceptions, such as in a callback of an import.
+        """
         before = {signum: signal.signal(signum, self.note) for signum in _handled()}
+        earlier = getattr(before[signal.SIGTERM], "stop", None)
+        if earlier is not None and earlier.first is not None:
+            self.note(earlier.first)
         try:
             yield
         finally:
@@ -95,6 +102,7 @@ def interrupt_main() -> StopSignals:
         if callable(handler) and handler is not interrupt:
             handler(signum, frame)
 
+    interrupt.stop = stop  # type: ignore[attr-defined]
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for signum in _handled():
         if signum != signal.SIGINT:

@@ -207,6 +207,20 @@ def test_the_first_signal_asks_for_a_stop_and_signals_that_come_together_are_one
     assert main.end() == (128 + signum, "", "")
 
 
+def test_a_signal_whose_interrupt_was_ignored_still_asks_for_a_stop(start):
+    main = start(
+        "class Import:\n"
+        "    def __del__(self): os.kill(os.getpid(), signal.SIGTERM)\n"
+        "one = Import(); del one  # Python ignores exceptions here.\n"
+        "with stop_requests() as stop:\n"
+        "    print('ready', flush=True)\n"
+        "    assert stop.is_set()\n"
+        "return stop.exit_code"
+    )
+    code, output, errors = main.end()
+    assert (code, output) == (128 + signal.SIGTERM, "") and "Exception ignored" in errors
+
+
 def test_the_sentence_is_shown_where_standard_error_was_when_the_watch_began(start):
     main = start("with stop_requests():\n    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)\n    sleep()")
     main.signal_until_the_end(signal.SIGTERM)
