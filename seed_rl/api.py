@@ -25,7 +25,7 @@ from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
 from seed_rl.flags.command_line import scan_environment
-from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, usage_errors
+from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
 from seed_rl.launch.child import Child
 from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
@@ -51,6 +51,7 @@ class Run:
       logdir: its path.
     """
 
+    @brief_usage_errors
     def __init__(self, logdir: str | os.PathLike[str], trust_code: bool = False):
         """The run in a directory.
 
@@ -63,7 +64,8 @@ class Run:
         """
         self.logdir = Path(logdir)
         self._trust_code = trust_code
-        record.read(str(logdir))
+        with usage_errors():
+            record.read(str(logdir))
 
     def __repr__(self) -> str:
         return f"Run({str(self.logdir)!r})"
@@ -105,6 +107,7 @@ class Run:
         return environments.suite(found.environment).make(config, seed, **render)
 
 
+@brief_usage_errors
 def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: str, **flags: Any) -> Run:
     """Trains, as `seed_rl train ENVIRONMENT AGENT --flags` does, and waits for the end.
 
@@ -168,6 +171,7 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
     return Run(logdir, trust_code=True)
 
 
+@brief_usage_errors
 def load(
     run: str | os.PathLike[str] | Run,
     checkpoint: str = "last",
@@ -211,6 +215,7 @@ def load(
         )
 
 
+@brief_usage_errors
 def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **flags: Any) -> dict[str, Any]:
     """Plays episodes with a trained agent, as `seed_rl evaluate` does, and writes nothing.
 
@@ -220,7 +225,7 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
       **flags: the command's flags, such as `checkpoint="best"` or `greedy=True`.
 
     Returns:
-      What the command writes as JSON: `mean_return`, `standard_error`, `returns` of every episode, and more.
+      The results that the command writes as JSON, such as `mean_return`, `standard_error` and `returns`.
 
     Raises:
       ValueError: there is no such run or checkpoint, or a flag is wrong; one sentence.

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -232,8 +233,11 @@ def boom():
     ],
 )
 def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
-    with pytest.raises(seed_rl.UsageError, match=re.escape(words)):
+    with pytest.raises(seed_rl.UsageError, match=re.escape(words)) as error:
         seed_rl.train(*args, **flags)
+    assert len(traceback.extract_tb(error.tb)) == 2
+    # Only an error of the function's own is told in full.
+    assert (error.value.__cause__ is None) == (args[0] is not boom) and error.value.__suppress_context__
     runs = Path("runs")
     assert not runs.exists() or not list(runs.iterdir())
 
@@ -259,10 +263,10 @@ def test_an_agent_acts_for_one_environment_at_least(cart_pole, num_envs):
 
 
 def test_there_is_no_such_run():
-    with pytest.raises(ValueError, match="nothing"):
-        seed_rl.load("nothing")
-    with pytest.raises(ValueError, match="nothing"):
-        seed_rl.evaluate("nothing")
+    for find in (seed_rl.Run, seed_rl.load, seed_rl.evaluate):
+        with pytest.raises(ValueError, match="nothing") as error:
+            find("nothing")
+        assert len(traceback.extract_tb(error.tb)) == 2
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error():

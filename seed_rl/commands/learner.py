@@ -20,6 +20,7 @@ import functools
 import os
 import signal
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from seed_rl.actor.config import ActorConfig
@@ -46,6 +47,7 @@ from seed_rl.reporting.guard import UnsavedError
 from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.runs import lock, record
 from seed_rl.runs.curves import curve, read_periods
+from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
@@ -136,7 +138,8 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
 def _begin(line: CommandLine, config: LearnerConfig, is_first: bool) -> ProgressDisplay:
     """The display in the first stage. The first host says how many frames it trains if nobody chose them."""
     total = config.total_environment_frames
-    display = ProgressDisplay(total, _earlier_returns(config.logdir))
+    log = RunDirectory(Path(config.logdir)).actor_log(0)
+    display = ProgressDisplay(total, _earlier_returns(config.logdir), log)
     if is_first and not line.flag_values["total_environment_frames"].present:
         display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
     return display

@@ -130,7 +130,7 @@ def _name_flagfiles(sweep: "Sweep") -> None:
     elif names:
         say(f"runs read {names}; if a flag is set more than once, its last value counts.")
     else:
-        say(f"no flagfile: flags that {sweep.space.path} does not set keep their defaults.")
+        say(f"no preset: what {sweep.space.path} does not set is computed from the environment's spaces.")
 
 
 def _play(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> int:

@@ -17,6 +17,22 @@ _GAMES: dict[str, Callable[[str], str | None]] = {
     "gym": find_id,
 }
 
+# Families of environments, and an example of each in the environment that has it.
+FAMILIES = {
+    "ale": ("atari", "Pong"),
+    "babyai": ("gym", "minigrid:BabyAI-GoToObj-v0"),
+    "box2d": ("gym", "LunarLander-v3"),
+    "classic_control": ("gym", "CartPole-v1"),
+    "dm_control": ("envpool", "CartpoleSwingup-v1"),
+    "dmc": ("envpool", "CartpoleSwingup-v1"),
+    "gymnasium": ("gym", "CartPole-v1"),
+    "minigrid": ("gym", "minigrid:MiniGrid-Empty-5x5-v0"),
+    "mujoco": ("gym", "HalfCheetah-v5"),
+    "procgen": ("envpool", "CoinrunEasy-v0"),
+    "toy_text": ("gym", "FrozenLake-v1"),
+    "vizdoom": ("envpool", "Basic-v1"),
+}
+
 
 def check_choices(environment: str | None, agent: str | None) -> None:
     """Checks the names of the environment and the agent, as far as they are given.
@@ -36,6 +52,12 @@ def check_choices(environment: str | None, agent: str | None) -> None:
         raise UsageError(
             f"--environment={environment} is not valid: it is an agent, which comes second; write "
             f"ENVIRONMENT {environment}, with one of: {', '.join(environments.names())}."
+        )
+    if found := FAMILIES.get(environment.lower().replace("-", "_")):
+        suite, example = found
+        raise UsageError(
+            f"--environment={environment} is not valid: it is part of {suite}; write {suite} "
+            f"{agent if agent in agents else 'AGENT'} --game={example}, for instance."
         )
     for suite, find in _GAMES.items():
         if game := find(environment):

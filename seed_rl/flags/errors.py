@@ -1,20 +1,44 @@
 """How a main ends: usage errors with one sentence, signals with their exit code, bugs with a traceback."""
 
 import contextlib
+import functools
 import importlib.util
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
+from typing import NoReturn, ParamSpec, TypeVar
 
 from seed_rl.messages import REFUSED, complain, how_to_install, one_line, quiet_libraries, report_to_launcher
 from seed_rl.signals import end_with, exit_code, interrupt_main
 
 USAGE_EXIT_CODE = 2
 
+P = ParamSpec("P")
+ResultT = TypeVar("ResultT")
+
 
 class UsageError(ValueError):
     """An error that the user can fix; its text is one sentence that says what to change."""
+
+
+def brief_usage_errors(function: Callable[P, ResultT]) -> Callable[P, ResultT]:
+    """Decorates a function of the Python interface, so that its UsageErrors show none of our own frames.
+
+    A cause with the same message is dropped. Others, such as an error of the user's environment, stay.
+    """
+
+    @functools.wraps(function)
+    def brief(*args: P.args, **kwargs: P.kwargs) -> ResultT:
+        __tracebackhide__ = True  # Of IPython and pytest.
+        try:
+            return function(*args, **kwargs)
+        except UsageError as error:
+            raised, cause = error, error.__cause__
+        while cause is not None and str(cause) == str(raised):
+            cause = cause.__cause__
+        raise raised.with_traceback(None) from cause
+
+    return brief
 
 
 @contextlib.contextmanager

@@ -43,6 +43,10 @@ _FITTED = ("batch_size", "num_eval_envs", "num_env_groups")
 _COMPUTED = frozenset(("num_envs", "task", "learner_hosts", "learner_index"))
 _SOCKET_PATH_BYTES = 102  # The limit of macOS minus one for `serving.sockets`; Linux allows four more.
 _LAST_PORT = 2**16 - 1
+_NOTHING_CHOSEN = (
+    f"no environment is named, so this is {DEFAULT_ENVIRONMENT} {DEFAULT_AGENT}: Pong, about 15 minutes on "
+    "two idle cores. Name another one, such as catch vtrace, which takes seconds; `seed_rl list` has all."
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +111,8 @@ def complete_arguments(
         chosen["agent"] = variant
         first.append(f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}")  # Its own.
     check_choices(chosen["environment"], chosen["agent"])
+    if not any(scan(flags, ("environment", "game", "total_environment_frames")).values()):
+        tell(_NOTHING_CHOSEN)
     _check_count(chosen["environment"] or "", flags)
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if preset and _is_for_others(preset, first, flags, probed):

@@ -298,7 +298,8 @@ class Learner:
         while True:
             serving.raise_error()
             if output is None:
-                self._display.stage("collecting experience" if self._agent_steps else "waiting for actors")
+                waiting = ("waiting for actors", serving.describe_actors)
+                self._display.stage(*(("collecting experience",) if self._agent_steps else waiting))
             if batch is None and not stopping() and not self._reaches_return():
                 with self._usage.training(TRAINING_FOR_BATCH):
                     batch = source.next(_POLL_SECS)

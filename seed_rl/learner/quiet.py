@@ -6,6 +6,8 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 
+_LEVEL, _FROM_WARNINGS_ON = "TF_CPP_MIN_LOG_LEVEL", "1"
+
 
 def _lines(descriptor: int) -> Iterator[str]:
     """What a file holds when it is asked for; the place that native code writes at does not move."""
@@ -21,7 +23,12 @@ def quiet_start() -> Iterator[Iterable[str]]:
     TensorFlow writes lines about oneDNN and missing GPU drivers at import and at first use, which no setting
     turns off. The message of a ValueError is complete without them. Gives the lines up to the moment at which
     the first of them is read.
+
+    If TensorFlow is imported inside, it writes warnings and errors only from then on, and nothing about
+    compilers and devices, unless the environment variable TF_CPP_MIN_LOG_LEVEL is set.
     """
+    is_ours = _LEVEL not in os.environ
+    os.environ.setdefault(_LEVEL, _FROM_WARNINGS_ON)
     sys.stderr.flush()
     terminal = os.dup(2)
     with tempfile.TemporaryFile() as held:
@@ -37,3 +44,5 @@ def quiet_start() -> Iterator[Iterable[str]]:
             sys.stderr.flush()
             os.dup2(terminal, 2)
             os.close(terminal)
+            if is_ours:
+                os.environ.pop(_LEVEL, None)

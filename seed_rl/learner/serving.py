@@ -32,7 +32,11 @@ _STOP_SECS = 20.0
 
 
 class Serving:
-    """Everything between the wire and the experience."""
+    """Everything between the wire and the experience.
+
+    Attributes:
+      describe_actors: gives the number of connected actors and of their environments, in a few words.
+    """
 
     def __init__(
         self,
@@ -75,6 +79,7 @@ class Serving:
             gateway_addresses(config.server_address, config.num_gateways),
             policy,
         )
+        self.describe_actors = connections.describe_actors
         self._server = InferenceServer(config.server_address, connections, security, listener=team.listener)
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:

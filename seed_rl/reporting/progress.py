@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 from seed_rl.messages import discard
@@ -33,6 +34,8 @@ _REDRAW_SECS = 0.5
 _REMINDER_SECS, _LATE_REMINDER_SECS, _LONG_STAGE_SECS = 5.0 - _REDRAW_SECS, 30.0, 120.0
 # On a terminal, frames/s is the mean over this many redraws.
 _SPEED_WINDOW = 20
+# Seconds of a stage before its details are written; others are written after twice the time.
+_DETAILS_SECS = 5.0
 _STAGE_LINE = re.compile(r" \.\.\.( \d+ s)?$")
 _LEAST_CURVE, _MOST_CURVE = 6, 40
 
@@ -47,14 +50,21 @@ class ProgressDisplay:
     once on standard error and shows nothing more. Thread-safe.
     """
 
-    def __init__(self, total_frames: int, earlier: Iterable[tuple[int, float]] = ()):
-        """Starts with the (environment frames, mean return) of the run's earlier sessions."""
+    def __init__(
+        self, total_frames: int, earlier: Iterable[tuple[int, float]] = (), actor_log: Path | None = None
+    ):
+        """Starts with the (environment frames, mean return) of the run's earlier sessions.
+
+        `actor_log` is the first actor's output, which is named while actors are waited for if it exists.
+        """
         self._total = total_frames
         self._guard = Guard()
         self._is_terminal = _is_terminal()
         self._lock = threading.Lock()
         self._curve = Curve(earlier)
-        self._stage: tuple[str, float] | None = None
+        self._actor_log = actor_log
+        self._stage: tuple[str, float, Callable[[], str] | None] | None = None
+        self._details_due, self._written_details = _DETAILS_SECS, ""
         self._period: Mapping[str, Any] = {}
         self._now: Callable[[], Mapping[str, Any]] = dict
         self._written = 0.0  # When the last plain line was, by `time.monotonic`.
@@ -62,12 +72,15 @@ class ProgressDisplay:
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def stage(self, what: str) -> None:
-        """Says what the start is doing, such as "importing TensorFlow", until the next stage or period."""
+    def stage(self, what: str, details: Callable[[], str] | None = None) -> None:
+        """Shows what the start is doing, such as "importing TensorFlow", until the next stage or period.
+
+        `details`, such as the number of actors, are written after a few seconds.
+        """
         with self._lock:
             if self._stage is not None and self._stage[0] == what:
                 return
-            self._stage = what, time.monotonic()
+            self._stage = what, time.monotonic(), details
             self._try(self._draw if self._is_terminal else self._write, f"{_capital(what)} ...")
         if self._thread is None:
             self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
@@ -128,9 +141,12 @@ class ProgressDisplay:
 
     def _redraw(self) -> None:
         if self._stage is not None:
-            what, since = self._stage
+            what, since, details = self._stage
             seconds, silence = time.monotonic() - since, time.monotonic() - self._written
             words = f"{_capital(what)} ... {seconds:.0f} s"
+            if details is not None and seconds >= self._details_due:
+                self._details_due = 2 * seconds
+                self._write_details(what, details())
             if self._is_terminal:
                 self._try(self._draw, words)
             elif silence >= (_REMINDER_SECS if seconds < _LONG_STAGE_SECS else _LATE_REMINDER_SECS):
@@ -138,6 +154,13 @@ class ProgressDisplay:
         elif self._is_terminal and (now := self._now()):
             self._add(now)
             self._try(self._draw_progress, {**self._period, **now})
+
+    def _write_details(self, what: str, details: str) -> None:
+        if self._actor_log is not None and self._actor_log.exists():
+            details += f"; the first one's log is {self._actor_log}"
+        if details != self._written_details:
+            self._written_details = details
+            self._try(self._write, f"{_capital(what)}: {details} ...")
 
     def _add(self, figures: Mapping[str, Any]) -> None:
         if "mean_return" in figures:

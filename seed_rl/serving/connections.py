@@ -114,6 +114,12 @@ class Connections:
         welcome.task, welcome.must_reset = task.number, task.had_others
         return connection, welcome
 
+    def describe_actors(self) -> str:
+        """The number of actors that have a task and of their environments, in a few words."""
+        with self._lock:
+            envs = [len(connection.task.envs) for connection in self._connections]
+        return f"{len(envs)} connected, making and resetting {sum(envs)} of {self.num_envs} environments"
+
     def _make_welcome(self) -> pb.Welcome:
         """A Welcome without a task, with the policy as it is now if actors hold it."""
         welcome = pb.Welcome()

@@ -40,7 +40,7 @@ def test_help_starts_with_examples(name):
     ("name", "first"),
     [
         ("train", ["environment", "agent", "game"]),
-        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy", "record"]),
+        ("evaluate", ["logdir", "checkpoint", "episodes", "greedy"]),
         ("plot", ["style", "metric", "label", "output"]),
         ("report", ["format", "label", "output"]),
         ("sweep", ["space", "trials", "seeds", "parallel"]),
@@ -48,11 +48,12 @@ def test_help_starts_with_examples(name):
         ("doctor", ["logdir", "live"]),
     ],
 )
-def test_help_has_the_most_useful_flags_first_and_fits_on_a_screen(name, first):
+def test_help_has_the_most_useful_flags_first_in_groups_whose_texts_are_whole(name, first):
     shown = run(name, "--help").stdout.splitlines()
     flags = [re.split(r"[\s=]", line)[2].removeprefix("--") for line in shown if line.startswith("  --")]
     assert flags[: len(first)] == first
-    assert len(shown) <= 40 and shown[-1] == "--helpfull prints all flags."
+    assert shown[-1] == "--helpfull prints all flags."
+    assert not any("…" in line for line in shown) and max(map(len, shown)) <= 110
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The device that the learner names, and its refusal of a CPU, on machines with and without GPUs."""
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -123,6 +124,27 @@ def test_a_gpu_of_the_machine_that_goes_unused_is_a_warning(machine, tmp_path, m
     assert "Cannot dlopen some GPU libraries" in report.check(False, NO_LIBRARIES, tmp_path)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     assert report.check(False, NO_LIBRARIES, tmp_path) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("level", "is_shown"), [(None, False), ("0", True)])
+def test_after_the_start_tensorflow_writes_no_news_unless_it_is_asked_to(level, is_shown):
+    code = """
+import os
+from seed_rl.learner.quiet import quiet_start
+level = os.environ.get("TF_CPP_MIN_LOG_LEVEL")
+with quiet_start():
+    import tensorflow as tf
+    one = tf.constant(1.0)
+assert os.environ.get("TF_CPP_MIN_LOG_LEVEL") == level
+tf.function(lambda x: 2 * x, jit_compile=True)(one)
+"""
+    variables = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
+    variables |= {"TF_CPP_MIN_LOG_LEVEL": level} if level else {}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert ("XLA" in done.stderr) == is_shown, done.stderr
+    assert is_shown or not done.stderr
 
 
 def test_what_is_held_back_can_be_read_and_goes_on(capfd):

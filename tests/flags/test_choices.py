@@ -1,5 +1,6 @@
 import importlib
 
+import gymnasium
 import pytest
 
 from seed_rl.flags import choices
@@ -31,6 +32,9 @@ def registries(monkeypatch):
         ("HalfCheetah-v5", "sax", "write gym AGENT --game=HalfCheetah-v5."),
         ("CoinrunEasy-v0", "ppo", "write envpool ppo --game=CoinrunEasy-v0."),
         ("MiniGrid-Unheard-Of-v0", "ppo", "write gym ppo --game=minigrid:MiniGrid-Unheard-Of-v0."),
+        ("mujoco", "ppo", "it is part of gym; write gym ppo --game=HalfCheetah-v5"),
+        ("procgen", None, "it is part of envpool; write envpool AGENT --game=CoinrunEasy-v0"),
+        ("Toy-Text", "dqn", "write gym dqn --game=FrozenLake-v1"),
         ("mine:Maze-v0", "ppo", "write gym ppo --game=mine:Maze-v0."),
         ("xyzzy", "ppo", "; choose one of: atari, catch,"),
     ],
@@ -40,6 +44,18 @@ def test_a_wrong_environment_gets_the_words_that_were_meant(environment, agent, 
         choices.check_choices(environment, agent)
     assert f"--environment={environment} is not valid" in str(error.value)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(("family", "example"), choices.FAMILIES.items())
+def test_the_example_of_a_family_exists(family, example):
+    suite, game = example
+    assert suite in choices.environments.names() and family not in choices.environments.names()
+    if suite == "gym":
+        module, _, env_id = game.rpartition(":")
+        pytest.importorskip(module or "gymnasium")
+        assert env_id in gymnasium.registry
+    elif suite == "envpool":
+        assert game in pytest.importorskip("envpool").list_all_envs()
 
 
 @pytest.mark.parametrize("environment", ["catch", "gym", None])

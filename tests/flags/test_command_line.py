@@ -2,10 +2,11 @@ import dataclasses
 import os
 import subprocess
 import sys
+from typing import ClassVar
 
 import pytest
 
-from seed_rl.flags.command_line import parse
+from seed_rl.flags.command_line import parse, parse_options
 from seed_rl.flags.errors import UsageError
 from seed_rl.options import Options, option
 
@@ -124,6 +125,14 @@ def test_given_flags_are_passed_on_once():
     assert line.given(MainConfig, MainConfig, leave_out={"loud"}) == ["--batch_size=9"]
 
 
+@dataclasses.dataclass(frozen=True)
+class TalkativeConfig(Options):
+    """Settings with a long help."""
+
+    HELP: ClassVar[str] = "A rate that needs many words, and has them. " * 8
+    learning_rate: float = option(0.1, HELP)
+
+
 def help_for(capsys, *args):
     with pytest.raises(SystemExit) as end:
         parsed(*args)
@@ -139,6 +148,18 @@ def test_help_prints_the_most_useful_flags_with_their_values(argument, capsys, t
     lines = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
     assert lines == ["--environment=maze", "--agent=greedy", "--game=big", "--num_envs=4", "--batch_size=6"]
     assert "--helpfull" in text
+    groups = [line for line in text.splitlines() if line.endswith(":") and not line.startswith(" ")][1:]
+    assert groups == ["Environment and agent:", "Actors:", "Learning:"]
+
+
+@pytest.mark.parametrize("columns", [70, 80, 110])
+def test_help_wraps_its_texts_and_cuts_none(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        parse_options(["main", "--help"], "About it.", TalkativeConfig)
+    text = capsys.readouterr().out
+    assert " ".join(TalkativeConfig.HELP.split()) in " ".join(text.split())
+    assert max(map(len, text.partition("Learning:")[2].splitlines())) <= columns
 
 
 def test_helpfull_prints_all_flags_of_what_was_chosen(capsys):

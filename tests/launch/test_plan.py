@@ -52,6 +52,22 @@ def test_no_argument_is_the_default_preset(configs):
     assert flags_of(planned(configs, "--num_actors=1").learners[0])["num_envs"] == "5"
 
 
+@pytest.mark.parametrize(
+    ("args", "is_told"),
+    [
+        ([], True),
+        (["--seed=2"], True),
+        (["atari"], False),
+        (["--game=Breakout"], False),
+        (["--total_environment_frames=1000"], False),
+    ],
+)
+def test_a_long_run_that_nobody_chose_is_announced(configs, args, is_told):
+    notes = []
+    plan.complete_arguments(args, configs, notes.append)
+    assert [("catch" in note, "15 minutes" in note) for note in notes] == [(True, True)] * is_told
+
+
 def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
     made = planned(
         configs, "atari", "vtrace", "2", "4", "--num_actors=9", "--game=Breakout", "--batch_size=2"

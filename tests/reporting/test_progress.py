@@ -99,6 +99,30 @@ def test_a_stage_in_a_file_is_silent_for_five_seconds_at_most_and_later_for_thir
     assert said == [f"Importing X ... {already + silence:.0f} s"]
 
 
+@pytest.mark.parametrize("has_log", [False, True])
+def test_a_long_stage_gives_its_details_at_longer_and_longer_intervals_if_they_change(
+    capsys, clock, tmp_path, has_log
+):
+    log = tmp_path / "actor.log"
+    if has_log:
+        log.touch()
+    connected = iter(["1 connected", "1 connected", "2 connected"])
+    display = ProgressDisplay(100_000, actor_log=log)
+    display.stage("waiting for actors", lambda: next(connected))
+    written = {}
+    for second in range(1, 24):
+        clock(1)
+        display._redraw()
+        for line in shown(capsys):
+            assert progress.is_stage(line)
+            if "connected" in line:
+                written[second] = line
+    display.close()
+    assert list(written) == [5, 20]
+    assert "1 connected" in written[5] and "2 connected" in written[20]
+    assert (str(log) in written[5]) == has_log
+
+
 def test_after_the_stages_a_file_gets_the_periods_only(capsys, clock):
     display = ProgressDisplay(100_000)
     display.stage("waiting for actors")

@@ -36,6 +36,17 @@ JOINS = {
 }
 
 
+def test_who_is_connected_is_counted_before_it_is_ready():
+    connections = make_connections([Batcher()])
+    assert connections.describe_actors().startswith("0 connected")
+    one = Process(connections, process_id=1, num_envs=2)
+    Process(connections, process_id=2, num_envs=1, task=NUM_ENVS - 1)
+    assert connections.describe_actors().startswith("2 connected")
+    assert f" 3 of {NUM_ENVS} " in connections.describe_actors()
+    one.connection.end()
+    assert connections.describe_actors().startswith("1 connected")
+
+
 @pytest.mark.parametrize(("said", "code", "words"), JOINS.values(), ids=JOINS)
 def test_a_join_that_does_not_fit_is_refused_and_holds_nothing(said, code, words):
     connections = make_connections([Batcher()])
