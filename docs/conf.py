@@ -5,6 +5,7 @@ import io
 import re
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,18 @@ from seed_rl.cluster.config import ClusterConfig  # noqa: E402
 from seed_rl.commands import COMMANDS, main_of  # noqa: E402
 from seed_rl.environments import registry as environments  # noqa: E402
 from seed_rl.files import write_atomically  # noqa: E402
+from seed_rl.flags.help import INTRODUCTION  # noqa: E402
 from seed_rl.launch.config import LocalConfig  # noqa: E402
 from seed_rl.learner.config import LearnerConfig  # noqa: E402
 from seed_rl.options import Options  # noqa: E402
 
 project = "seed_rl"
+author = "The seed_rl maintainers"
+copyright = f"2026, {author}"
 release = seed_rl.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions += ["sphinx_copybutton"] if find_spec("sphinx_copybutton") else []
+copybutton_prompt_text = "$ "
 exclude_patterns = ["_build", "ray"]
 html_theme = "furo"
 html_static_path = ["_static"]
@@ -33,7 +39,7 @@ smartquotes = False  # `--flag` would get a dash.
 html_title = f"seed_rl {release}"
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
-autodoc_typehints = "description"
+autodoc_typehints = "signature"
 nitpick_ignore_regex = [("py:.*", ".*")]
 
 
@@ -61,7 +67,7 @@ def help_of(command: str) -> str:
     shown = io.StringIO()
     with contextlib.redirect_stdout(shown), contextlib.suppress(SystemExit):
         main_of(command)([f"seed_rl {command}", "--help"])
-    return re.split(r"\n\n[^\n]*:\n  -", shown.getvalue())[0].strip()
+    return re.split(rf"\n\n({INTRODUCTION}|[^\n]*:\n  -)", shown.getvalue())[0].strip()
 
 
 def commands_page() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The examples of docs/own_environment.md and docs/own_algorithm.md, pasted word for word and installed."""
+"""The examples of docs/own_*.md, pasted word for word; an environment and an algorithm are installed."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def last_figures(logdir):
 
 TRAINED = [
     (page, args)
-    for page in ("own_environment.md", "own_algorithm.md")
+    for page in ("own_environment.md", "own_algorithm.md", "own_network.md")
     for args in commands(page)
     if args[0] == "train"
 ]
@@ -89,7 +89,10 @@ TRAINED = [
 @pytest.fixture(scope="module")
 def reader(tmp_path_factory):
     """The directory of somebody who types all commands of a page, by page."""
-    return {page: tmp_path_factory.mktemp("reader") for page, _ in TRAINED}
+    directories = {page: tmp_path_factory.mktemp("reader") for page, _ in TRAINED}
+    (network,) = blocks("own_network.md", "python")
+    (directories["own_network.md"] / "my_networks.py").write_text(network)
+    return directories
 
 
 @pytest.mark.parametrize(("page", "args"), TRAINED)
@@ -108,6 +111,16 @@ def test_the_run_of_the_first_command_is_evaluated(run):
     done = run(*evaluate)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "mean return" in done.stdout
+
+
+def test_a_run_with_a_network_of_ones_own_is_evaluated_and_exported(run, reader):
+    trained, evaluate = commands("own_network.md")
+    where = reader["own_network.md"]
+    if not (where / "runs").exists():
+        assert run(*trained, cwd=where).returncode == 0
+    for args in (evaluate, ["export", "runs/catch_board", "--output=exported", "--trust_code"]):
+        done = run(*args, cwd=where)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_their_flags_are_in_the_help_and_their_limits_hold(run):

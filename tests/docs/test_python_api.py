@@ -1,4 +1,4 @@
-"""The Python on the pages, run word for word: docs/python_api.md, README.md and docs/notebook.ipynb."""
+"""The Python on the pages, run word for word: README.md, the notebook and two pages of docs/."""
 
 import os
 import re
@@ -15,10 +15,21 @@ ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("page", ["docs/python_api.md", "README.md"])
-def test_the_code_on_a_page_runs(page, tmp_path):
+EXPORTED_CATCH = """
+import subprocess, sys
+seed_rl = [sys.executable, "-m", "seed_rl"]
+subprocess.run([*seed_rl, "train", "catch", "vtrace", "--total_environment_frames=10000"], check=True)
+subprocess.run([*seed_rl, "export", "runs/catch_vtrace", "--format=onnx"], check=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("page", "before"),
+    [("docs/python_api.md", ""), ("README.md", ""), ("docs/working_with_runs.md", EXPORTED_CATCH)],
+)
+def test_the_code_on_a_page_runs(page, before, tmp_path):
     text = (ROOT / page).read_text(encoding="utf-8")
-    code = "\n".join(re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE))
+    code = "\n".join([before, *re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)])
     command = [sys.executable, "-c", code]
     variables = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=500)

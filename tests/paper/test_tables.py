@@ -107,15 +107,25 @@ def speed_up(algorithm):
 
 DEFAULT = cost(DMLAB, "SEED", "Default")
 MEDIUM = cost(FOOTBALL, "SEED", "Medium")
+ON_P100 = cost(DMLAB_P100, "SEED", "Default")
+LEARNER_SHARES = [
+    100 * row.learner_dollars / row.total_dollars
+    for row in tables.cost_splits()
+    if (row.suite, row.architecture) == ("dmlab", "SEED")
+]
 SECOND = {
     "$28": 20.1 + 8.2,
     "$26.1": for_a_billion(sum(per_hour(DEFAULT)), DEFAULT),
     "1.60": cost_ratio("Default"),
     "2.44": cost_ratio("Large"),
     "38%": 100 * (1 - 1 / cost_ratio("Default")),
+    "77%": 100 * (1 - cost(DMLAB, "SEED", "Large").dollars / cost(DMLAB, "IMPALA", "Large").dollars),
+    "29%,": LEARNER_SHARES[0],
+    "17.5K": cost(FOOTBALL, "SEED", "Default").frames_per_second / 1e3,
     "4.0 updates": updates_per_second(),
     "152 GB/s": (100_000 / 20 * 30e6 + 100_000 * 96 * 72 * 3) / 1e9,
     "10": MEDIUM.environments / MEDIUM.actors,
+    "11.7": ON_P100.environments / ON_P100.actors,
     "60": 4 * cost(DMLAB_P100, "SEED", "Default").actors,
     "1846%": median_score(),
     "176": tables.speeds()[1].environments,
@@ -134,3 +144,4 @@ def test_the_second_value_of_each_contradiction_follows_from_the_paper():
         decimals = len(number.partition(".")[2])
         assert round(value, decimals) == float(number), row
     assert (side(104, 1), side(80, 1)) == (12, 9)
+    assert [round(share) for share in LEARNER_SHARES] == [29, 47, 65]
