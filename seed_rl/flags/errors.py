@@ -54,7 +54,10 @@ def usage_errors() -> Iterator[None]:
     except UsageError:
         raise
     except (ValueError, ImportError) as error:
-        raise UsageError(str(error)) from error
+        wrapped = UsageError(str(error))
+        for note in getattr(error, "__notes__", ()):  # The traceback of the user's code.
+            wrapped.add_note(note)
+        raise wrapped from error
     except MemoryError as error:
         raise out_of_memory(error) from error
 
@@ -94,7 +97,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:
-        for note in getattr(error.__cause__, "__notes__", ()):  # The traceback of the user's code.
+        for note in getattr(error, "__notes__", ()):
             for text in note.splitlines():
                 print(" " * (len(text) - len(text.lstrip())) + one_line(text), file=sys.stderr)
         complain(str(error))
