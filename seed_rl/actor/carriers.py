@@ -1,10 +1,8 @@
 """How an actor plays, and what carries its steps: messages, or memory that it shares with the learner."""
 
-import asyncio
 import collections
-import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -13,12 +11,12 @@ from seed_rl.actor.group import Group
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, Stream, parsed
 from seed_rl.wire.codec import ActionCodec
-from seed_rl.wire.frames import Outgoing, StepMessage, actions_frames
+from seed_rl.wire.frames import StepMessage, actions_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 
-# How often the event loop gets its turn while actions keep coming through shared memory, or do not.
-_TURN_SECS = 0.1
+# The longest wait for actions, after which the actor shows that it is not stuck, and waits again.
+QUIET_SECS = 1.0
 
 # How long the reason for the end of a connection may take after it was announced.
 _REASON_SECS = 10.0
@@ -30,17 +28,17 @@ _MOST_LATENCIES = 20_000
 class Carrier(Protocol):
     """Takes the steps of groups, and brings the actions in response to them."""
 
-    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
+    def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
         """Takes a group's newest step with the episodes that ended with it; never fails."""
 
-    async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions: the number of a group, and the bytes.
+    def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
+        """Waits for actions: the number of a group, and the bytes; for about a second if there are none.
 
         Raises:
           TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
         """
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Frees what it has."""
 
 
@@ -67,16 +65,25 @@ class Latency:
         return f"From a step to its actions: {p50:.3f} ms (median), {mean:.3f} ms (mean), {p99:.3f} ms (p99)."
 
 
-async def play(groups: Sequence[Group], carrier: Carrier, action: ActionCodec, latency: Latency) -> None:
+def play(
+    groups: Sequence[Group],
+    carrier: Carrier,
+    action: ActionCodec,
+    latency: Latency,
+    on_progress: Callable[[], None] = lambda: None,
+) -> None:
     """Sends the newest step of each group, and plays until the connection ends with an error of `receive`.
 
-    Episodes that ended with these steps are not sent again: they were sent when the steps were new.
+    Episodes that ended with these steps are not sent again: they were sent when the steps were new. Calls
+    `on_progress` before each step, and every second or so.
     """
     for number in range(len(groups)):
         latency.sent(number)
-        await carrier.send(number, ())
+        carrier.send(number, ())
     while True:
-        for number, data in await carrier.receive():
+        found = carrier.receive()
+        on_progress()
+        for number, data in found:
             if number >= len(groups):
                 raise LearnerGoneError(f"the learner sent actions for group {number}, which there is not")
             num_envs = groups[number].environment.num_envs
@@ -85,7 +92,8 @@ async def play(groups: Sequence[Group], carrier: Carrier, action: ActionCodec, l
             latency.answered(number)
             episodes = groups[number].step(action.decode(data))
             latency.sent(number)
-            await carrier.send(number, episodes)
+            carrier.send(number, episodes)
+            on_progress()
 
 
 class Messages:
@@ -99,67 +107,52 @@ class Messages:
         for group, message in zip(groups, self._messages, strict=True):
             group.write_to(message.records)
         self._frames = actions_frames(len(groups), size * ActionCodec(spec.action).action_bytes)
-        self._outgoing = Outgoing(stream.send)
 
-    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
-        """Sends a group's newest step with the episodes that ended with it; never fails.
+    def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
+        """Sends a group's newest step with the episodes that ended with it; never fails."""
+        self._stream.send(self._messages[group].to_bytes(episodes))
 
-        Steps that are written while others are being sent become one message.
-        """
-        self._outgoing.extend((self._messages[group].to_bytes(episodes),))
-        await asyncio.sleep(0)
-
-    async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions: the number of a group, and the bytes.
-
-        Raises:
-          TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
-        """
-        data = await self._stream.receive()
+    def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
+        """Waits for actions; see `Carrier.receive`."""
+        data = self._stream.receive(QUIET_SECS)
+        if data is None:
+            return ()
         if found := self._frames.split(data):
             return found
         return [(actions.group, actions.actions) for actions in parsed(data).actions]
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Nothing to do: the stream belongs to its channel."""
 
 
 class Memory:
-    """Steps and actions in shared memory. Waits for wake-ups itself: an event loop wakes up later."""
+    """Steps and actions in shared memory, whose socket it waits on; the stream only reports the end."""
 
     def __init__(self, stream: Stream, link: MemoryLink, groups: Sequence[Group]):
-        """Lets the groups write into shared memory from now on; the stream only reports the end."""
-        self._link, self._end = link, asyncio.ensure_future(stream.receive())
+        """Lets the groups write into shared memory from now on."""
+        self._stream, self._link = stream, link
         for group, part in zip(groups, link.parts, strict=True):
             group.write_to(np.frombuffer(part.records, np.uint8))
-        self._next_turn = time.monotonic() + _TURN_SECS
 
-    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
+    def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
         """Sends a group's newest step, as `Messages.send` does."""
         if episodes:
             self._link.parts[group].write_episodes(episodes)
         self._link.send([group | EPISODES if episodes else group])
 
-    async def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions, as `Messages.receive` does."""
-        while True:
-            numbers = self._link.wait(_TURN_SECS)
-            if numbers is None or END in numbers:
-                await asyncio.wait((self._end,), timeout=_REASON_SECS)
-                if not self._end.done():
-                    raise LearnerGoneError("the learner closed its end of the shared memory")
-            elif (now := time.monotonic()) >= self._next_turn:
-                self._next_turn = now + _TURN_SECS
-                await asyncio.sleep(0)
-            if self._end.done():
-                raise LearnerGoneError(f"the learner sent {len(self._end.result())} bytes instead of the end")
-            if numbers:
-                parts = self._link.parts
-                return [(n, bytes(parts[n].actions) if n < len(parts) else b"") for n in numbers]
+    def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
+        """Waits for actions; see `Carrier.receive`."""
+        numbers = self._link.wait(QUIET_SECS)
+        is_over = numbers is None or END in numbers
+        if is_over or not numbers:
+            data = self._stream.receive(_REASON_SECS if is_over else 0.0)
+            if data is not None:
+                raise LearnerGoneError(f"the learner sent {len(data)} bytes instead of the end")
+            if is_over:
+                raise LearnerGoneError("the learner closed its end of the shared memory")
+        parts = self._link.parts
+        return [(n, bytes(parts[n].actions) if n < len(parts) else b"") for n in numbers or ()]
 
-    async def close(self) -> None:
-        """Ends the wait for the end of the stream, and the use of the memory."""
-        self._end.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self._end
+    def close(self) -> None:
+        """Ends the use of the memory."""
         self._link.close()

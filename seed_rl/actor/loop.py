@@ -1,17 +1,17 @@
 """The actor: joins a learner, makes the environments that it is given, and plays them.
 
 No network, no TensorFlow. One connection serves all groups of environments: one group steps while the others
-wait for their actions, and the group whose actions arrive first steps first.
+wait for their actions, and the group whose actions arrive first steps first. Environments run in the thread
+that calls `Actor.run`, the main one, where no event loop runs: they may run their own.
 """
 
-import asyncio
 import contextlib
 import faulthandler
 import logging
 import random
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from seed_rl.actor.carriers import Carrier, Latency, Memory, Messages, play
@@ -28,6 +28,7 @@ from seed_rl.wire.client import (
     Channel,
     LearnerGoneError,
     NoFreeTaskError,
+    NotALearnerError,
     RefusedError,
     Stream,
     TrainingEndedError,
@@ -69,6 +70,7 @@ class Actor:
         self._task = -1 if config.task is None else config.task
         self._played: tuple[Any, ...] | None = None  # What the groups were made for.
         self._groups: list[Group] = []
+        self._was_welcomed = False  # By a learner, at any time.
         self._has_played = False  # Since the connection was made.
         self._latency = Latency()
 
@@ -83,38 +85,41 @@ class Actor:
         """
         try:
             with contextlib.suppress(TrainingEndedError):
-                asyncio.run(self._run())
+                self._run()
         finally:
             _log.info("%s", self._latency)
 
-    async def _run(self) -> None:
+    def _run(self) -> None:
         backoff, gone_since = _FIRST_BACKOFF_SECS, time.monotonic()
         while True:
             try:
-                await self._connect()
-            except LearnerGoneError as error:
+                self._connect()
+            except (LearnerGoneError, NotALearnerError) as error:
+                if isinstance(error, NotALearnerError) and not self._was_welcomed:
+                    raise
                 now = time.monotonic()
                 if self._has_played:
                     backoff, gone_since, self._has_played = _FIRST_BACKOFF_SECS, now, False
                 if now - gone_since > self._config.connect_timeout_secs:
                     raise self._given_up(error) from None
                 _log.warning("Not connected (%s); trying again in %.1f s.", error, backoff)
-                await asyncio.sleep(backoff * random.uniform(0.7, 1.3))
+                time.sleep(backoff * random.uniform(0.7, 1.3))
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
-    async def _connect(self) -> None:
+    def _connect(self) -> None:
         """Connects, goes where the learner says, and plays until the connection ends, with an error."""
         address = self._config.server_address
         for redirects in range(_MOST_REDIRECTS):
             channel = Channel(address, self._security)
             try:
                 timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
-                stream, welcome = await channel.join(self._join(redirects), timeout_secs)
+                stream, welcome = channel.join(self._join(redirects), timeout_secs)
+                self._was_welcomed = True
                 if not welcome.address:
-                    await self._play(stream, welcome)
+                    self._play(stream, welcome)
                 address = self._checked(resolved(welcome.address, address))
             finally:
-                await channel.close()
+                channel.close()
         raise LearnerGoneError(f"{self._config.server_address} keeps sending this actor elsewhere")
 
     def _join(self, redirects: int) -> pb.Join:
@@ -142,20 +147,20 @@ class Actor:
             )
         return address
 
-    async def _play(self, stream: Stream, welcome: pb.Welcome) -> None:
+    def _play(self, stream: Stream, welcome: pb.Welcome) -> None:
         """Makes the environments and plays them until the connection ends, with an error."""
         spec = self._take(welcome)
         carrier = self._carrier(stream, welcome, spec)
         applied = [group.applied for group in self._groups]
         ready = pb.Ready(applied=applied, shares_memory=isinstance(carrier, Memory))
-        await stream.send(pb.FromActor(ready=ready).SerializeToString())
+        stream.send(pb.FromActor(ready=ready).SerializeToString())
         before = sum(group.applied for group in self._groups)
         try:
-            async with _ended_if_stuck(self._config.failures.env_step_timeout_secs):
-                await play(self._groups, carrier, ActionCodec(spec.action), self._latency)
+            with _ended_if_stuck(self._config.failures.env_step_timeout_secs) as postpone:
+                play(self._groups, carrier, ActionCodec(spec.action), self._latency, postpone)
         finally:
             self._has_played = sum(group.applied for group in self._groups) > before
-            await carrier.close()
+            carrier.close()
 
     def _take(self, welcome: pb.Welcome) -> EnvironmentSpec:
         """Makes and resets the environments, unless those that there are can go on; returns their spec."""
@@ -216,23 +221,24 @@ class Actor:
         self._groups.clear()
 
 
-@contextlib.asynccontextmanager
-async def _ended_if_stuck(timeout_secs: float) -> AsyncIterator[None]:
+@contextlib.contextmanager
+def _ended_if_stuck(timeout_secs: float) -> Iterator[Callable[[], None]]:
     """Ends this process if an environment is in native code that no `Deadline` interrupts.
 
-    That is when the event loop has had no turn for more than twice the time limit. A thread of
-    `faulthandler` notices, which needs no lock of the interpreter, and shows what every thread is doing.
+    That is when the function that this yields has not been called for more than twice the time limit. A
+    thread of `faulthandler` notices, which needs no lock of the interpreter, and shows what every thread is
+    doing.
     """
+    due = 0.0
 
-    async def postpone() -> None:
-        while timeout_secs:
+    def postpone() -> None:
+        nonlocal due
+        if timeout_secs and (now := time.monotonic()) >= due:
+            due = now + timeout_secs / 4
             faulthandler.dump_traceback_later(2 * timeout_secs + 5, exit=True, file=2)
-            await asyncio.sleep(timeout_secs / 4)
 
-    task = asyncio.create_task(postpone())
-    await asyncio.sleep(0)  # The first step may be the one that hangs.
+    postpone()
     try:
-        yield
+        yield postpone
     finally:
-        task.cancel()
         faulthandler.cancel_dump_traceback_later()

@@ -1,6 +1,5 @@
 """Chooses the actions of an actor's groups by a policy in this process, and sends their unrolls."""
 
-import asyncio
 import contextlib
 from collections.abc import Sequence
 
@@ -9,6 +8,7 @@ import optree
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 
+from seed_rl.actor.carriers import QUIET_SECS
 from seed_rl.actor.group import Group
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.policy import Policy
@@ -20,7 +20,6 @@ from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError, Stream, parsed
 from seed_rl.wire.codec import ActionCodec, StepCodec
-from seed_rl.wire.frames import Outgoing
 from seed_rl.wire.generated import inference_pb2 as pb
 
 
@@ -120,43 +119,33 @@ class Player:
     def begin(self, stream: Stream, weights: pb.Weights) -> None:
         """Plays over a new connection: with these weights, and new unrolls."""
         self._set(weights)
-        self._outgoing = Outgoing(stream.send)
-        self._stream, self._receiving = stream, asyncio.ensure_future(stream.receive())
+        self._stream = stream
         self._new.clear()
         self._acted, self._withheld = self._withheld, {}
         for number, unrolls in enumerate(self._unrolls):
             unrolls.count = int(number in self._acted)  # The last step has been acted on already.
             self._episodes[number].clear()
 
-    async def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
+    def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
         """Takes a group's newest step; see `Carrier.send`."""
         self._episodes[group].extend(episodes)
         self._new.append(group)
 
-    async def receive(self) -> Sequence[tuple[int, bytes]]:
+    def receive(self) -> Sequence[tuple[int, bytes]]:
         """Acts on the steps that there are, or waits for the learner; see `Carrier.receive`."""
-        while True:
-            await asyncio.sleep(0)
-            if self._receiving.done() or not self._new:
-                if answered := self._answered(await self._receiving):
-                    return answered
-            elif known := [
-                (number, self._acted.pop(number)) for number in self._new if number in self._acted
-            ]:
-                self._new = [number for number in self._new if number not in dict(known)]
-                return known
-            elif actions := self._act():
-                return actions
+        message = self._stream.receive(0.0 if self._new else QUIET_SECS)
+        if message is not None:
+            return self._answered(message)
+        if known := [(number, self._acted.pop(number)) for number in self._new if number in self._acted]:
+            self._new = [number for number in self._new if number not in dict(known)]
+            return known
+        return self._act() if self._new else ()
 
-    async def close(self) -> None:
-        """Ends the wait for the learner."""
-        self._receiving.cancel()
-        with contextlib.suppress(asyncio.CancelledError, Exception):
-            await self._receiving
+    def close(self) -> None:
+        """Nothing to do: the stream belongs to its channel."""
 
     def _answered(self, message: bytes) -> list[tuple[int, bytes]]:
         """Takes newer weights; returns the actions of the groups that may go on."""
-        self._receiving = asyncio.ensure_future(self._stream.receive())
         found = []
         for answer in parsed(message).actions:
             if answer.group not in self._withheld:
@@ -205,7 +194,7 @@ class Player:
             unrolls.add(leaves, rows)
             actions = self._actions.encode(output.action[rows])
             if unrolls.is_complete:
-                self._outgoing.extend([self._message(number)])
+                self._stream.send(self._message(number))
                 assert first
                 unrolls.go_on(state_leaves, first)
                 self._withheld[number] = actions

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import grpc
+from grpc._cython import cygrpc
 
 from seed_rl.serving.connection import Carrier, OnEnd, RefusedError, Step
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.silence import Limits
-from seed_rl.wire.client import read, send
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import SERVICE, channel_options, sizes_of
 from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
@@ -72,8 +72,8 @@ class Gateway(InferenceService):
         call = self._call(metadata=self._metadata)
         with contextlib.ExitStack() as at_failure:
             at_failure.callback(call.cancel)
-            await send(call, pb.FromActor(join=join).SerializeToString())
-            message = await read(call)
+            await _send(call, pb.FromActor(join=join).SerializeToString())
+            message = await _read(call)
             if message is grpc.aio.EOF:
                 await _report_end(call, end)
                 return None, pb.Welcome()
@@ -108,7 +108,7 @@ class _Connection:
     async def begin(self, ready: pb.Ready, stream: MessageCarrier) -> None:
         ready.shares_memory, self.is_ready, self._stream = True, True, stream
         self._loop.add_reader(self._link.fileno(), self._on_wake_up)
-        await send(self._call, pb.FromActor(ready=ready).SerializeToString())
+        await _send(self._call, pb.FromActor(ready=ready).SerializeToString())
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
         numbers = []
@@ -135,3 +135,23 @@ class _Connection:
 
 async def _report_end(call: Any, end: OnEnd) -> None:
     end(RefusedError(await call.code(), await call.details() or ""))
+
+
+async def _send(call: Any, message: bytes) -> None:
+    """Sends bytes; never fails, because the call's status says whatever is wrong.
+
+    If the other end has ended the call, `call.write` would set that status to INTERNAL: the real one, which
+    says why, would be lost.
+    """
+    with contextlib.suppress(cygrpc.BaseError, asyncio.InvalidStateError):
+        await call._metadata_sent.wait()
+        if not call.done():
+            await call._cython_call.send_serialized_message(message)
+
+
+async def _read(call: Any) -> Any:
+    """The next message of a call as bytes, or EOF; never fails, because the call's status says why."""
+    try:
+        return await call.read()
+    except grpc.RpcError:
+        return grpc.aio.EOF

@@ -19,7 +19,7 @@ from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import record_size, sizes_of
+from seed_rl.wire.protocol import LEARNERS_MARK, record_size, sizes_of
 
 
 class InferenceService(abc.ABC):
@@ -55,6 +55,7 @@ class InferenceService(abc.ABC):
             reading.cancel()
             if stream.connection is not None:
                 stream.connection.end()
+        context.set_trailing_metadata([LEARNERS_MARK])
         if refusal is not None and refusal.code != grpc.StatusCode.OK:
             await context.abort(refusal.code, str(refusal))
 

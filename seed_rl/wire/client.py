@@ -1,7 +1,12 @@
-"""The actor's end of gRPC: a channel, and the stream that connects an actor process with the learner."""
+"""The actor's end of gRPC: a channel, and the stream that connects an actor process with the learner.
 
-import asyncio
-import contextlib
+There is no event loop: environments run in the thread that waits here, and may have loops of their own.
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -10,11 +15,17 @@ from grpc._cython import cygrpc
 
 from seed_rl.messages import one_line
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import SERVICE, channel_options
+from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE, channel_options
 from seed_rl.wire.security import Security
-from seed_rl.wire.tls import why_unusable
+from seed_rl.wire.tls import Probe
 
+_POLL_SECS = 0.2
 _PROBE_SECS = 5.0
+
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_WAIT_FOR_READY = (
+    cygrpc.InitialMetadataFlags.wait_for_ready | cygrpc.InitialMetadataFlags.wait_for_ready_explicitly_set
+)
 
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -35,6 +46,10 @@ class RefusedError(_EndedError):
     """The learner refuses this actor; the message is the learner's. Retrying without a change is useless."""
 
 
+class NotALearnerError(RefusedError):
+    """A refusal without a learner's mark: useless to retry, unless a learner has answered there before."""
+
+
 class LearnerGoneError(_EndedError):
     """The learner cannot be reached (any more); it may come back."""
 
@@ -47,24 +62,25 @@ class TrainingEndedError(Exception):
     """Training is complete; there is nothing more to do."""
 
 
-def _translate(code: grpc.StatusCode, details: str | None) -> Exception:
-    """The exception above that matches the status of a stream."""
-    if code == grpc.StatusCode.OK:
+def _translate(code: grpc.StatusCode, details: str, metadata: Sequence[tuple[str, Any]]) -> Exception:
+    """The exception above that matches the status of a stream and its trailing metadata."""
+    is_learners = LEARNERS_MARK[0] in dict(metadata)
+    if code == grpc.StatusCode.OK and is_learners:
         return TrainingEndedError()
     if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
         return NoFreeTaskError(details)
     if code == grpc.StatusCode.UNIMPLEMENTED:
-        return RefusedError(
+        return NotALearnerError(
             f"The server at --server_address is not a learner of this actor's version ({details}); change "
             "the address or the version."
         )
     if code in _REFUSALS:
-        return RefusedError(details or code.name)
+        return (RefusedError if is_learners else NotALearnerError)(details or code.name)
     return LearnerGoneError(f"{code.name}: {details}")
 
 
 class Channel:
-    """A channel to a learner or gateway. Belongs to the event loop in which it was made.
+    """A channel to a learner or gateway.
 
     Attributes:
       address: unix:PATH or HOST:PORT.
@@ -79,98 +95,133 @@ class Channel:
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.
         ]
         self.address, self._security = address, security
-        self._channel = security.channel(address, options)
-        self._connect = self._channel.stream_stream(f"/{SERVICE}/Connect")  # Of bytes: `wire.frames`.
+        self._channel = security.channel(address, options, grpc)
 
-    async def join(self, join: pb.Join, timeout_secs: float) -> "tuple[Stream, pb.Welcome]":
+    def join(self, join: pb.Join, timeout_secs: float) -> "tuple[Stream, pb.Welcome]":
         """Waits for the learner, and joins it.
 
         Raises:
           RefusedError, NoFreeTaskError, TrainingEndedError: the learner's answer.
           LearnerGoneError: no answer in time.
         """
-        stream = Stream(self._connect(metadata=self._security.metadata(), wait_for_ready=True))
-        joining = asyncio.ensure_future(stream.join(join))
-        failing = asyncio.ensure_future(why_unusable(self._channel, self.address, self._security))
-        try:
-            await asyncio.wait((joining, failing), timeout=timeout_secs, return_when=asyncio.FIRST_COMPLETED)
-            if joining.done():
-                return stream, await joining
-            if failing.done():
-                raise RefusedError(await failing)
-            raise await self._why_silent(timeout_secs)
-        except BaseException:
-            stream.close()
-            raise
-        finally:
-            joining.cancel()
-            failing.cancel()
+        stream = Stream(self._channel, self._security.metadata(), _WAIT_FOR_READY)
+        stream.send(pb.FromActor(join=join).SerializeToString())
+        probe, deadline = Probe(self.address, self._security), time.monotonic() + timeout_secs
+        while (message := stream.receive(min(_POLL_SECS, timeout_secs))) is None:
+            if time.monotonic() > deadline:
+                stream.close()
+                self._raise_why_silent(timeout_secs)
+            if self._is_failing() and (problem := probe.problem()):
+                raise NotALearnerError(problem)
+        return stream, parsed(message).welcome
 
-    async def _why_silent(self, timeout_secs: float) -> Exception:
-        """Why no Welcome came. A call that does not wait reports a certificate, or that nothing listens."""
-        call = self._connect(metadata=self._security.metadata(), timeout=_PROBE_SECS)
-        code = await call.code()
-        if code in (grpc.StatusCode.OK, grpc.StatusCode.DEADLINE_EXCEEDED):
-            return LearnerGoneError(f"no answer within {timeout_secs:g} s")
-        return _translate(code, await call.details())
+    def _is_failing(self) -> bool:
+        """Whether the last try to connect has failed."""
+        state = self._channel._channel.check_connectivity_state(False)
+        return bool(state == cygrpc.ConnectivityState.transient_failure)
 
-    async def close(self) -> None:
+    def _raise_why_silent(self, timeout_secs: float) -> None:
+        """Raises why no Welcome came. A call that does not wait finds out that nothing listens."""
+        Stream(self._channel, self._security.metadata()).receive(_PROBE_SECS)
+        raise LearnerGoneError(f"no answer within {timeout_secs:g} s")
+
+    def close(self) -> None:
         """Closes the channel and with it every stream."""
-        await self._channel.close()
+        self._channel.close()
 
 
 class Stream:
-    """A Connect stream. Belongs to the event loop that opened it."""
+    """A Connect stream. Any thread may send; gRPC's own thread puts what comes into a queue.
 
-    def __init__(self, call: Any):
-        """Takes ownership of a call."""
-        self._call = call
+    Uses gRPC's core as grpcio's own calls do. Those pass each message through two more threads.
+    """
 
-    async def join(self, join: pb.Join) -> pb.Welcome:
-        """Sends a Join, and waits for the Welcome."""
-        await self.send(pb.FromActor(join=join).SerializeToString())
-        return parsed(await self.receive()).welcome
+    def __init__(self, channel: Any, metadata: Sequence[tuple[str, str]], flags: int = 0):
+        """Starts a call with these metadata and flags."""
+        self._received: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+        self._waiting: list[bytes] = []
+        self._is_sending = False
+        self._due = 2  # Batches of operations that gRPC has not reported.
+        self._lock = threading.RLock()
+        self._call = channel.stream_stream("")._managed_call(
+            cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS,
+            f"/{SERVICE}/Connect".encode(),
+            None,
+            None,
+            metadata,
+            None,
+            (
+                (
+                    cygrpc.SendInitialMetadataOperation(metadata, flags),
+                    cygrpc.ReceiveStatusOnClientOperation(0),
+                ),
+                (cygrpc.ReceiveInitialMetadataOperation(0),),
+            ),
+            self._on_event,
+            None,
+            None,
+        )
+        self._start(cygrpc.ReceiveMessageOperation(0))
 
-    async def send(self, message: bytes) -> None:
-        """Sends a FromActor. Never fails: `receive` reports whatever is wrong with the stream."""
-        await send(self._call, message)
+    def send(self, message: bytes) -> None:
+        """Sends a FromActor soon; those that come while others are being sent become one message.
 
-    async def receive(self) -> bytes:
-        """Waits for a FromLearner.
+        Never fails: `receive` reports whatever is wrong with the stream.
+        """
+        with self._lock:
+            self._waiting.append(message)
+            if not self._is_sending:
+                self._send_waiting()
+
+    def receive(self, timeout_secs: float) -> bytes | None:
+        """Waits for a FromLearner; None if none comes in this time.
 
         Raises:
           TrainingEndedError: training is complete.
           RefusedError: the learner ended the stream for good and said why.
           LearnerGoneError: the connection is lost.
         """
-        data = await read(self._call)
-        if data is grpc.aio.EOF:
-            raise _translate(await self._call.code(), await self._call.details())
-        return data
+        try:
+            found = self._received.get(timeout=timeout_secs)
+        except queue.Empty:
+            return None
+        if isinstance(found, Exception):
+            self._received.put(found)  # For the next call.
+            raise found
+        return found
 
     def close(self) -> None:
         """Ends the stream; safe to call twice."""
-        self._call.cancel()
+        self._call.cancel(grpc.StatusCode.CANCELLED.value[0], "The actor has left.")
 
+    def _start(self, operation: Any) -> bool:
+        """Starts an operation; returns false if the call is over."""
+        with self._lock:
+            started = bool(self._call.operate((operation,), self._on_event))
+            self._due += started
+            return started
 
-async def send(call: Any, message: bytes) -> None:
-    """Sends bytes; never fails, because the call's status says whatever is wrong.
+    def _send_waiting(self) -> None:
+        with self._lock:
+            data, self._waiting = b"".join(self._waiting), []
+            self._is_sending = bool(data) and self._start(cygrpc.SendMessageOperation(data, 0))
 
-    If the other end has ended the call, `call.write` would set that status to INTERNAL: the real one, which
-    says why, would be lost.
-    """
-    with contextlib.suppress(cygrpc.BaseError, asyncio.InvalidStateError):
-        await call._metadata_sent.wait()
-        if not call.done():
-            await call._cython_call.send_serialized_message(message)
-
-
-async def read(call: Any) -> Any:
-    """The next message of a call as bytes, or EOF; never fails, because the call's status says why."""
-    try:
-        return await call.read()
-    except grpc.RpcError:
-        return grpc.aio.EOF
+    def _on_event(self, event: Any) -> bool:
+        """Takes what gRPC reports, in its thread; returns whether that was the last."""
+        for operation in event.batch_operations:
+            kind = operation.type()
+            if kind == cygrpc.OperationType.receive_message:
+                if (data := operation.message()) is not None:
+                    self._received.put(data)
+                    self._start(cygrpc.ReceiveMessageOperation(0))
+            elif kind == cygrpc.OperationType.send_message:
+                self._send_waiting()
+            elif kind == cygrpc.OperationType.receive_status_on_client:
+                code, details = _CODES.get(operation.code(), grpc.StatusCode.UNKNOWN), operation.details()
+                self._received.put(_translate(code, details, operation.trailing_metadata()))
+        with self._lock:
+            self._due -= 1
+            return not self._due
 
 
 def parsed(message: bytes) -> pb.FromLearner:

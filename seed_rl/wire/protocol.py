@@ -15,6 +15,9 @@ _INFERENCE = pb.DESCRIPTOR.services_by_name["Inference"]
 SERVICE = _INFERENCE.full_name
 METHOD = _INFERENCE.methods[0].name
 
+# Trailing metadata with which a learner ends a stream: other servers' statuses, such as a proxy's, lack it.
+LEARNERS_MARK = ("seed_rl-learner", "1")
+
 # An episode has at most 32 figures of its environment's own, each of at most 77 bytes with a name in ASCII.
 MOST_EPISODE_BYTES = 2_560
 
@@ -53,9 +56,13 @@ class EnvironmentDescription:
 
 
 def channel_options(max_bytes: int) -> list[tuple[str, int]]:
-    """The gRPC options that both ends use: keepalive, and the largest message to receive (-1: any size)."""
+    """The gRPC options that both ends use: keepalive, and the largest message to receive (-1: any size).
+
+    Proxies that the environment variables name are for the web: a run's processes call one another directly.
+    """
     return [
         *_KEEPALIVE_OPTIONS,
+        ("grpc.enable_http_proxy", 0),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", max_bytes),
     ]

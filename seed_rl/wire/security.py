@@ -14,6 +14,7 @@ from typing import Any
 import grpc
 
 from seed_rl.options import Options, option
+from seed_rl.wire.protocol import LEARNERS_MARK
 
 # Environment variables, for schedulers that pass secrets this way: the token, and PEM texts.
 TOKEN_VARIABLE = "SEED_RL_TOKEN"
@@ -98,14 +99,14 @@ class Security:
         """
         return dataclasses.replace(self, authority=self.authority or self.certificate)
 
-    def channel(self, address: str, options: list[tuple[str, Any]]) -> grpc.aio.Channel:
-        """An actor's channel, on the running event loop."""
+    def channel(self, address: str, options: list[tuple[str, Any]], api: Any = grpc.aio) -> Any:
+        """A channel that calls a learner: of `grpc`, or of `grpc.aio` on the running event loop."""
         if self.authority is None:
-            return grpc.aio.insecure_channel(address, options, grpc.Compression.NoCompression)
+            return api.insecure_channel(address, options, grpc.Compression.NoCompression)
         if self.server_name is not None:
             options = [*options, ("grpc.ssl_target_name_override", self.server_name)]
         credentials = grpc.ssl_channel_credentials(self.authority, self.key, self.certificate)
-        return grpc.aio.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
+        return api.secure_channel(address, credentials, options, grpc.Compression.NoCompression)
 
     def load_chain(self, context: ssl.SSLContext) -> None:
         """Gives a context this end's certificate and key, if it has them. They are written to memory only.
@@ -225,6 +226,7 @@ class TokenCheck(grpc.aio.ServerInterceptor):
 
 
 async def _refuse(request: Any, context: Any) -> None:
+    context.set_trailing_metadata([LEARNERS_MARK])
     await context.abort(
         grpc.StatusCode.UNAUTHENTICATED,
         f"The learner expects a token that this actor does not send: use the same --token_file or "

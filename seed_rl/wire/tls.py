@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
+import time
 from urllib.parse import unquote
 
 import grpc
@@ -20,40 +22,54 @@ _CLOSED_TIMES = 3
 async def why_unusable(channel: grpc.aio.Channel, address: str, security: Security) -> str:
     """Waits until something listens at the address that this TLS can never connect to; returns a sentence.
 
-    `address` is unix:PATH or HOST:PORT. As long as the channel to it does not fail, nothing is tried.
+    As long as the channel to it does not fail, nothing is tried.
     """
-    closed = 0
+    probe = Probe(address, security)
     while True:
         await asyncio.sleep(_POLL_SECS)
-        if channel.get_state() != grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            continue
-        try:
-            if problem := await _problem(address, security):
+        if channel.get_state() == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            if problem := await asyncio.to_thread(probe.problem):
                 return problem
-            closed = 0
+
+
+class Probe:
+    """Connects to an address (unix:PATH or HOST:PORT) to find out whether this end's TLS ever can."""
+
+    def __init__(self, address: str, security: Security):
+        """Prepares; nothing is sent yet."""
+        self._address, self._security = address, security
+        self._closed_times, self._next = 0, 0.0
+
+    def problem(self) -> str | None:
+        """A sentence that says why TLS can never connect; None: not known, or the last try was just now."""
+        if time.monotonic() < self._next:
+            return None
+        try:
+            problem, self._closed_times = _problem(self._address, self._security), 0
         except _ClosedError:
-            closed += 1
-            if closed == _CLOSED_TIMES:
-                return (
-                    f"The learner at {address} closes each connection after the TLS handshake: it probably "
-                    "does not accept this end's certificate. Give --tls_certificate and --tls_key from its "
-                    "--tls_authority."
-                )
-        await asyncio.sleep(_PAUSE_SECS)
+            problem, self._closed_times = None, self._closed_times + 1
+        self._next = time.monotonic() + _PAUSE_SECS
+        if self._closed_times < _CLOSED_TIMES:
+            return problem
+        return (
+            f"The learner at {self._address} closes each connection after the TLS handshake: it probably "
+            "does not accept this end's certificate. Give --tls_certificate and --tls_key from its "
+            "--tls_authority."
+        )
 
 
 class _ClosedError(Exception):
     """The other end has closed the connection, although both ends speak TLS."""
 
 
-async def _problem(address: str, security: Security) -> str | None:
+def _problem(address: str, security: Security) -> str | None:
     """Tries to connect; None: that works, or nothing listens there (yet), or it does not answer.
 
     Raises:
       _ClosedError: it closes the connection after the handshake.
     """
     try:
-        await asyncio.wait_for(_connect(address, security), _TRY_SECS)
+        _connect(address, security)
     except ssl.SSLCertVerificationError as error:
         return (
             f"The certificate of the learner at {address} is not accepted ({error.reason}: "
@@ -78,28 +94,21 @@ async def _problem(address: str, security: Security) -> str | None:
     return None
 
 
-async def _connect(address: str, security: Security) -> None:
+def _connect(address: str, security: Security) -> None:
     """Makes the handshake, and waits for the first byte: a server refuses a certificate only after it."""
     context = _context(security)
-    if address.startswith("unix:"):
-        path = unquote(address.removeprefix("unix:"))
-        connecting = asyncio.open_unix_connection(
-            path, ssl=context, server_hostname=security.server_name or "localhost"
-        )
-    else:
-        host, _, port = address.removeprefix("dns:///").rpartition(":")
-        host = host.strip("[]")
-        connecting = asyncio.open_connection(
-            host, port, ssl=context, server_hostname=security.server_name or host
-        )
-    reader, writer = await connecting
-    try:
-        if not await reader.read(1) and security.authority is not None:
+    with contextlib.ExitStack() as stack:
+        if address.startswith("unix:"):
+            host, plain = "localhost", stack.enter_context(socket.socket(socket.AF_UNIX))
+            plain.settimeout(_TRY_SECS)
+            plain.connect(unquote(address.removeprefix("unix:")))
+        else:
+            host, _, port = address.removeprefix("dns:///").rpartition(":")
+            host = host.strip("[]")
+            plain = stack.enter_context(socket.create_connection((host, port), _TRY_SECS))
+        secure = context.wrap_socket(plain, server_hostname=security.server_name or host)
+        if not stack.enter_context(secure).recv(1) and security.authority is not None:
             raise _ClosedError
-    finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
 
 
 def _context(security: Security) -> ssl.SSLContext:

@@ -1,6 +1,6 @@
 """The actor's rules over a carrier of two queues: no gRPC, no sockets."""
 
-import asyncio
+import queue
 
 import numpy as np
 import pytest
@@ -19,21 +19,19 @@ class Queues:
     """A carrier: what was sent, in order, and what is to be received."""
 
     def __init__(self):
-        self.sent, self.answers = asyncio.Queue(), asyncio.Queue()
+        self.sent, self.answers = queue.SimpleQueue(), queue.SimpleQueue()
 
-    async def send(self, group, episodes):
-        self.sent.put_nowait((group, [episode.env for episode in episodes]))
+    def send(self, group, episodes):
+        self.sent.put((group, [episode.env for episode in episodes]))
 
-    async def receive(self):
-        found = await self.answers.get()
+    def receive(self):
+        found = self.answers.get(timeout=60)
         if isinstance(found, Exception):
             raise found
         return found
 
     def answer(self, *answers):
-        self.answers.put_nowait(
-            [(group, np.full(SIZE, action, "<i4").tobytes()) for group, action in answers]
-        )
+        self.answers.put([(group, np.full(SIZE, action, "<i4").tobytes()) for group, action in answers])
 
 
 @pytest.fixture
@@ -47,19 +45,19 @@ def groups():
 def played(groups, answers, end=None):
     """Plays with these answers, one list a message, until `end`; returns what was sent."""
 
-    async def run():
+    def run():
         carrier = Queues()
         for message in answers:
             carrier.answer(*message)
-        carrier.answers.put_nowait(end or TrainingEndedError())
+        carrier.answers.put(end or TrainingEndedError())
         try:
-            await play(groups, carrier, ActionCodec(SPEC.action), Latency())
+            play(groups, carrier, ActionCodec(SPEC.action), Latency())
         finally:
-            sent.extend(carrier.sent.get_nowait() for _ in range(carrier.sent.qsize()))
+            sent.extend(carrier.sent.get() for _ in range(carrier.sent.qsize()))
 
     sent = []
     with pytest.raises(type(end) if end else TrainingEndedError):
-        asyncio.run(run())
+        run()
     return sent
 
 
@@ -78,11 +76,11 @@ def test_after_a_lost_connection_the_last_step_comes_again_without_its_episodes(
 
 @pytest.mark.parametrize("answer", [(2, bytes(8)), (0, bytes(7)), (0, b"")])
 def test_actions_that_do_not_fit_end_the_connection(groups, answer):
-    async def run():
+    def run():
         carrier = Queues()
-        carrier.answers.put_nowait([answer])
-        await play(groups, carrier, ActionCodec(SPEC.action), Latency())
+        carrier.answers.put([answer])
+        play(groups, carrier, ActionCodec(SPEC.action), Latency())
 
     with pytest.raises(LearnerGoneError, match="the learner sent"):
-        asyncio.run(run())
+        run()
     assert groups[0].applied == 0

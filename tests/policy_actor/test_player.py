@@ -1,7 +1,7 @@
 """An actor with a policy makes the same unrolls as a learner that acts."""
 
-import asyncio
 import itertools
+import queue
 
 import numpy as np
 import optree
@@ -77,13 +77,13 @@ class Learner:
     def weights(self):
         return self.reader.newer_than(-1)
 
-    async def send(self, data):
+    def send(self, data):
         for step in pb.FromActor.FromString(data).steps:
             self.messages.append(step)
             if not self.is_silent:
                 self.take(step)
             if len(self.messages) == self.limit:
-                self.answers.put_nowait(None)
+                self.answers.put(None)
 
     def take(self, step):
         number = step.group
@@ -98,12 +98,13 @@ class Learner:
             if isinstance(answer, BadStep):
                 self.refusals.append(answer.sentence)
                 continue
-            self.answers.put_nowait(
-                pb.FromLearner(actions=[pb.Actions(group=request.group.key, actions=answer)])
-            )
+            self.answers.put(pb.FromLearner(actions=[pb.Actions(group=request.group.key, actions=answer)]))
 
-    async def receive(self):
-        message = await self.answers.get()
+    def receive(self, timeout_secs):
+        try:
+            message = self.answers.get(timeout=timeout_secs)
+        except queue.Empty:
+            return None
         if message is None:
             raise LearnerGoneError("enough")
         return message.SerializeToString()
@@ -113,18 +114,11 @@ def play_over(player, learner, spec, limit):
     """Plays until so many messages have come since the connection was made."""
     learner.limit = len(learner.messages) + limit
 
-    async def run():
-        learner.answers = asyncio.Queue()
-        player.begin(learner, learner.weights)
-        try:
-            await asyncio.wait_for(
-                play(player.groups, player, ActionCodec(spec.action), Latency()), timeout=60
-            )
-        finally:
-            await player.close()
-
+    learner.answers = queue.SimpleQueue()
+    player.begin(learner, learner.weights)
     with pytest.raises(LearnerGoneError, match="enough"):
-        asyncio.run(run())
+        play(player.groups, player, ActionCodec(spec.action), Latency())
+    player.close()
 
 
 def unrolls_of_learner(suite, count, **settings):

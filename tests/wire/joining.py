@@ -1,6 +1,4 @@
-"""The actor's end of the wire for tests that are not asynchronous."""
-
-import asyncio
+"""The actor's end of the wire, for tests."""
 
 from seed_rl.wire.client import Channel
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -16,19 +14,9 @@ def join(address, security=Security(), seconds=DEADLINE_SECS, **said):  # noqa: 
     Raises:
       RefusedError, LearnerGoneError, TrainingEndedError: the learner's answer, or none within `seconds`.
     """
-
-    async def run():
-        channel = Channel(address, security)
-        try:
-            message = {
-                "protocol_version": PROTOCOL_VERSION,
-                "num_envs": 1,
-                "num_groups": 1,
-                "task": -1,
-            } | said
-            _, welcome = await channel.join(pb.Join(**message), seconds)
-            return welcome
-        finally:
-            await channel.close()
-
-    return asyncio.run(run())
+    message = {"protocol_version": PROTOCOL_VERSION, "num_envs": 1, "num_groups": 1, "task": -1} | said
+    channel = Channel(address, security)
+    try:
+        return channel.join(pb.Join(**message), seconds)[1]
+    finally:
+        channel.close()

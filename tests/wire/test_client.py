@@ -1,6 +1,5 @@
 """What an actor makes of the ends of its connection, and of addresses."""
 
-import asyncio
 import contextlib
 import socket
 
@@ -9,26 +8,30 @@ import pytest
 
 from seed_rl.messages import one_line
 from seed_rl.serving.listener import Listener
+from seed_rl.wire import client
 from seed_rl.wire.client import (
     Channel,
     LearnerGoneError,
     NoFreeTaskError,
+    NotALearnerError,
     RefusedError,
+    Stream,
     TrainingEndedError,
     resolved,
 )
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import SERVICE
+from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE
 from tests.wire.joining import join
 
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts a server that ends each stream with a status; returns its address."""
+    """Starts a server that ends each stream with a status, by default as a learner; returns its address."""
     with contextlib.ExitStack() as stack:
 
-        def start(code, sentence, *messages):
+        def start(code, sentence, *messages, metadata=(LEARNERS_MARK,)):
             async def connect(requests, context):
+                context.set_trailing_metadata(metadata)
                 await context.read()
                 for message in messages:
                     await context.write(message)
@@ -44,25 +47,29 @@ def serve(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "error"),
+    ("code", "of_a_learner", "of_another_server"),
     [
-        ("OK", TrainingEndedError),
-        ("INVALID_ARGUMENT", RefusedError),
-        ("FAILED_PRECONDITION", RefusedError),
-        ("OUT_OF_RANGE", RefusedError),
-        ("UNAUTHENTICATED", RefusedError),
-        ("RESOURCE_EXHAUSTED", NoFreeTaskError),
-        ("UNAVAILABLE", LearnerGoneError),
-        ("ABORTED", LearnerGoneError),
-        ("DEADLINE_EXCEEDED", LearnerGoneError),
-        ("UNKNOWN", LearnerGoneError),
+        ("OK", TrainingEndedError, LearnerGoneError),
+        ("INVALID_ARGUMENT", RefusedError, NotALearnerError),
+        ("FAILED_PRECONDITION", RefusedError, NotALearnerError),
+        ("OUT_OF_RANGE", RefusedError, NotALearnerError),
+        ("UNAUTHENTICATED", RefusedError, NotALearnerError),
+        ("UNIMPLEMENTED", NotALearnerError, NotALearnerError),
+        ("RESOURCE_EXHAUSTED", NoFreeTaskError, NoFreeTaskError),
+        ("UNAVAILABLE", LearnerGoneError, LearnerGoneError),
+        ("ABORTED", LearnerGoneError, LearnerGoneError),
+        ("DEADLINE_EXCEEDED", LearnerGoneError, LearnerGoneError),
+        ("PERMISSION_DENIED", LearnerGoneError, LearnerGoneError),
+        ("UNKNOWN", LearnerGoneError, LearnerGoneError),
     ],
 )
-def test_a_status_tells_whether_to_come_back(serve, code, error):
+@pytest.mark.parametrize("is_learner", [True, False])
+def test_a_status_tells_whether_to_come_back(serve, code, of_a_learner, of_another_server, is_learner):
+    error, mark = (of_a_learner, LEARNERS_MARK) if is_learner else (of_another_server, ("server", "nginx"))
     with pytest.raises(error) as caught:
-        join(serve(code, "Because.\n\x1b[2J" * 100))
+        join(serve(code, "Because.\n\x1b[2J" * 100, metadata=(mark,)))
     assert caught.type is error
-    assert error is TrainingEndedError or "Because." in str(caught.value)
+    assert code == "OK" or "Because." in str(caught.value)
     assert str(caught.value) == one_line(str(caught.value), 1_000)
 
 
@@ -75,19 +82,35 @@ def test_messages_come_until_the_end(serve):
     welcome = pb.FromLearner(welcome=pb.Welcome(task=3)).SerializeToString()
     address = serve("UNAVAILABLE", "Stopped.", welcome, b"more")
 
-    async def run():
-        channel = Channel(address)
-        stream, found = await channel.join(pb.Join(), 20.0)
-        assert (found.task, await stream.receive()) == (3, b"more")
+    with contextlib.closing(Channel(address)) as channel:
+        stream, found = channel.join(pb.Join(), 20.0)
+        assert (found.task, stream.receive(20.0)) == (3, b"more")
         for _ in range(2):
             with pytest.raises(LearnerGoneError, match=r"UNAVAILABLE: Stopped\."):
-                await stream.receive()
-        await stream.send(b"late")  # Does not fail.
+                stream.receive(20.0)
+        stream.send(b"late")  # Does not fail.
         stream.close()
         stream.close()
-        await channel.close()
 
-    asyncio.run(run())
+
+def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
+    """Whatever is written before the learner is there, in order, and each byte once."""
+    got, sent = [], [f"{number} ".encode() for number in range(1_000)]
+
+    async def connect(requests, context):
+        while sum(map(len, got)) < len(b"".join(sent)):
+            got.append(await context.read())
+        await context.write(b"all")
+
+    with contextlib.closing(Channel(f"unix:{tmp_path}/s")) as channel:
+        stream = Stream(channel._channel, (), client._WAIT_FOR_READY)
+        for message in sent:
+            stream.send(message)
+        listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
+        listener.add(SERVICE, connect)
+        assert stream.receive(0.0) is None and stream.receive(20.0) == b"all"
+    listener.stop()
+    assert b"".join(got) == b"".join(sent) and len(got) < 10
 
 
 def test_nobody_and_something_else_at_the_address(tmp_path):
