@@ -27,9 +27,10 @@ async def why_unusable(channel: grpc.aio.Channel, address: str, security: Securi
     probe = Probe(address, security)
     while True:
         await asyncio.sleep(_POLL_SECS)
-        if channel.get_state() == grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-            if problem := await asyncio.to_thread(probe.problem):
-                return problem
+        if channel.get_state() != grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+            continue
+        if problem := await asyncio.to_thread(probe.problem):
+            return problem
 
 
 class Probe:

@@ -1,7 +1,10 @@
 """An actor and a learner over both carriers: nothing is lost or comes twice, whatever happens."""
 
 import contextlib
+import itertools
 import logging
+import subprocess
+import sys
 
 import pytest
 
@@ -12,9 +15,14 @@ from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.shared_memory import MOST_GROUPS, is_supported
 from tests.actor.counting import DEADLINE_SECS, LENGTH, Learner, Player
+from tests.actor.event_loops import KINDS
+from tests.actor.strangers import ANSWERS, Stranger
+from tests.selection import mostly_slow
 from tests.waiting import wait_until
 
 needs_memory = pytest.mark.skipif(not is_supported(), reason="needs Linux: no shared memory elsewhere")
+KINDS_OVER = list(itertools.product(KINDS, ("grpc", "shared_memory")))
+OFTEN = [("run in all", "grpc"), ("the thread's loop", "shared_memory"), ("a runner", "grpc")]
 TRANSPORTS = ["grpc", pytest.param("shared_memory", marks=needs_memory)]
 
 
@@ -176,3 +184,54 @@ def test_a_learner_cannot_send_an_actor_to_another_machine_without_tls():
     assert actor._checked("unix:/tmp/other") == "unix:/tmp/other"
     with pytest.raises(RefusedError, match=r"names the learner host 192\.0\.2\.7:8686 on another machine"):
         actor._checked("192.0.2.7:8686")
+
+
+@needs_memory
+@pytest.mark.parametrize(("kind", "transport"), mostly_slow(KINDS_OVER, OFTEN))
+def test_environments_may_run_event_loops_as_in_a_plain_script(start, address, kind, transport):
+    learner = start(2)
+    command = [sys.executable, "-m", "tests.actor.event_loops", kind, address, transport]
+    actor = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    wait_until(lambda: actor.poll() is not None or len(learner.seen[0]) > 3 * LENGTH, "steps", DEADLINE_SECS)
+    assert actor.poll() is None, actor.communicate()[0]
+    assert shares_memory(learner) == (transport == "shared_memory")
+    learner.stop()
+    said, _ = actor.communicate(timeout=DEADLINE_SECS)
+    assert (actor.returncode, said.splitlines()) == (0, ["closed", "closed"]), said
+
+
+@pytest.mark.parametrize("answer", mostly_slow(ANSWERS, ["HTTP 404", "status 0", "status 16"]))
+def test_an_actor_comes_back_from_another_server_that_answered_while_its_learner_was_away(
+    start, address, answer
+):
+    learner = start()
+    player = Player(address, "grpc")
+    learner.wait_for(20)
+    learner.stop("Back in a moment.")
+    with Stranger(address, ANSWERS[answer]) as stranger:
+        wait_until(lambda: stranger.calls > 1 or not player.is_alive(), "calls", DEADLINE_SECS)
+    assert player.is_alive(), player.error
+    ours, learner = learner, start()
+    learner.wait_for(20)
+    assert learner.seen[0][0] >= ours.seen[0][-1] > 0  # The same process goes on.
+    learner.stop()
+    assert ended(player) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"), [("HTTP 404", "is not a learner of this actor's version"), ("HTTP 401", "401")]
+)
+def test_another_server_at_an_address_without_a_learner_is_named_at_once(address, answer, words):
+    with Stranger(address, ANSWERS[answer]):
+        error = ended(Player(address, "grpc"))
+    assert isinstance(error, RefusedError) and words in str(error)
+
+
+def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
+    learner = start()
+    player = Player(address, "grpc", secs=1.0)
+    learner.wait_for(20)
+    learner.stop("Back in a moment.")
+    with Stranger(address, ANSWERS["HTTP 404"]):
+        error = ended(player)
+    assert isinstance(error, LearnerGoneError) and "404" in str(error)
