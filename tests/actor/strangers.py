@@ -3,8 +3,11 @@
 import contextlib
 import os
 import socket
+import ssl
 import struct
 import threading
+
+import trustme
 
 _PREFACE_BYTES = 24
 _HEADERS, _SETTINGS = 1, 4
@@ -29,15 +32,19 @@ def _grpc(code):
     return _headers({":status": "200", "content-type": "application/grpc"} | status)
 
 
-# Raw bytes, or the headers of a response of HTTP/2.
+# The bytes, and over what: a plain connection, HTTP/2 (the headers of a response), or TLS.
 ANSWERS = (
-    {f"HTTP {status}": (_http(status), True) for status in (200, 302, 400, 401, 403, 404, 429, 500, 502, 503)}
-    | {f"status {code}": (_grpc(code), True) for code in range(17)}
+    {
+        f"HTTP {status}": (_http(status), "HTTP/2")
+        for status in (200, 302, 400, 401, 403, 404, 429, 500, 502, 503)
+    }
+    | {f"status {code}": (_grpc(code), "HTTP/2") for code in range(17)}
     | {
-        "HTTP/1.1 404": (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", False),
-        "TLS alert": (b"\x15\x03\x01\x00\x02\x02\x28", False),
-        "garbage": (b"\xff" * 64, False),
-        "nothing": (b"", False),
+        "HTTP/1.1 404": (b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", "plain"),
+        "TLS alert": (b"\x15\x03\x01\x00\x02\x02\x28", "plain"),
+        "garbage": (b"\xff" * 64, "plain"),
+        "nothing": (b"", "plain"),
+        "TLS": (b"", "TLS"),
     }
 )
 
@@ -51,7 +58,7 @@ class Stranger:
 
     def __init__(self, address, answer):
         """Starts."""
-        self.calls, (self._answer, self._is_http2) = 0, answer
+        self.calls, (self._answer, self._over) = 0, answer
         self._path = address.removeprefix("unix:")
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.bind(self._path)
@@ -75,7 +82,11 @@ class Stranger:
 
     def _serve(self, connection):
         with connection, contextlib.suppress(OSError, EOFError), connection.makefile("rb") as incoming:
-            if not self._is_http2:
+            if self._over == "TLS":
+                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+                trustme.CA().issue_cert("localhost").configure_cert(context)
+                connection = context.wrap_socket(connection, server_side=True)
+            if self._over != "HTTP/2":
                 connection.sendall(self._answer)
                 self.calls += 1
                 return
