@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import grpc
-from grpc._cython import cygrpc
 
 from seed_rl.serving.connection import Carrier, OnEnd, RefusedError, Step
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.silence import Limits
+from seed_rl.wire.client import Ended, Stream
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import SERVICE, channel_options, sizes_of
+from seed_rl.wire.protocol import channel_options, sizes_of
 from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
 
 _MOST_WAITING = 1_024  # Streams without a Join.
@@ -55,12 +55,9 @@ class Gateway(InferenceService):
         self._address, self._metadata = learner_address, metadata
 
     @functools.cached_property
-    def _call(self) -> Any:
-        """Made on the event loop."""
-        channel = grpc.aio.insecure_channel(
-            self._address, channel_options(-1), grpc.Compression.NoCompression
-        )
-        return channel.stream_stream(f"/{SERVICE}/Connect")
+    def _channel(self) -> grpc.Channel:
+        """Made in the process that uses it, which may be a child of the one that made this."""
+        return grpc.insecure_channel(self._address, channel_options(-1), grpc.Compression.NoCompression)
 
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple["_Connection | None", pb.Welcome]:
         if join.num_groups > MOST_GROUPS:
@@ -69,19 +66,25 @@ class Gateway(InferenceService):
                 f"A gateway carries at most {MOST_GROUPS} groups of an actor; lower --num_env_groups.",
             )
         join.can_share_memory = True
-        call = self._call(metadata=self._metadata)
+        loop, received = asyncio.get_running_loop(), asyncio.Queue[bytes | Ended]()
+
+        def put(found: bytes | Ended) -> None:
+            with contextlib.suppress(RuntimeError):  # The loop has been closed.
+                loop.call_soon_threadsafe(received.put_nowait, found)
+
+        call = Stream(self._channel, self._metadata, put=put)
         with contextlib.ExitStack() as at_failure:
-            at_failure.callback(call.cancel)
-            await _send(call, pb.FromActor(join=join).SerializeToString())
-            message = await _read(call)
-            if message is grpc.aio.EOF:
-                await _report_end(call, end)
+            at_failure.callback(call.close)
+            call.send(pb.FromActor(join=join).SerializeToString())
+            message = await received.get()
+            if isinstance(message, Ended):
+                end(RefusedError(*message[:2]))
                 return None, pb.Welcome()
             welcome = pb.FromLearner.FromString(message).welcome
             if welcome.address:
                 return None, welcome
             try:
-                connection = _Connection(call, join, welcome, end)
+                connection = _Connection(call, received, join, welcome, end)
             except NoMemoryError as error:
                 sentence = f"The gateway cannot share memory with the learner ({error}); connect again."
                 raise RefusedError(grpc.StatusCode.UNAVAILABLE, sentence) from None
@@ -98,17 +101,24 @@ class _Connection:
 
     _stream: MessageCarrier
 
-    def __init__(self, call: Any, join: pb.Join, welcome: pb.Welcome, end: OnEnd):
+    def __init__(
+        self,
+        call: Stream,
+        received: "asyncio.Queue[bytes | Ended]",
+        join: pb.Join,
+        welcome: pb.Welcome,
+        end: OnEnd,
+    ):
         size = join.num_envs // join.num_groups
         self._link = MemoryLink(welcome.memory, sizes_of(welcome), size, join.num_groups)
         self._call, self.is_ready = call, False
-        self._ending = asyncio.ensure_future(_report_end(call, end))
+        self._ending = asyncio.ensure_future(_report_end(received, end))
         self._loop = asyncio.get_running_loop()
 
     async def begin(self, ready: pb.Ready, stream: MessageCarrier) -> None:
         ready.shares_memory, self.is_ready, self._stream = True, True, stream
         self._loop.add_reader(self._link.fileno(), self._on_wake_up)
-        await _send(self._call, pb.FromActor(ready=ready).SerializeToString())
+        self._call.send(pb.FromActor(ready=ready).SerializeToString())
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
         numbers = []
@@ -128,30 +138,12 @@ class _Connection:
             self._stream.send([(n, bytes(parts[n].actions)) for n in numbers if n < len(parts)])
 
     def end(self) -> None:
-        self._call.cancel()
+        self._call.close()
         self._loop.remove_reader(self._link.fileno())
         self._link.close()
 
 
-async def _report_end(call: Any, end: OnEnd) -> None:
-    end(RefusedError(await call.code(), await call.details() or ""))
-
-
-async def _send(call: Any, message: bytes) -> None:
-    """Sends bytes; never fails, because the call's status says whatever is wrong.
-
-    If the other end has ended the call, `call.write` would set that status to INTERNAL: the real one, which
-    says why, would be lost.
-    """
-    with contextlib.suppress(cygrpc.BaseError, asyncio.InvalidStateError):
-        await call._metadata_sent.wait()
-        if not call.done():
-            await call._cython_call.send_serialized_message(message)
-
-
-async def _read(call: Any) -> Any:
-    """The next message of a call as bytes, or EOF; never fails, because the call's status says why."""
-    try:
-        return await call.read()
-    except grpc.RpcError:
-        return grpc.aio.EOF
+async def _report_end(received: "asyncio.Queue[bytes | Ended]", end: OnEnd) -> None:
+    while isinstance(ended := await received.get(), bytes):
+        pass
+    end(RefusedError(*ended[:2]))

@@ -6,8 +6,8 @@ There is no event loop: environments run in the thread that waits here, and may 
 import queue
 import threading
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -62,21 +62,29 @@ class TrainingEndedError(Exception):
     """Training is complete; there is nothing more to do."""
 
 
-def _translate(code: grpc.StatusCode, details: str, metadata: Sequence[tuple[str, Any]]) -> Exception:
-    """The exception above that matches the status of a stream and its trailing metadata."""
-    is_learners = LEARNERS_MARK[0] in dict(metadata)
-    if code == grpc.StatusCode.OK and is_learners:
-        return TrainingEndedError()
-    if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return NoFreeTaskError(details)
-    if code == grpc.StatusCode.UNIMPLEMENTED:
-        return NotALearnerError(
-            f"The server at --server_address is not a learner of this actor's version ({details}); change "
-            "the address or the version."
-        )
-    if code in _REFUSALS:
-        return (RefusedError if is_learners else NotALearnerError)(details or code.name)
-    return LearnerGoneError(f"{code.name}: {details}")
+class Ended(NamedTuple):
+    """The status of a stream, and its trailing metadata."""
+
+    code: grpc.StatusCode
+    details: str
+    metadata: Sequence[tuple[str, Any]]
+
+    def error(self) -> Exception:
+        """The exception above that matches."""
+        code, details = self.code, self.details
+        is_learners = LEARNERS_MARK[0] in dict(self.metadata)
+        if code == grpc.StatusCode.OK and is_learners:
+            return TrainingEndedError()
+        if code == grpc.StatusCode.RESOURCE_EXHAUSTED:
+            return NoFreeTaskError(details)
+        if code == grpc.StatusCode.UNIMPLEMENTED:
+            return NotALearnerError(
+                f"The server at --server_address is not a learner of this actor's version ({details}); "
+                "change the address or the version."
+            )
+        if code in _REFUSALS:
+            return (RefusedError if is_learners else NotALearnerError)(details or code.name)
+        return LearnerGoneError(f"{code.name}: {details}")
 
 
 class Channel:
@@ -136,9 +144,16 @@ class Stream:
     Uses gRPC's core as grpcio's own calls do. Those pass each message through two more threads.
     """
 
-    def __init__(self, channel: Any, metadata: Sequence[tuple[str, str]], flags: int = 0):
-        """Starts a call with these metadata and flags."""
-        self._received: queue.SimpleQueue[bytes | Exception] = queue.SimpleQueue()
+    def __init__(
+        self,
+        channel: Any,
+        metadata: Sequence[tuple[str, str]],
+        flags: int = 0,
+        put: Callable[[bytes | Ended], None] | None = None,
+    ):
+        """Starts a call with these metadata and flags. `put` replaces the queue, and may not fail."""
+        self._received: queue.SimpleQueue[bytes | Ended] = queue.SimpleQueue()
+        self._put = put or self._received.put
         self._waiting: list[bytes] = []
         self._is_sending = False
         self._due = 2  # Batches of operations that gRPC has not reported.
@@ -185,9 +200,9 @@ class Stream:
             found = self._received.get(timeout=timeout_secs)
         except queue.Empty:
             return None
-        if isinstance(found, Exception):
+        if isinstance(found, Ended):
             self._received.put(found)  # For the next call.
-            raise found
+            raise found.error()
         return found
 
     def close(self) -> None:
@@ -212,13 +227,13 @@ class Stream:
             kind = operation.type()
             if kind == cygrpc.OperationType.receive_message:
                 if (data := operation.message()) is not None:
-                    self._received.put(data)
+                    self._put(data)
                     self._start(cygrpc.ReceiveMessageOperation(0))
             elif kind == cygrpc.OperationType.send_message:
                 self._send_waiting()
             elif kind == cygrpc.OperationType.receive_status_on_client:
-                code, details = _CODES.get(operation.code(), grpc.StatusCode.UNKNOWN), operation.details()
-                self._received.put(_translate(code, details, operation.trailing_metadata()))
+                code = _CODES.get(operation.code(), grpc.StatusCode.UNKNOWN)
+                self._put(Ended(code, operation.details(), operation.trailing_metadata()))
         with self._lock:
             self._due -= 1
             return not self._due
