@@ -209,9 +209,11 @@ class Actor:
         """The error that `run` raises when it has waited long enough."""
         if isinstance(error, NoFreeTaskError):
             return RefusedError(str(error))
-        config = self._config
+        config, hint = self._config, ""
+        if "Socket closed" in str(error):
+            hint = " What listens there closes connections: it may open no more files (ulimit -n), or ends."
         return LearnerGoneError(
-            f"No learner at {config.server_address} for {config.connect_timeout_secs:g} s ({error})."
+            f"No learner at {config.server_address} for {config.connect_timeout_secs:g} s ({error}).{hint}"
         )
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Training on several learner hosts: gradients, and what the hosts must agree on, are reduced over all."""
 
+import os
 import signal
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -61,6 +62,9 @@ class Collective:
         )
         if only_this_machine:
             self._kept = keep_to_loopback(int(addresses[index].rpartition(":")[2]))
+        # As `channel_options` does for other channels. TensorFlow has no option for it.
+        names = [address.rpartition(":")[0].strip("[]") for address in addresses]
+        os.environ["no_grpc_proxy"] = ",".join(names)  # noqa: SIM112 (gRPC's name)
         before = {signum: signal.getsignal(signum) for signum in STOP_SIGNALS}
         options = tf.distribute.experimental.CommunicationOptions
         kind = tf.distribute.experimental.CommunicationImplementation

@@ -1,7 +1,10 @@
 """An actor process, with a policy or without: from its flags to its exit code."""
 
+import contextlib
+import errno
+import mmap
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.environments import EnvironmentRefusedError
@@ -23,6 +26,9 @@ _LATE = (
 )
 _SECOND = "the actor was ended at once; its environments were not closed."
 
+# What gRPC needs for its threads. Without it, gRPC aborts the process or waits for ever.
+_FREE_FILES, _FREE_BYTES = 16, 640 << 20
+
 
 def run_actor(argv: list[str], description: str, actor_class: Callable[[], type[Actor]]) -> int:
     """Runs an actor until training has ended; returns the exit code.
@@ -43,7 +49,8 @@ def _play(argv: list[str], description: str, actor_class: Callable[[], type[Acto
         check_connecting(config.server_address, security_config, security)
         actor = actor_class()(config, security, line.given_environment())
     try:
-        actor.run()
+        with _within_limits():
+            actor.run()
         report_to_launcher(COMPLETE)
     except (RefusedError, EnvironmentRefusedError) as error:
         raise UsageError(str(error)) from None
@@ -53,3 +60,25 @@ def _play(argv: list[str], description: str, actor_class: Callable[[], type[Acto
     finally:
         actor.close()
     return 0
+
+
+@contextlib.contextmanager
+def _within_limits() -> Iterator[None]:
+    """Wraps what needs files and memory. Opens and reserves some first, and gives them back.
+
+    Raises:
+      UsageError: this process may have no more.
+    """
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(_FREE_FILES):
+                stack.enter_context(open(os.devnull))
+            stack.enter_context(mmap.mmap(-1, _FREE_BYTES, prot=mmap.PROT_READ))
+        yield
+    except (OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+            raise
+        raise UsageError(
+            f"The actor needs more than this process may have ({error}): raise its limits of open files "
+            "(ulimit -n) and memory (ulimit -v), or have fewer environments in an actor."
+        ) from error

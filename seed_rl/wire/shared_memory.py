@@ -250,7 +250,9 @@ class MemoryLink(WakeUps):
         self._link.settimeout(_CONNECT_SECS)
         self._link.connect(socket_address(memory.address))
         self._link.sendall(memory.key)
-        said, descriptors, _, _ = socket.recv_fds(self._link, _MOST_BYTES_SAID, 1)
+        said, descriptors, flags, _ = socket.recv_fds(self._link, _MOST_BYTES_SAID, 1)
+        if flags & socket.MSG_CTRUNC:
+            raise NoMemoryError("this process may open no more files")
         if not descriptors:
             sentence = one_line(said.decode(errors="replace")).removesuffix(".")
             raise NoMemoryError(sentence or "the learner closed the connection")

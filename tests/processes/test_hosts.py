@@ -50,7 +50,9 @@ def hosts(house):
 
 
 @pytest.mark.slow
-def test_two_hosts_train_as_one_and_one_resumes_their_run(hosts):
+def test_two_hosts_train_as_one_and_one_resumes_their_run(hosts, monkeypatch):
+    """Also where the environment names a proxy for the web, which here is not there."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     house = hosts.house
     for run in range(2):
         frames = f"--total_environment_frames={6_000 * (run + 1)}"

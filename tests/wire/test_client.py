@@ -1,5 +1,6 @@
 """What an actor makes of the ends of its connection, and of addresses."""
 
+import asyncio
 import contextlib
 import socket
 
@@ -20,7 +21,8 @@ from seed_rl.wire.client import (
     resolved,
 )
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE
+from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE, channel_options
+from seed_rl.wire.security import Security
 from tests.wire.joining import join
 
 
@@ -111,6 +113,32 @@ def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
         assert stream.receive(0.0) is None and stream.receive(20.0) == b"all"
     listener.stop()
     assert b"".join(got) == b"".join(sent) and len(got) < 10
+
+
+@pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "all_proxy"])
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1"])
+def test_no_channel_goes_through_a_proxy_for_the_web(monkeypatch, variable, host):
+    """One that is not there: a call through it would fail."""
+
+    async def connect(requests, context):
+        await context.write(await context.read())
+
+    async def call(address):
+        async with Security().channel(address, channel_options(-1)) as channel:
+            stream = channel.stream_stream(f"/{SERVICE}/Connect")()
+            await stream.write(b"over grpc.aio")
+            return await stream.read()
+
+    monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    listener = Listener("localhost:0", -1, (SERVICE,))
+    listener.add(SERVICE, connect)
+    address = f"{host}:{listener.port}"
+    with contextlib.closing(Channel(address)) as channel:
+        stream = Stream(channel._channel, ())
+        stream.send(b"over grpc")
+        assert stream.receive(20.0) == b"over grpc"
+    assert asyncio.run(call(address)) == b"over grpc.aio"
+    listener.stop()
 
 
 def test_nobody_and_something_else_at_the_address(tmp_path):

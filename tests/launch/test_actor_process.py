@@ -1,0 +1,53 @@
+"""What an actor process says when it may not have what it needs."""
+
+import errno
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.actor_process import _within_limits
+
+MANY = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("limit", "value", "words"),
+    [
+        (resource.RLIMIT_NOFILE, 8, "Too many open files"),
+        (resource.RLIMIT_NOFILE, 16, "Too many open files"),
+        (resource.RLIMIT_AS, 250 * MANY, "Cannot allocate memory"),
+        (resource.RLIMIT_AS, 500 * MANY, "Cannot allocate memory"),
+    ],
+)
+def test_limits_that_are_too_low_are_one_sentence(tmp_path, limit, value, words):
+    actor = subprocess.run(
+        [sys.executable, "-m", "seed_rl", "actor", f"--server_address=unix:{tmp_path}/s"],
+        preexec_fn=lambda: resource.setrlimit(limit, (value, value)),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert actor.returncode == 2, actor.stderr
+    assert words in actor.stderr and "raise its limits of open files (ulimit -n)" in actor.stderr
+    assert "Traceback" not in actor.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "becomes"),
+    [
+        (OSError(errno.EMFILE, "Too many open files"), UsageError),
+        (OSError(errno.ENFILE, "Too many open files in system"), UsageError),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), UsageError),
+        (MemoryError("Unable to allocate 8 GiB"), UsageError),
+        (OSError(errno.ENOENT, "No such file"), FileNotFoundError),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+    ],
+)
+def test_what_uses_up_files_or_memory_later_is_one_sentence_too(error, becomes):
+    with pytest.raises(becomes) as caught, _within_limits():
+        raise error
+    assert caught.type is becomes
+    assert becomes is not UsageError or error.args[-1] in str(caught.value)
