@@ -38,9 +38,6 @@ class Carrier(Protocol):
           TrainingEndedError, RefusedError, LearnerGoneError: the connection has ended.
         """
 
-    def close(self) -> None:
-        """Frees what it has."""
-
 
 class Latency:
     """How long groups wait for their actions (SEED RL, 2020, Table 13)."""
@@ -120,9 +117,6 @@ class Messages:
         if found := self._frames.split(data):
             return found
         return [(actions.group, actions.actions) for actions in parsed(data).actions]
-
-    def close(self) -> None:
-        """Nothing to do: the stream belongs to its channel."""
 
 
 class Memory:

@@ -160,7 +160,8 @@ class Actor:
                 play(self._groups, carrier, ActionCodec(spec.action), self._latency, postpone)
         finally:
             self._has_played = sum(group.applied for group in self._groups) > before
-            carrier.close()
+            if isinstance(carrier, Memory):
+                carrier.close()
 
     def _take(self, welcome: pb.Welcome) -> EnvironmentSpec:
         """Makes and resets the environments, unless those that there are can go on; returns their spec."""

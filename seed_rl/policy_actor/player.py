@@ -141,9 +141,6 @@ class Player:
             return known
         return self._act() if self._new else ()
 
-    def close(self) -> None:
-        """Nothing to do: the stream belongs to its channel."""
-
     def _answered(self, message: bytes) -> list[tuple[int, bytes]]:
         """Takes newer weights; returns the actions of the groups that may go on."""
         found = []

@@ -158,23 +158,14 @@ class Stream:
         self._is_sending = False
         self._due = 2  # Batches of operations that gRPC has not reported.
         self._lock = threading.RLock()
-        self._call = channel.stream_stream("")._managed_call(
-            cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS,
-            f"/{SERVICE}/Connect".encode(),
-            None,
-            None,
-            metadata,
-            None,
-            (
-                (
-                    cygrpc.SendInitialMetadataOperation(metadata, flags),
-                    cygrpc.ReceiveStatusOnClientOperation(0),
-                ),
-                (cygrpc.ReceiveInitialMetadataOperation(0),),
-            ),
-            self._on_event,
-            None,
-            None,
+        begin = (
+            cygrpc.SendInitialMetadataOperation(metadata, flags),
+            cygrpc.ReceiveStatusOnClientOperation(0),
+        )
+        batches = (begin, (cygrpc.ReceiveInitialMetadataOperation(0),))
+        path, inherits = f"/{SERVICE}/Connect", cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
+        self._call = channel.stream_stream(path)._managed_call(
+            inherits, path.encode(), None, None, metadata, None, batches, self._on_event, None, None
         )
         self._start(cygrpc.ReceiveMessageOperation(0))
 
@@ -212,8 +203,9 @@ class Stream:
     def _start(self, operation: Any) -> bool:
         """Starts an operation; returns false if the call is over."""
         with self._lock:
+            self._due += 1  # Before it starts: a signal may interrupt this.
             started = bool(self._call.operate((operation,), self._on_event))
-            self._due += started
+            self._due -= not started
             return started
 
     def _send_waiting(self) -> None:

@@ -118,7 +118,6 @@ def play_over(player, learner, spec, limit):
     player.begin(learner, learner.weights)
     with pytest.raises(LearnerGoneError, match="enough"):
         play(player.groups, player, ActionCodec(spec.action), Latency())
-    player.close()
 
 
 def unrolls_of_learner(suite, count, **settings):
