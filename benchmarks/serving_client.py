@@ -80,7 +80,7 @@ def _act(config: ClientConfig, trips: RoundTrips) -> None:
 
 
 async def _echo(config: ClientConfig, trips: RoundTrips) -> None:
-    """One event loop for all streams, as in an actor."""
+    """One event loop for all streams."""
     request = bytes(message_sizes(config.size, config.envs_per_message)[0])
     async with grpc.aio.insecure_channel(
         config.server_address, CHANNEL_OPTIONS, grpc.Compression.NoCompression
