@@ -47,6 +47,9 @@ _LONGEST_BACKOFF_SECS = 5.0
 _JOIN_SECS = 30.0
 _MOST_REDIRECTS = 100
 
+# gRPC's words for a connection that the other end closes as soon as it is made.
+_CLOSED = ("Socket closed", "reset by peer", "Broken pipe")
+
 
 class Actor:
     """The environments of one actor process, and their connection with the learner."""
@@ -211,7 +214,7 @@ class Actor:
         if isinstance(error, NoFreeTaskError):
             return RefusedError(str(error))
         config, hint = self._config, ""
-        if "Socket closed" in str(error):
+        if any(words in str(error) for words in _CLOSED):
             hint = " What listens there closes connections: it may open no more files (ulimit -n), or ends."
         return LearnerGoneError(
             f"No learner at {config.server_address} for {config.connect_timeout_secs:g} s ({error}).{hint}"

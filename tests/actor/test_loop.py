@@ -235,3 +235,9 @@ def test_an_actor_gives_up_when_its_learner_does_not_come_back(start, address):
     with Stranger(address, ANSWERS["HTTP 404"]):
         error = ended(player)
     assert isinstance(error, LearnerGoneError) and "404" in str(error)
+
+
+def test_a_server_that_closes_each_connection_may_have_no_descriptors_left(address):
+    with Stranger(address, ANSWERS["nothing"]):
+        error = ended(Player(address, secs=0.5))
+    assert isinstance(error, LearnerGoneError) and "may open no more files (ulimit -n)" in str(error)
