@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 _FIRST_BACKOFF_SECS = 0.2
 _LONGEST_BACKOFF_SECS = 5.0
 _JOIN_SECS = 30.0
+_GATEWAY_SECS = 3.0  # The learner serves whoever comes back from a gateway that does not answer.
 _MOST_REDIRECTS = 100
 
 # gRPC's words for a connection that the other end closes as soon as it is made.
@@ -112,14 +113,16 @@ class Actor:
     def _connect(self) -> None:
         """Connects, goes where the learner says, and plays until the connection ends, with an error."""
         address = self._config.server_address
+        timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
         for redirects in range(_MOST_REDIRECTS):
             channel = Channel(address, self._security)
             try:
-                timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
                 stream, welcome = channel.join(self._join(redirects), timeout_secs)
                 self._was_welcomed = True
                 if not welcome.address:
                     self._play(stream, welcome)
+                if welcome.address.startswith(":"):  # A gateway.
+                    timeout_secs = min(_GATEWAY_SECS, timeout_secs)
                 address = self._checked(resolved(welcome.address, address))
             finally:
                 channel.close()

@@ -284,7 +284,9 @@ def _listen(
         with usage_errors():
             until_the_end.enter_context(hold_addresses(addresses))
         commands = gateway_commands(addresses, gateways, security_config.to_dict())
-        until_the_end.callback(Gateways(commands).stop)
+        started = Gateways(commands)
+        until_the_end.callback(started.stop)
+        listener.gateways = functools.partial(started.live, addresses)
     return listener
 
 

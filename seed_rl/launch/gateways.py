@@ -9,8 +9,8 @@ from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.watch import Ended, Timing, Watch
 from seed_rl.messages import warn
 
-# Gateways pass on the end of training to their actors.
-_TIMING = Timing(terminate_grace=5.0)
+# Gateways pass on the end of training to their actors. Actors wait for them, so they are soon started again.
+_TIMING = Timing(terminate_grace=5.0, longest_backoff=2.0)
 
 
 def gateway_commands(
@@ -38,6 +38,11 @@ class Gateways:
     def pids(self) -> list[int]:
         """Process ids of those that have started."""
         return [child.pid for child in self._children if child.pid is not None]
+
+    def live(self, addresses: Sequence[str]) -> list[str]:
+        """Those of the addresses, in the order of the commands, whose gateways run."""
+        pairs = zip(addresses, self._children, strict=True)
+        return [address for address, child in pairs if child.running]
 
     def stop(self) -> None:
         """Ends them; a second call does nothing."""

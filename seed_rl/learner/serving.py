@@ -15,7 +15,6 @@ from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
-from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
@@ -76,7 +75,7 @@ class Serving:
             cores[0].num_eval_envs,
             config.seed,
             team.hosts,
-            gateway_addresses(config.server_address, config.num_gateways),
+            team.listener.gateways if team.listener else tuple,
             policy,
         )
         self.describe_actors = connections.describe_actors

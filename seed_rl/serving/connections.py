@@ -40,7 +40,7 @@ class Connections:
         num_eval_envs: int = 0,
         seed: int = 0,
         hosts: LearnerHosts | None = None,
-        gateways: Sequence[str] = (),
+        gateways: Callable[[], Sequence[str]] = tuple,
         policy: Callable[[], pb.Policy] | None = None,
     ):
         """Starts without connections.
@@ -55,7 +55,7 @@ class Connections:
           num_eval_envs: how many environments, the last ones, only evaluate.
           seed: of the run.
           hosts: all learner hosts, if there are several; this one serves its share of the environments.
-          gateways: addresses of the gateways, to which actors are sent.
+          gateways: returns the addresses of the gateways to which actors are sent, if there are any.
           policy: gives the policy as it is now, for actors that hold it; None: the learner acts.
         """
         self.spec, self.num_envs, self.batchers = environment.spec, num_envs, batchers
@@ -70,6 +70,7 @@ class Connections:
         self._keys = itertools.count()
         self._next_host = itertools.count(hosts.index if hosts else 0)
         self._next_gateway = itertools.count()
+        self._at_gateways: set[int] = set()  # Processes that were sent there, and have not joined from there.
         self._ended: tuple[RefusedError | None] | None = None
         self._lock = threading.Lock()  # Of the tasks, and of the two tables.
         self._connections: dict[Connection, OnEnd] = {}
@@ -160,7 +161,13 @@ class Connections:
             )
 
     def _better_address(self, join: pb.Join, is_near: bool) -> str:
-        """Where a process is sent at first: to the host of its task, or the next one; then to a gateway."""
+        """Where a process is sent at first: to the host of its task, or the next one; then to a gateway.
+
+        A process that comes back from a gateway without having joined there is served here.
+        """
+        if join.process_id in self._at_gateways:
+            self._at_gateways.remove(join.process_id)
+            return ""
         if self._hosts and not join.redirects:
             first = join.task * join.num_envs
             if 0 <= first < self.num_envs:
@@ -169,8 +176,11 @@ class Connections:
                 index = next(self._next_host) % self._hosts.count
             if index != self._hosts.index:
                 return self._hosts.addresses[index]
-        if self._gateways and not is_near:
-            address = self._gateways[next(self._next_gateway) % len(self._gateways)]
+        if not is_near and (gateways := self._gateways()):
+            if len(self._at_gateways) > self.num_envs:  # Most of these have ended on the way.
+                self._at_gateways.clear()
+            self._at_gateways.add(join.process_id)
+            address = gateways[next(self._next_gateway) % len(gateways)]
             return f":{address.rpartition(':')[2]}"  # Actors know the host better.
         return ""
 

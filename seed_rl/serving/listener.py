@@ -53,6 +53,7 @@ class Listener:
 
     Attributes:
       port: the port; 0 for a unix socket.
+      gateways: returns the addresses of the gateways to which actors can be sent now.
     """
 
     def __init__(
@@ -79,6 +80,7 @@ class Listener:
           AddressError: the server cannot listen on the address, or a learner already does.
         """
         self.port = 0
+        self.gateways: Callable[[], Sequence[str]] = tuple
         self._address, self._also, self._security = address, also, security
         self._options = [*channel_options(max_message_bytes), *_connection_options(limits)]
         self._socket: SocketPath | None = None

@@ -130,7 +130,7 @@ class Channel:
 
     def _raise_why_silent(self, timeout_secs: float) -> None:
         """Raises why no Welcome came. A call that does not wait finds out that nothing listens."""
-        Stream(self._channel, self._security.metadata()).receive(_PROBE_SECS)
+        Stream(self._channel, self._security.metadata()).receive(min(timeout_secs, _PROBE_SECS))
         raise LearnerGoneError(f"no answer within {timeout_secs:g} s")
 
     def close(self) -> None:

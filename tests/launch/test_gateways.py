@@ -81,6 +81,15 @@ def test_one_that_ends_starts_again_and_the_others_go_on(start, capfd):
     assert "gateway 0 was ended by SIGKILL; restart 1." in said
 
 
+def test_those_that_run_are_known(start):
+    gateways, pids = start(FOR_EVER, "sys.exit(2)")
+    pids(0, 1)
+    addresses = ["first", "second"]
+    wait_until(lambda: gateways.live(addresses) == ["first"], lambda: gateways.live(addresses))
+    gateways.stop()
+    assert gateways.live(addresses) == []
+
+
 def test_one_that_cannot_run_is_tried_again_and_each_restart_is_said(start, capfd):
     start("sys.exit(2)")
     said = []

@@ -83,11 +83,12 @@ class Process:
             lambda: f"a child with {argument}; the output is: {self.output}",
         )
 
-    def wait_for(self, text: str) -> None:
+    def wait_for(self, text: str, seconds: float = DEADLINE_SECS) -> None:
         """Waits until the output contains `text`."""
         wait_until(
             lambda: text in self.output or not self.running,
             lambda: f"{text!r} in: {self.output}",
+            seconds,
         )
         assert text in self.output
 

@@ -1,14 +1,19 @@
 """Real learners with gateways: actors come and go through them, and none of them outlives its learner."""
 
+import contextlib
 import signal
 import socket
 import sys
+import threading
 
 import psutil
 import pytest
 import trustme
 
 from tests.ports import GATEWAYS, free_ports
+
+# An actor's line when it has joined, and how soon that is; ten seconds on a machine that is not busy.
+IN, SOON_SECS = "has given this actor task", 30.0
 
 TOKEN = "not-to-be-seen-anywhere-0123456789"
 
@@ -50,6 +55,13 @@ def gateway(learner, port):
     return learner.child(f"--server_address=localhost:{port}")
 
 
+def command_line(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
 def has_connections(process, port):
     """Whether the process, an actor's, exchanges anything with this port."""
     try:
@@ -83,6 +95,43 @@ def test_gateways_share_the_actors_and_one_that_is_killed_costs_them_only_a_mome
     assert learner.end() == 143, learner.output
     assert not any(process.is_running() for process in gateways)
     assert all(actor.running for actor in actors)  # Until the learner is there again.
+
+
+def end_again_and_again(learner, stopping):
+    """Kills each gateway of a learner as soon as it runs."""
+    while not stopping.wait(0.05):
+        for process in learner.children():
+            if any("seed_rl" in part for part in command_line(process)):
+                with contextlib.suppress(psutil.Error):
+                    process.kill()
+
+
+@needs_linux
+@pytest.mark.slow
+@pytest.mark.parametrize("ended", ["frozen", "killed again and again"])
+def test_actors_are_soon_in_while_no_gateway_works(house, ports, ended):
+    learner = start_learner(house, "--total_environment_frames=1000000000")
+    first = start_actor(house)
+    house.wait_for_progress(learner)
+    stopping, ending = threading.Event(), None
+    if ended == "frozen":
+        for port in ports[1:]:
+            gateway(learner, port).suspend()
+    else:
+        ending = threading.Thread(target=end_again_and_again, args=(learner, stopping))
+        ending.start()
+    try:
+        for _ in range(2):
+            start_actor(house).wait_for(IN, seconds=SOON_SECS)
+        if ending:
+            house.wait_until(
+                lambda: has_connections(first, ports[0]), "the first one to be back", seconds=SOON_SECS
+            )
+        house.wait_for_progress(learner)
+    finally:
+        stopping.set()
+        if ending:
+            ending.join()
 
 
 @needs_linux

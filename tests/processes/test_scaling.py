@@ -123,7 +123,7 @@ def serving(house, kind, policy):
     store = UnrollStore(NUM_ENVS, UnrollConfig(LENGTH), found.extend)
     core = InferenceCore(policy, SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
     identity = EnvironmentDescription("gym", GAME.to_dict(), SPEC)
-    connections = Connections(identity, NUM_ENVS, [batcher], NUM_ENVS, gateways=addresses)
+    connections = Connections(identity, NUM_ENVS, [batcher], NUM_ENVS, gateways=lambda: addresses)
     server = InferenceServer(house.address, connections, listener=listener)
 
     def serve():

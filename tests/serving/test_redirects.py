@@ -22,7 +22,7 @@ class Hosts:
         for index, address in enumerate(addresses):
             gateways = gateway_addresses(address, num_gateways)
             hosts = LearnerHosts(addresses, index) if len(addresses) > 1 else None
-            host = make_connections([Batcher()], hosts=hosts, gateways=gateways)
+            host = make_connections([Batcher()], hosts=hosts, gateways=lambda running=gateways: running)
             self.at |= {address: (host, False)} | dict.fromkeys(gateways, (host, True))
 
     def join(self, address, **said):
@@ -75,8 +75,37 @@ def test_gateways_get_the_actors_in_turn():
 
 @pytest.mark.parametrize("gateway", ["0.0.0.0:8687", "[::]:8687"])
 def test_a_gateway_on_all_interfaces_is_on_the_host_that_was_asked(gateway):
-    welcome = Process(make_connections([Batcher()], gateways=[gateway])).welcome
+    welcome = Process(make_connections([Batcher()], gateways=lambda: [gateway])).welcome
     assert (welcome.address, welcome.suite) == (":8687", "")
+
+
+@pytest.mark.parametrize("num_hosts", [1, 2])
+def test_whoever_comes_back_from_a_gateway_is_served_by_the_learner_itself(num_hosts):
+    hosts = Hosts(addresses_of(num_hosts), num_gateways=2)
+    host, _ = hosts.at["host0:8000"]
+    sent = Process(host, process_id=1, num_envs=1, task=0)
+    assert sent.welcome.address == ":8001"
+    returned = Process(host, process_id=1, num_envs=1, task=0)
+    assert (returned.welcome.address, returned.welcome.task) == ("", 0)
+    again = Process(host, process_id=1, num_envs=1, task=0)  # The gateways may be back in the meantime.
+    assert again.welcome.address == ":8002"
+
+
+def test_whoever_has_joined_at_a_gateway_goes_to_the_next_one():
+    (host, _) = Hosts(addresses_of(1), num_gateways=2).at["host0:8000"]
+    for port in (8001, 8002, 8001):
+        assert Process(host, process_id=1).welcome.address == f":{port}"
+        assert Process(host, process_id=1, is_near=True).welcome.task == 0
+
+
+def test_only_gateways_that_run_get_actors_and_without_any_the_learner_serves_them():
+    running = []
+    host = make_connections([Batcher()], gateways=lambda: running)
+    found = []
+    for now in ([], ["h:1", "h:2"], ["h:2"], [], ["h:1"]):
+        running[:] = now
+        found.append(Process(host, process_id=next(PROCESSES), num_envs=1).welcome.address)
+    assert found == ["", ":1", ":2", "", ":1"]
 
 
 def test_an_actor_that_fits_no_host_is_refused():
