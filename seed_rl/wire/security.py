@@ -1,5 +1,7 @@
 """Security over TCP: TLS, a token that both ends share, and when a connection may do without them."""
 
+import codecs
+import contextlib
 import dataclasses
 import hmac
 import ipaddress
@@ -8,7 +10,7 @@ import os
 import ssl
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -114,18 +116,23 @@ class Security:
         Raises:
           ssl.SSLError: they are not a certificate and its key.
         """
-        if self.certificate is None:
-            return
-        in_memory = hasattr(os, "memfd_create")  # Elsewhere a file, which only its owner may read.
-        with os.fdopen(os.memfd_create("pem"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
-            file.write(self.certificate + b"\n" + (self.key or b""))
-            file.flush()
-            path = f"/dev/fd/{file.fileno()}" if in_memory else file.name
-            context.load_cert_chain(path, password="")  # Without one, it would ask on the terminal.
+        if self.certificate is not None:
+            with _file(self.certificate) as certificate, _file(self.key or b"") as key:
+                context.load_cert_chain(certificate, key, password="")  # Without one, it would ask for it.
 
     def metadata(self) -> list[tuple[str, str]]:
         """The metadata that an actor sends with each call."""
         return [] if self.token is None else [(_METADATA_KEY, f"Bearer {self.token}")]
+
+
+@contextlib.contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """The path of a file with this content: in memory, or, elsewhere, one that only its owner may read."""
+    in_memory = hasattr(os, "memfd_create")
+    with os.fdopen(os.memfd_create("pem"), "wb") if in_memory else tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        yield f"/dev/fd/{file.fileno()}" if in_memory else file.name
 
 
 def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Security:
@@ -148,8 +155,9 @@ def load_security(config: SecurityConfig, environment: Mapping[str, str]) -> Sec
     for flag, variable in PEM_VARIABLES.items():
         path = getattr(config, flag)
         sources[flag] = variable if path is None else f"--{flag}={path}"
-        texts[flag] = environment.get(variable, "").encode() if path is None else _read(flag, path)
-    certificate, key, authority = (texts[flag] or None for flag in PEM_VARIABLES)
+        given = environment.get(variable) if path is None else _read(flag, path)
+        texts[flag] = os.fsencode(given) if given is not None else None  # Empty is not the same as not given.
+    certificate, key, authority = (texts[flag] for flag in PEM_VARIABLES)
     security = Security(certificate, key, authority, config.tls_server_name, token)
     _check_pem(security, sources)
     return security
@@ -235,24 +243,29 @@ async def _refuse(request: Any, context: Any) -> None:
 
 
 def _check_pem(security: Security, sources: Mapping[str, str]) -> None:
-    """Reports what is wrong with certificates; gRPC would just fail to connect."""
+    """Refuses PEM texts that are empty, incomplete or of another kind; gRPC would just fail to connect."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for flag, pem in (("tls_certificate", security.certificate), ("tls_authority", security.authority)):
+        try:
+            if pem is not None:
+                context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
+        except (ssl.SSLError, ValueError) as error:
+            raise ValueError(f"{sources[flag]} is not a PEM certificate, or not a complete one.") from error
+    certificate, key = sources["tls_certificate"], sources["tls_key"]
+    if (security.certificate is None) != (security.key is None):
+        raise ValueError(f"{certificate} and {key} belong together; give both or neither.")
     try:
         security.load_chain(context)
     except ssl.SSLError as error:
+        is_another = "MISMATCH" in (error.reason or "")
         raise ValueError(
-            f"{sources['tls_certificate']} is not a PEM certificate that belongs to "
-            f"{sources['tls_key']} ({error.reason})."
+            f"{certificate} needs its private key in PEM, complete and without a passphrase; {key} is "
+            f"{'that of another certificate' if is_another else 'none'}."
         ) from error
-    if security.authority is not None:
-        try:
-            context.load_verify_locations(cadata=security.authority.decode("ascii", "replace"))
-        except (ssl.SSLError, ValueError) as error:
-            raise ValueError(f"{sources['tls_authority']} is not a PEM certificate.") from error
 
 
 def _read(flag: str, path: str) -> bytes:
-    """The file that a flag names; warns about a secret that others can read.
+    """The file that a flag names, without a byte order mark; warns about a secret that others can read.
 
     That is no error: a scheduler's mounted secrets often are readable.
     """
@@ -263,4 +276,4 @@ def _read(flag: str, path: str) -> bytes:
         raise ValueError(f"--{flag}={path} cannot be read: {error.strerror}.") from error
     if flag in _SECRETS and stat.S_ISREG(mode) and mode & (stat.S_IRGRP | stat.S_IROTH):
         _log.warning("--%s=%s can be read by other users of this machine; run chmod 600 on it.", flag, path)
-    return content
+    return content.removeprefix(codecs.BOM_UTF8)

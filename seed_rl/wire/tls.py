@@ -119,6 +119,6 @@ def _context(security: Security) -> ssl.SSLContext:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # As in gRPC.
-    context.load_verify_locations(cadata=security.authority.decode("ascii", "replace"))
+    context.load_verify_locations(cadata=security.authority.decode("ascii", "ignore"))
     security.load_chain(context)
     return context

@@ -1,13 +1,17 @@
 """What is let through, over real connections on the loopback device."""
 
 import logging
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
 
+from seed_rl.commands import main_of
+from seed_rl.flags.errors import UsageError
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connections import Connections
 from seed_rl.serving.server import InferenceServer
@@ -15,6 +19,7 @@ from seed_rl.types import ArraySpec, EnvironmentSpec
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import (
+    PEM_VARIABLES,
     Security,
     SecurityConfig,
     check_connecting,
@@ -199,6 +204,144 @@ def test_bad_files_are_named(files, tmp_path):
         load_security(learner_config(files, tls_certificate=f"{files}/actor.pem"), {})
     with pytest.raises(ValueError, match=r"--tls_authority=.*empty.pem .* PEM"):
         load_security(actor_config(files, tls_authority=f"{tmp_path}/empty.pem"), {})
+
+
+PEM = {"tls_certificate": "learner.pem", "tls_key": "learner.key", "tls_authority": "ca.pem"}
+FLAGS = [*PEM, "token_file"]
+# Contents that no file of these may have: what they are made of, given the right one.
+BAD_CONTENTS = {
+    "empty": lambda right: b"",
+    "blank": lambda right: b" \r\n\t\n",
+    "only comments": lambda right: b"# The certificate of the learner\n# goes here\n",
+    "half": lambda right: right[: len(right) // 2],
+    "all but the last line": lambda right: b"\n".join(right.strip().split(b"\n")[:-1]),
+    "all but the first line": lambda right: b"\n".join(right.split(b"\n")[1:]),
+    "zeros": lambda right: bytes(len(right)),
+    "UTF-16": lambda right: right.decode().encode("utf-16"),
+    "another kind": lambda right: b"-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n",
+}
+PARTS = ("half", "all but the last line", "all but the first line")  # Part of a token is another token.
+GOOD_CONTENTS = {
+    "CRLF": lambda right: right.replace(b"\n", b"\r\n"),
+    "BOM": lambda right: b"\xef\xbb\xbf" + right,
+    "BOM and CRLF": lambda right: b"\xef\xbb\xbf" + right.replace(b"\n", b"\r\n"),
+    "comments": lambda right: "# größer\n".encode() * (b"BEGIN" in right) + right,
+}
+# What may be in the place of a file: how it is made at a path, and for which flags it is wrong.
+MISUSES = {
+    "a directory": (lambda path, files: path.mkdir(), FLAGS),
+    "nothing": (lambda path, files: None, FLAGS),
+    "a link to nothing": (lambda path, files: path.symlink_to("nothing"), FLAGS),
+    "the key": (
+        lambda path, files: path.write_bytes((files / "learner.key").read_bytes()),
+        ["tls_certificate", "tls_authority", "token_file"],
+    ),
+    "the certificate": (
+        lambda path, files: path.write_bytes((files / "learner.pem").read_bytes()),
+        ["tls_key", "token_file"],
+    ),
+    "another certificate": (
+        lambda path, files: path.write_bytes((files / "actor.pem").read_bytes()),
+        ["tls_certificate"],
+    ),
+    "another key": (lambda path, files: path.write_bytes((files / "actor.key").read_bytes()), ["tls_key"]),
+    "a key of another kind": (
+        lambda path, files: path.write_bytes(
+            ed25519.Ed25519PrivateKey.generate().private_bytes(
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+            )
+        ),
+        ["tls_key"],
+    ),
+    "certificate and key, without a key": (
+        lambda path, files: path.write_bytes(
+            (files / "learner.pem").read_bytes() + (files / "actor.key").read_bytes()
+        ),
+        ["tls_key"],
+    ),
+}
+
+
+def all_flags(files, **changes):
+    """Settings with every file; of the right kind, but for the changes."""
+    paths = {flag: files / name for flag, name in (PEM | {"token_file": "token"}).items()} | changes
+    return SecurityConfig(**{flag: str(path) for flag, path in paths.items()})
+
+
+def content(files, flag):
+    return (files / (PEM | {"token_file": "token"})[flag]).read_bytes()
+
+
+def assert_refused(config, environment, name):
+    with pytest.raises(ValueError, match=name) as caught:
+        load_security(config, environment)
+    sentence = str(caught.value)
+    assert sentence.endswith(".") and "\n" not in sentence and "None" not in sentence, sentence
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag"),
+    [(kind, flag) for kind in BAD_CONTENTS for flag in (PEM if kind in PARTS else FLAGS)],
+)
+def test_bad_contents_are_refused_in_one_sentence_that_names_the_file(files, tmp_path, kind, flag):
+    bad = BAD_CONTENTS[kind](content(files, flag))
+    (tmp_path / "bad").write_bytes(bad)
+    assert_refused(all_flags(files, **{flag: tmp_path / "bad"}), {}, rf"{tmp_path}/bad\b")
+    if flag in PEM and b"\0" not in bad:  # The same in environment variables.
+        variables = {PEM_VARIABLES[f]: content(files, f).decode() for f in PEM}
+        variables[PEM_VARIABLES[flag]] = os.fsdecode(bad)
+        assert_refused(SecurityConfig(), variables, PEM_VARIABLES[flag])
+
+
+@pytest.mark.parametrize(("kind", "flag"), [(kind, flag) for kind in MISUSES for flag in MISUSES[kind][1]])
+def test_what_is_no_such_file_is_refused_in_one_sentence_that_names_it(files, tmp_path, kind, flag):
+    MISUSES[kind][0](tmp_path / "bad", files)
+    assert_refused(all_flags(files, **{flag: tmp_path / "bad"}), {}, rf"{tmp_path}/bad\b")
+
+
+@pytest.mark.parametrize("flag", PEM)
+def test_no_part_of_a_certificate_or_key_is_taken_for_a_whole_one(files, tmp_path, flag):
+    right = content(files, flag).rstrip()
+    for length in range(0, len(right), 7):
+        (tmp_path / "cut").write_bytes(right[:length])
+        assert_refused(all_flags(files, **{flag: tmp_path / "cut"}), {}, f"{tmp_path}/cut")
+
+
+def test_a_file_that_cannot_be_read_is_refused(files, monkeypatch):
+    def refuse(path, *args):
+        raise PermissionError(13, "Permission denied", path)
+
+    monkeypatch.setattr("builtins.open", refuse)
+    for flags in (["tls_certificate", "tls_key"], ["tls_authority"], ["token_file"]):
+        config = SecurityConfig(**dict.fromkeys(flags, "x"))
+        assert_refused(config, {}, f"--{flags[0]}=x cannot be read: Permission denied")
+
+
+@pytest.mark.parametrize("kind", GOOD_CONTENTS)
+def test_what_editors_add_to_files_does_no_harm(serve, files, tmp_path, kind):
+    names = PEM | {"token_file": "token"}
+    for flag, name in names.items():
+        (tmp_path / name).write_bytes(GOOD_CONTENTS[kind](content(files, flag)))
+    for at_learner, at_actor in ((tmp_path, files), (files, tmp_path)):
+        address = serve(all_flags(at_learner, tls_authority=at_learner / "ca.pem"))
+        assert task_of(address, all_flags(at_actor)) == 0
+
+
+@pytest.mark.parametrize("lacking", ["tls_certificate", "tls_key"])
+def test_half_of_a_certificate_and_its_key_in_variables_is_refused(files, lacking):
+    variables = {PEM_VARIABLES[f]: content(files, f).decode() for f in PEM if f != lacking}
+    assert_refused(SecurityConfig(), variables, "belong together; give both or neither")
+
+
+@pytest.mark.parametrize("command", ["learner", "actor", "policy_actor", "gateway"])
+@pytest.mark.parametrize("flag", ["tls_authority", "token_file"])
+def test_every_end_refuses_an_empty_file(files, tmp_path, command, flag):
+    (tmp_path / "bad").touch()
+    flags = [f"--server_address=unix:{tmp_path}/s", f"--{flag}={tmp_path}/bad"]
+    flags += ["--environment=catch"] if command != "gateway" else []
+    flags += ["--agent=vtrace", f"--logdir={tmp_path}/run"] if command == "learner" else []
+    with pytest.raises(UsageError, match=f"{tmp_path}/bad"):
+        main_of(command)([f"seed_rl {command}", *flags])
 
 
 def test_a_key_with_a_passphrase_is_refused_without_asking_for_it(files, tmp_path):
