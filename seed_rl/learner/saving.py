@@ -2,13 +2,13 @@
 
 import contextlib
 import math
-import os
+import re
 from pathlib import Path
 
 from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.base import Experience
 from seed_rl.experience.replay_file import DamagedError
-from seed_rl.files import set_aside, temporary_name
+from seed_rl.files import set_aside
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.messages import reason
@@ -53,7 +53,7 @@ class Saver:
             self.resumed_from = self._checkpointer.restore()
             self.warnings = [
                 f"Warning: the checkpoint {path} is damaged, and its files are renamed; the one before it is "
-                "used."
+                "used. A replay that was saved is newer than that."
                 for path in self._checkpointer.skipped
             ]
             if self.resumed_from is None and config.init_checkpoint:
@@ -91,7 +91,12 @@ class Saver:
         the run was saved on another number of hosts.
         """
         with contextlib.suppress(OSError):
-            os.unlink(temporary_name(self._replay))  # If the process was killed while it saved.
+            for path in self._replay.parent.glob(f"{self._replay.name}.*"):
+                ending = path.name.removeprefix(self._replay.name)
+                if ending == f".{self.env_frames}":  # It was to be renamed when the process was killed.
+                    path.replace(self._replay)
+                elif re.fullmatch(r"\.tmp|\.\d+(\.tmp)?", ending):
+                    path.unlink()
         if not self._trainer.updates:
             return
         found = [str(path) for path in self._run.replays()]
@@ -114,16 +119,23 @@ class Saver:
         return env_frames // self._keep_every_frames > self._kept
 
     def save(self, env_frames: int, figures: RunFigures, experience: Experience) -> None:
-        """Writes a checkpoint and what the experience holds; sets `unsaved`."""
+        """Writes what the experience holds and a checkpoint; sets `unsaved`.
+
+        Until the checkpoint is complete, the replay of the one before it stays: whatever ends this process, a
+        run resumes with both of one moment. Another host saves its replay when it likes.
+        """
         is_kept, self._kept = self.is_due(env_frames), env_frames // self._keep_every_frames
+        new_replay = self._replay.with_name(f"{self._replay.name}.{env_frames}")
         try:
-            if self._team.is_first:
-                self._save_checkpoint(env_frames, figures)
-                if is_kept:
-                    self._checkpointer.keep()
-            if experience.is_saved:
-                self._replay.parent.mkdir(parents=True, exist_ok=True)  # The first host may be later.
-                experience.save(str(self._replay))
+            try:
+                if experience.is_saved:
+                    self._replay.parent.mkdir(parents=True, exist_ok=True)
+                    experience.save(str(new_replay if self._team.is_first else self._replay))
+            finally:  # A checkpoint without its replay is better than none.
+                if self._team.is_first:
+                    self._save_checkpoint(env_frames, figures)
+            if self._team.is_first and is_kept:
+                self._checkpointer.keep()
             self.unsaved = ""
         except WRITE_ERRORS as error:
             last = "there is none yet"
@@ -135,6 +147,11 @@ class Saver:
                 f"The checkpoint at {env_frames:,} frames cannot be written completely ({reason(error)}); "
                 f"{last}."
             )
+        with contextlib.suppress(OSError):
+            if self._saved_frames == env_frames:
+                new_replay.replace(self._replay)
+            else:
+                new_replay.unlink()
 
     def _save_checkpoint(self, env_frames: int, figures: RunFigures) -> None:
         progress = self._checkpointer.progress

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm
 from seed_rl.devices.publisher import variables_of
-from seed_rl.files import read_json, set_aside, write_atomically
+from seed_rl.files import read_json, set_aside, temporary_name, write_atomically
 from seed_rl.messages import reason
 from seed_rl.runs.layout import CHECKPOINT_INDEX, CheckpointDirectory, RunDirectory
 from seed_rl.training.checkpoint_files import (
@@ -138,6 +138,9 @@ class Checkpointer:
         """
         directory = self._run.checkpoints
         if self._rotation is None:
+            Path(temporary_name(self._run.best_record)).unlink(missing_ok=True)
+            remove_unfinished(self._run.best_checkpoints)
+            remove_unfinished(self._run.kept_checkpoints)
             self._rotation = Rotation(directory, self._keep, self._keep_every_hours)
         path = self._write(directory)
         self._rotation.add(path)
@@ -149,7 +152,6 @@ class Checkpointer:
         Raises:
           WRITE_ERRORS: the checkpoint cannot be written completely.
         """
-        remove_unfinished(self._run.kept_checkpoints)
         self._write(self._run.kept_checkpoints)
 
     def save_if_best(self, mean_return: float) -> bool:
@@ -163,7 +165,6 @@ class Checkpointer:
         best, directory = read_best(self._run.path), self._run.best_checkpoints
         if not math.isfinite(mean_return) or (best is not None and mean_return <= best["mean_return"]):
             return False
-        remove_unfinished(directory)
         path = self._write(directory)
         figures = {
             "mean_return": mean_return,

@@ -7,7 +7,6 @@ written nor read: it may be damaged, and it may name files in other directories,
 import contextlib
 import os
 import re
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -107,19 +106,29 @@ def files_of(prefix: Path) -> list[Path]:
 
 
 def remove(prefix: Path) -> None:
-    """Removes the files of a checkpoint. A checkpoint that is kept for a while longer is no harm."""
-    for path in files_of(prefix):
+    """Removes the files of a checkpoint, the index first. One that is kept for a while longer is no harm."""
+    for path in reversed(files_of(prefix)):
         with contextlib.suppress(OSError):
             path.unlink()
 
 
 def remove_unfinished(directory: CheckpointDirectory) -> None:
-    """Removes what TensorFlow writes first, under a temporary name, if its process ended meanwhile."""
-    temporary = re.compile(rf"{re.escape(CHECKPOINT_NAME)}-\d+_temp.*")
+    """Removes what an interrupted save has left; no other process may be saving there.
+
+    That is what TensorFlow writes first, under temporary names, and data without their index.
+    """
+    ours = re.compile(rf"({CHECKPOINT_NAME}-\d+)(_temp(_[0-9a-f]+)?|\.index\.tempstate\d+|\.data-\d+-of-\d+)")
+    whole = {prefix.name for prefix in directory.prefixes()}
     for path in directory.path.glob(f"{CHECKPOINT_NAME}-*"):
-        if temporary.fullmatch(path.name):
-            with contextlib.suppress(OSError):
-                shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+        found = ours.fullmatch(path.name)
+        if not found or (found[2].startswith(".data") and found[1] in whole):
+            continue
+        is_directory = path.is_dir() and not path.is_symlink()
+        with contextlib.suppress(OSError):
+            for file in path.glob("part-*") if is_directory else [path]:
+                file.unlink()
+            if is_directory:
+                path.rmdir()
 
 
 def _time(prefix: Path) -> float:

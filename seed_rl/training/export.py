@@ -49,9 +49,13 @@ class ExportedPolicy(tf.Module):
 def export_policy(policy: Policy, spec: EnvironmentSpec, directory: str) -> None:
     """Writes the SavedModel under a temporary name, then replaces any earlier one with it.
 
+    If a process was killed while it did the latter, the earlier one gets its name back first.
+
     `spec` is that of the policy's environments, and `directory` the SavedModel's.
     """
     temporary, old = f"{directory}.tmp", f"{directory}.old"
+    if os.path.isdir(old) and not os.path.islink(old) and not os.path.lexists(directory):
+        shutil.move(old, directory)
     for leftover in (temporary, old):
         if os.path.islink(leftover):  # Nothing is written where it leads.
             os.unlink(leftover)

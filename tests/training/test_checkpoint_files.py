@@ -1,12 +1,13 @@
 """Which checkpoints are there, kept and removed follows from the names of the files alone."""
 
 import os
+from pathlib import Path
 
 import pytest
 
 from seed_rl.runs.layout import CheckpointDirectory
 from seed_rl.training.checkpoint import best_checkpoint, newest_checkpoint
-from seed_rl.training.checkpoint_files import Rotation
+from seed_rl.training.checkpoint_files import Rotation, remove, remove_unfinished
 from tests.selection import mostly_long, mostly_slow
 from tests.training.test_checkpoint import save, small_run
 
@@ -80,6 +81,85 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
     there = {path.name for path in directory.path.iterdir()}
     assert there == {*kept, *(f"ckpt-{n}{end}" for n in (5, 9) for end in (".index", ".data-00000-of-00001"))}
     assert (precious / "file").exists()
+
+
+# Names beside checkpoint 5, which is complete, and 6, which is not: the files in each directory (None: a file),
+# and whether an interrupted save leaves it.
+BESIDE = {
+    "ckpt-6_temp": (
+        ["part-00000-of-00001.data-00000-of-00001.tempstate12", "part-00000-of-00001.index"],
+        True,
+    ),
+    "ckpt-5_temp": (["part-00000-of-00002.data-00000-of-00001"], True),
+    "ckpt-7_temp": ([], True),
+    "ckpt-6_temp_0123456789abcdef": (["part-00000-of-00001.index"], True),
+    "ckpt-6.data-00000-of-00001": (None, True),
+    "ckpt-6.data-00001-of-00002": (None, True),
+    "ckpt-6.index.tempstate1554779393251144333": (None, True),
+    "ckpt-5.index.tempstate1": (None, True),
+    # Of people, of other programs, of complete checkpoints, and what is kept because it is damaged.
+    "ckpt-8_temp": (["part-00000-of-00001.index", "notes.txt"], False),
+    "ckpt-6_template": (["part-00000-of-00001.index"], False),
+    "ckpt-6_temporary": (None, False),
+    "ckpt-5.data-00000-of-00001": (None, False),
+    "ckpt-5.index": (None, False),
+    "ckpt-6.data-00000-of-00001.damaged": (None, False),
+    "ckpt-6.index.damaged": (None, False),
+    "ckpt-6.data-00000-of-00001.bak": (None, False),
+    "ckpt-6.data": (None, False),
+    "ckpt-6": (["variables"], False),
+    "ckpt-best.data-00000-of-00001": (None, False),
+    "other-6.data-00000-of-00001": (None, False),
+    "old_ckpt-6.index.tempstate1": (None, False),
+    "checkpoint": (None, False),
+    "replay.bin": (None, False),
+    "model.tmp": (None, False),
+}
+
+
+def make(path, inside):
+    """A file, or a directory with files of these names."""
+    if inside is None:
+        path.write_text("x")
+    else:
+        path.mkdir(parents=True)
+        for name in inside:
+            (path / name).write_text("x")
+
+
+@pytest.mark.parametrize("place", ["checkpoints", "checkpoints/best", "checkpoints/kept"])
+def test_the_first_save_removes_what_an_interrupted_one_has_left_and_nothing_else(tmp_path, place):
+    (tmp_path / "checkpoints/best").mkdir(parents=True)
+    (tmp_path / "checkpoints/kept").mkdir()
+    for name, (inside, _) in BESIDE.items():
+        make(tmp_path / place / name, inside)
+    (tmp_path / "checkpoints/best/best.json.tmp").write_text('{"mean')
+    save(small_run(tmp_path, keep=9), 9)
+    wrong = [name for name, (_, left) in BESIDE.items() if (tmp_path / place / name).exists() == left]
+    assert wrong == []
+    assert (tmp_path / place / "ckpt-8_temp/notes.txt").exists()
+    assert (tmp_path / "checkpoints/ckpt-9.index").exists()
+    assert not (tmp_path / "checkpoints/best/best.json.tmp").exists()
+
+
+def test_a_checkpoint_that_is_only_half_removed_leaves_no_index(tmp_path, monkeypatch):
+    """Else it would be taken for a checkpoint that is damaged."""
+    directory = CheckpointDirectory(tmp_path / "checkpoints")
+    prefix, unlink, removed = touch(directory, 5), Path.unlink, []
+
+    def die(path):
+        if removed:
+            raise KeyboardInterrupt
+        removed.append(path)
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", die)
+    with pytest.raises(KeyboardInterrupt):
+        remove(prefix)
+    monkeypatch.undo()
+    assert directory.prefixes() == []
+    remove_unfinished(directory)
+    assert list(directory.path.iterdir()) == []
 
 
 # Directories that TensorFlow, a shell or Python may take for something else.

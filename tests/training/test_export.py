@@ -97,6 +97,28 @@ def test_directories_that_cannot_be_renamed_are_copied(tmp_path, monkeypatch):
     assert act == pytest.approx(of_policy(make_policy(2)), abs=1e-5)
 
 
+def test_an_export_that_was_interrupted_loses_nothing(tmp_path, monkeypatch):
+    path, policy = tmp_path / "saved_model", make_policy(1)
+    export_policy(policy, SPEC, str(path))
+    path.rename(tmp_path / "saved_model.old")  # A process was killed before it renamed the new one.
+    (tmp_path / "saved_model.tmp").mkdir()
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tensorflow.saved_model.save", fail)
+    with pytest.raises(OSError, match="No space"):
+        export_policy(make_policy(2), SPEC, str(path))
+    monkeypatch.undo()
+    loaded = tf.saved_model.load(str(path))
+    found = parameters(
+        lambda a, env: loaded.act(a, env, loaded.initial_state(tf.constant(1)), tf.range(1))[0].info
+    )
+    assert found == of_policy(policy)
+    export_policy(make_policy(2), SPEC, str(path))
+    assert [p.name for p in tmp_path.iterdir()] == ["saved_model"]
+
+
 def test_nothing_is_written_where_a_link_leads(tmp_path):
     precious = tmp_path / "precious"
     precious.mkdir()

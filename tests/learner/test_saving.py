@@ -1,0 +1,80 @@
+"""A learner that dies while it saves: what the next one resumes from is of one moment."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.waiting import DEADLINE_SECS
+
+# Each child of this process is a learner. The first one saves at 10 and at 20 frames, and dies in the second
+# save, just before or after a call; the next one resumes, and saves at 30 frames.
+CODE = """
+import json, os, pathlib, sys
+import tensorflow as tf
+from tests.learner.saving_run import Experience, SavingRun
+
+def die(*args, **kwargs):
+    os._exit(9)
+
+def dies_around(owner, name, when):
+    real = getattr(owner, name)
+    def call(*args, **kwargs):
+        if when == "before":
+            die()
+        real(*args, **kwargs)
+        die()
+    setattr(owner, name, call)
+
+def first(logdir, owner, name, when):
+    run = SavingRun(logdir)
+    run.save(10)
+    dies_around({"experience": Experience, "checkpoint": tf.train.Checkpoint, "path": pathlib.Path,
+                 "os": os}[owner], name, when)
+    run.save(20)
+
+def second(logdir):
+    run = SavingRun(logdir)
+    found = {"checkpoint": run.saver.env_frames, "replay": run.experience.contents}
+    run.save(30)
+    found["files"] = sorted(p.name for p in pathlib.Path(logdir, "checkpoints").iterdir() if p.is_file())
+    return found
+
+for case in json.loads(sys.argv[1]):
+    if os.fork() == 0:
+        first(*case)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.wait()[1]) == 9
+    if os.fork() == 0:
+        print(json.dumps(second(case[0])), flush=True)
+        os._exit(0)
+    assert os.wait()[1] == 0
+"""
+
+# Where the process dies in its second save, and the frames from which the next one resumes.
+DEATHS = {
+    "before the replay": (("experience", "save", "before"), 10),
+    "after the replay": (("experience", "save", "after"), 10),
+    "before the checkpoint": (("checkpoint", "write", "before"), 10),
+    "after the checkpoint": (("checkpoint", "write", "after"), 20),
+    "before the replay's last byte": (("os", "fsync", "before"), 10),
+    "before the replay has its name": (("os", "replace", "before"), 10),
+    "before the replay has its last name": (("path", "replace", "before"), 20),
+    "after the replay has its last name": (("path", "replace", "after"), 20),
+}
+
+
+@pytest.mark.slow
+def test_checkpoint_and_replay_are_of_one_moment_wherever_the_process_dies(tmp_path):
+    cases = [[str(tmp_path / str(i)), *DEATHS[name][0]] for i, name in enumerate(DEATHS)]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, json.dumps(cases)], capture_output=True, text=True, timeout=DEADLINE_SECS
+    )
+    assert done.returncode == 0, done.stderr
+    found = dict(zip(DEATHS, map(json.loads, done.stdout.splitlines()), strict=True))
+    for name, (_, frames) in DEATHS.items():
+        assert (found[name]["checkpoint"], found[name]["replay"]) == (frames, f"at {frames}"), name
+        left = {file.partition(".")[0] for file in found[name]["files"]}
+        assert left == {f"ckpt-{frames}", "ckpt-30", "ckpt-10", "replay"}, name
+        assert len(found[name]["files"]) == 2 * (len(left) - 1) + 1, (name, found[name]["files"])
