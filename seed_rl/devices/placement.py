@@ -1,5 +1,6 @@
 """Divides a learner's devices between training and inference (SEED RL, section 3)."""
 
+import contextlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -31,6 +32,13 @@ class Placement(NamedTuple):
         """
         one = self.training == self.inference and len(self.training) == 1
         return one and not is_tpu(self.training[0])
+
+
+def share_gpus() -> None:
+    """Lets TensorFlow take memory of GPUs only as it needs it, so that others can use them as well."""
+    for gpu in tf.config.list_physical_devices("GPU"):
+        with contextlib.suppress(RuntimeError, ValueError):  # TensorFlow is in use already.
+            tf.config.experimental.set_memory_growth(gpu, True)
 
 
 def split_cpu(num_logical_devices: int) -> None:

@@ -96,8 +96,10 @@ def load_subject(
         with fast_tensorflow_import():
             import keras
 
+            from seed_rl.devices.placement import share_gpus
             from seed_rl.evaluation.load import find_checkpoint, load
 
+        share_gpus()
         prefix = find_checkpoint(run, checkpoint)
         probed = found(*probe.answers())
     keras.utils.set_random_seed(derived_seed(seed))

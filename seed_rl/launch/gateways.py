@@ -30,6 +30,7 @@ class Gateways:
 
     def __init__(self, commands: Sequence[Sequence[str]], timing: Timing = _TIMING):
         self._children = [Child(f"gateway {i}", command, env=ACTOR_ENV) for i, command in enumerate(commands)]
+        self._running: list[bool] = []
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._keep, args=(timing,), name="gateways", daemon=True)
         self._thread.start()
@@ -41,8 +42,7 @@ class Gateways:
 
     def live(self, addresses: Sequence[str]) -> list[str]:
         """Those of the addresses, in the order of the commands, whose gateways run."""
-        pairs = zip(addresses, self._children, strict=True)
-        return [address for address, child in pairs if child.running]
+        return [address for address, runs in zip(addresses, self._running, strict=False) if runs]
 
     def stop(self) -> None:
         """Ends them; a second call does nothing."""
@@ -54,6 +54,7 @@ class Gateways:
         for child in self._children:
             watch.start(child)
         for event in watch:
+            self._running = [child.running for child in self._children]
             if self._stopping.is_set():
                 break
             if isinstance(event, Ended):

@@ -9,6 +9,9 @@ from seed_rl.types import ArraySpec
 
 # A solved task may lower the entropy as well, so the message says "unless".
 _COLLAPSED_ENTROPY_SHARE = 0.05
+# An entropy has exploded if it is above this share of a uniform policy's, and has been lower by that share; one of
+# continuous actions, if it has been lower by so many nats each: with a tenth of the standard deviation.
+_RANDOM_ENTROPY_SHARE, _RISEN_ENTROPY_SHARE, _RISEN_NATS = 0.95, 0.45, math.log(10.0)
 # Runs that learn well are at 0.001 to 0.01.
 _HIGH_KL = 0.1
 # Updates between acting and learning; runs that learn well on small machines are at 5 to 10.
@@ -34,12 +37,16 @@ class Health:
         """Judges a run of this many environment frames; warnings advise only what `agent_flags` has."""
         # In nats; continuous actions have no scale.
         self._uniform_entropy = math.log(math.prod(action.num_values)) if action.is_discrete else -math.inf
+        share, nats = _RISEN_ENTROPY_SHARE * self._uniform_entropy, _RISEN_NATS * math.prod(action.shape)
+        self._risen_nats = share if action.is_discrete else nats
+        self._lowest_entropy = math.inf
         self._agent_flags = agent_flags
         self._evaluated: float | None = None
         self._first: float | None = None
         self._best = -math.inf
         lasting = functools.partial(_Lasting, _LONG_SHARE * total_environment_frames)
-        self._signs = [lasting(sign) for sign in (self._entropy, self._kl, _policy_lag, self._return)]
+        signs = (self._entropy, self._entropy_rise, self._kl, _policy_lag, self._return)
+        self._signs = [lasting(sign) for sign in signs]
         self._stepped = -1, 0.0  # Environment frames, and the seconds when they were reached.
         self._has_stalled = False
 
@@ -60,6 +67,17 @@ class Health:
             f"the policy's entropy has collapsed ({entropy:.3f} nats; a uniform policy has "
             f"{self._uniform_entropy:.2f}), so it hardly explores; unless the task is solved, "
             + (f"raise {flag}." if flag else "let it explore more.")
+        )
+
+    def _entropy_rise(self, figures: Mapping[str, Any]) -> str | None:
+        entropy = figures.get("entropy", math.nan)
+        self._lowest_entropy = lowest = min(self._lowest_entropy, entropy)
+        if not entropy > max(lowest + self._risen_nats, _RANDOM_ENTROPY_SHARE * self._uniform_entropy):
+            return None
+        flag = self._flag("entropy_cost", "target_entropy_fraction") or "--learning_rate"
+        return (
+            f"the policy's entropy has exploded ({entropy:.2f} nats, after {lowest:.2f}), so it acts at "
+            f"random; unless returns rise with it, lower {flag}."
         )
 
     def _kl(self, figures: Mapping[str, Any]) -> str | None:

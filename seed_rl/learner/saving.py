@@ -28,7 +28,7 @@ class Saver:
 
     Attributes:
       resumed_from: the checkpoint that the run resumes from; None: it is new, or another host has resumed it.
-      warnings: sentences on files that are damaged, and what has become of them.
+      warnings: sentences on files that are damaged, and on weights of another run that this one starts with.
       unsaved: a sentence on what could not be written the last time; empty if all was.
     """
 
@@ -57,7 +57,8 @@ class Saver:
                 for path in self._checkpointer.skipped
             ]
             if self.resumed_from is None and config.init_checkpoint:
-                self._checkpointer.initialize_from(config.init_checkpoint)
+                path = self._checkpointer.initialize_from(config.init_checkpoint)
+                self.warnings = [f"Starting with the weights of {path}."]
         team.share(self._checkpointer.variables)
         trainer.restored()
         self._saved_frames = self.env_frames if self.resumed_from else None

@@ -26,6 +26,7 @@ from seed_rl.wire.security import Security
 
 def set_up_tensorflow(config: LearnerConfig, host: int = 0) -> None:
     """Sets devices, threads and seeds; `host` is the index of this learner host."""
+    placement.share_gpus()
     if config.num_logical_devices > 1:
         placement.split_cpu(config.num_logical_devices)
     tf.config.threading.set_intra_op_parallelism_threads(config.intra_op_threads)

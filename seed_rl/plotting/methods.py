@@ -22,9 +22,9 @@ def method_name(run: RunRecord) -> str:
 
     Some sets of DQN's settings have names of their own, whichever preset or flags they came from: Rainbow
     (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay and n-step
-    targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise. Beyond The
-    Rainbow (BTR; Clark et al., 2024) has noisy dueling networks, quantiles and Munchausen's target. An agent
-    of another package keeps the name that it is registered with.
+    targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise. Noisy
+    dueling networks, quantiles and Munchausen's target are only a part of Beyond The Rainbow (BTR; Clark et
+    al., 2024). An agent of another package keeps the name that it is registered with.
     """
     if run.agent == "dqn":
         return _dqn_name(run.agent_settings)
@@ -37,5 +37,5 @@ def _dqn_name(settings: Mapping[str, Any]) -> str:
     if has_common and settings["double"] and settings["distribution"] == "categorical":
         return "Rainbow" if is_noisy else "ε-Rainbow"
     if has_common and is_noisy and settings["munchausen"] and settings["distribution"] == "quantile":
-        return "BTR"
+        return "BTR in part"
     return _NAMES["dqn"]

@@ -112,10 +112,10 @@ class Checkpointer:
         owners = (self._algorithm, *self._trainer.optimizers.values(), self.progress)
         return [self._trainer.iteration, *(variable for owner in owners for variable in variables_of(owner))]
 
-    def initialize_from(self, checkpoint: str) -> None:
+    def initialize_from(self, checkpoint: str) -> str:
         """Loads the algorithm's variables, and nothing else, from a checkpoint of another run.
 
-        It is a path prefix, a directory of checkpoints or a run directory.
+        It is a path prefix, a directory of checkpoints or a run directory; the path prefix is returned.
 
         Raises:
           ValueError: there is none, or it belongs to another network.
@@ -129,6 +129,7 @@ class Checkpointer:
                 f"--init_checkpoint={checkpoint} holds no checkpoint; name one, or a run directory."
             )
         restore_algorithm(self._algorithm, path)
+        return path
 
     def save(self) -> str:
         """Writes a checkpoint and returns its path. If that fails, nothing incomplete is left.

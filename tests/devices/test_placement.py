@@ -120,3 +120,19 @@ def test_a_host_cannot_train_on_other_devices(devices):
         match=r"--training_devices=1: of several learner hosts, each trains on its first devices; give GPU:0",
     ):
         place_on_host("1", "", 1)
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError, ValueError])
+def test_gpus_are_shared_with_other_processes(monkeypatch, error):
+    """RuntimeError: TensorFlow is in use. ValueError: a device has a limit of its own."""
+    shared = []
+
+    def grow(gpu, enable):
+        shared.append((gpu, enable))
+        if error:
+            raise error("too late")
+
+    monkeypatch.setattr(placement.tf.config, "list_physical_devices", {"GPU": ["first", "second"]}.get)
+    monkeypatch.setattr(placement.tf.config.experimental, "set_memory_growth", grow)
+    placement.share_gpus()
+    assert shared == [("first", True), ("second", True)]

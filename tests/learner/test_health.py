@@ -96,6 +96,47 @@ def test_figures_of_other_agents_are_judged_only_where_they_have_them():
     assert sentences([{**GOOD, "entropy": -3.0}] * 50, CONTINUOUS) == []
 
 
+def entropies(*values):
+    """Each for ten periods."""
+    return [{**GOOD, "entropy": value} for value in values for _ in range(10)]
+
+
+BOX = ArraySpec((3,), "float32")
+TWO_CHOICES = ArraySpec((2,), "int32", (0, 0), (3, 3))
+
+
+@pytest.mark.parametrize(
+    ("action", "values", "exploded"),
+    [
+        (FOUR_ACTIONS, (1.38, 0.4, 1.35), True),
+        (FOUR_ACTIONS, (1.38, 1.0, 1.35), False),  # It had not learned anything yet.
+        (FOUR_ACTIONS, (1.38, 0.4, 1.1), False),
+        (FOUR_ACTIONS, (1.38, 1.38, 1.38), False),
+        (TWO_CHOICES, (2.77, 1.0, 2.7), True),
+        (TWO_CHOICES, (2.77, 1.0, 1.38), False),
+        (CONTINUOUS, (1.4, 1.4, 4.0), True),
+        (CONTINUOUS, (1.4, -3.0, 0.6), True),  # It had learned, and is nearly uniform again.
+        (CONTINUOUS, (1.4, 1.0, 2.5), False),
+        (CONTINUOUS, (0.69, -3.0, -3.0), False),
+        (BOX, (4.2, 4.2, 11.5), True),  # Three components, each with ten times the standard deviation.
+        (BOX, (4.2, 4.2, 8.0), False),
+        (BOX, (4.2, 4.2, math.inf), True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("flags", "advice"),
+    [
+        (("entropy_cost",), "lower --entropy_cost."),
+        (("target_entropy_fraction",), "lower --target_entropy_fraction."),
+        ((), "lower --learning_rate."),
+    ],
+)
+def test_an_entropy_that_explodes_is_said_once(action, values, exploded, flags, advice):
+    said = [text for text in sentences(entropies(*values), action, flags=flags) if "collapsed" not in text]
+    assert len(said) == exploded
+    assert all("entropy has exploded" in text and text.endswith(advice) for text in said)
+
+
 def test_a_run_without_steps_is_warned_about_once_for_each_stall():
     """PPO waits for an actor that never returns."""
     health = Health(FOUR_ACTIONS, TOTAL, VTRACE)

@@ -83,8 +83,8 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tmp_path):
     assert (precious / "file").exists()
 
 
-# Names beside checkpoint 5, which is complete, and 6, which is not: the files in each directory (None: a file),
-# and whether an interrupted save leaves it.
+# Names beside checkpoint 5, which is complete, and 6, which is not: the files in each directory, None for a
+# file; and whether an interrupted save leaves it.
 BESIDE = {
     "ckpt-6_temp": (
         ["part-00000-of-00001.data-00000-of-00001.tempstate12", "part-00000-of-00001.index"],
