@@ -9,7 +9,7 @@ from seed_rl.types import ArraySpec
 
 # A solved task may lower the entropy as well, so the message says "unless".
 _COLLAPSED_ENTROPY_SHARE = 0.05
-# An entropy has exploded if it is above this share of a uniform policy's, and has been lower by that share; one of
+# An entropy has exploded if it is above this share of a uniform policy's and has been lower by that one; for
 # continuous actions, if it has been lower by so many nats each: with a tenth of the standard deviation.
 _RANDOM_ENTROPY_SHARE, _RISEN_ENTROPY_SHARE, _RISEN_NATS = 0.95, 0.45, math.log(10.0)
 # Runs that learn well are at 0.001 to 0.01.
