@@ -30,6 +30,7 @@ _MOST_SAID = 2_000
 _MOST_FROM_LIBRARIES = 300
 _MOST_KINDS = 50
 _POWERS_OF_TEN = {10**n for n in range(19)}
+_FAILURES = "seed_rl.failures"
 
 
 def say(text: str, *commands: str) -> None:
@@ -149,9 +150,14 @@ def quiet_libraries() -> None:
 
     gRPC's core writes nothing at all (`seed_rl/__init__.py`).
     """
-    for name in ("grpc", "asyncio"):
+    for name in ("grpc", "asyncio", _FAILURES):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [_Counting(logging.WARNING)], False
+
+
+def log_failure(what: str, error: Exception) -> None:
+    """Logs an error that ends only what raised it; after `quiet_libraries`, not every time."""
+    logging.getLogger(_FAILURES).error(f"{what} failed", exc_info=error)
 
 
 class _Counting(logging.Handler):

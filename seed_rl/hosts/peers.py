@@ -32,6 +32,7 @@ from seed_rl.messages import one_line, reason
 from seed_rl.serving.listener import Listener
 from seed_rl.wire.hosts import METHOD, SERVICE, LearnerHosts
 from seed_rl.wire.protocol import channel_options
+from seed_rl.wire.ranges import RANGES, problem
 from seed_rl.wire.security import Security
 from seed_rl.wire.tls import why_unusable
 
@@ -205,7 +206,7 @@ class Peers:
             heard = await self._read(context.read)
             index, refusal = int(heard["index"]), self._refusal(heard)
             heard |= {"joined": 0, "waiting": 0.0, "address": str(heard["address"])}
-        except (ConnectionError, TimeoutError, ValueError, KeyError, TypeError, AttributeError):
+        except Exception:  # Of what any peer may send.
             return
         if refusal is not None:
             if refusal:
@@ -258,7 +259,7 @@ class Peers:
                     why = await self._converse(0, await self._read(call.read), call.read, call.write)
                     if self._lose(0, why):
                         return
-                except (ConnectionError, TimeoutError):
+                except (ConnectionError, TimeoutError, ValueError, TypeError):
                     pass
                 except grpc.RpcError as error:
                     if error.code() == grpc.StatusCode.UNAUTHENTICATED:
@@ -306,9 +307,9 @@ class Peers:
                 heard = await self._read(read)
         except TimeoutError:
             return f"it has been silent for {self._timeout_secs:g} s"
-        except (ConnectionError, asyncio.InvalidStateError, grpc.RpcError):  # gRPC's words for it vary.
+        except (ConnectionError, asyncio.InvalidStateError, grpc.RpcError, grpc.aio.BaseError):
             return "its connection ended"
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except Exception as error:
             return f"it sent something else than expected: {error!r}"
         finally:
             with self._changed:
@@ -329,7 +330,6 @@ class Peers:
         }
 
     def _hear(self, index: int, message: dict[str, Any]) -> None:
-        message["joined"], message["waiting"] = int(message["joined"]), float(message["waiting"])
         if message.get("problem"):
             self._fail(message["problem"])
         if left := message.get("left"):
@@ -345,6 +345,9 @@ class Peers:
         message = parse_json(data)
         if not isinstance(message, dict):
             raise ValueError("not an object")
+        for field in RANGES["Meet"]:
+            if sentence := problem("Meet", field, message.setdefault(field, 0)):
+                raise ValueError(sentence)
         return message
 
     async def _watch_updates(self) -> None:

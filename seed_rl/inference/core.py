@@ -4,6 +4,7 @@ import abc
 import contextlib
 import functools
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,12 +14,13 @@ import numpy as np
 import optree
 
 from seed_rl.algorithms.policy import Policy
-from seed_rl.experience.base import StepStore
+from seed_rl.experience.base import ClosedError, MisfitError, StepStore
 from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_large
 from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
+from seed_rl.messages import log_failure, one_line
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Group, Request
 from seed_rl.types import EnvironmentSpec
@@ -26,6 +28,13 @@ from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]
+Answered = tuple[list[Any], list[Any]]  # The answers to requests, and what `hand_over` takes.
+
+# Errors of the run, whichever request meets them first.
+_OF_THE_RUN = FloatingPointError, ClosedError, MisfitError, MemoryError
+
+# After so long in which nothing but errors was the answer, they are not the requests' fault.
+_FAILING_SECS = 10.0
 
 
 class Core(abc.ABC):
@@ -45,6 +54,7 @@ class Core(abc.ABC):
         self.figures = figures or BatchFigures()
         self.agent_steps, self.num_eval_envs, self.device = 0, num_eval_envs, device
         self._store = store
+        self._failing_since = math.inf  # When all requests of all later batches have raised errors.
 
     def serve(self, batcher: Batcher[Request], deliver: Deliver) -> None:
         """Answers batches until the batcher is closed.
@@ -68,6 +78,28 @@ class Core(abc.ABC):
     def hand_over(self, completed: list[Any]) -> None:
         """Leaves to training what a batch completed; may block (back-pressure). See `StepStore.hand_over`."""
         self._store.hand_over(completed)
+
+    def _isolated(self, requests: list[Request], answer: Callable[[list[Request]], Answered]) -> Answered:
+        """What `answer` returns of requests; if it raises, of each alone, or the error of this one."""
+        try:
+            return answer(requests)
+        except _OF_THE_RUN:
+            raise
+        except Exception as error:
+            log_failure("inference", error)
+            if len(requests) == 1:
+                what = one_line(repr(error), 200)
+                return [BadStep(f"The learner failed at this step ({what}); see its log.", error)], []
+        parts = [self._isolated([request], answer) for request in requests]
+        return [a for answers, _ in parts for a in answers], [c for _, done in parts for c in done]
+
+    def _require_some(self, answers: Sequence[Any]) -> None:
+        """Raises the error of a batch if all requests have raised some for too long."""
+        errors = [answer.error for answer in answers if isinstance(answer, BadStep) and answer.error]
+        now = time.monotonic()
+        self._failing_since = math.inf if len(errors) < len(answers) else min(self._failing_since, now)
+        if now - self._failing_since > _FAILING_SECS:
+            raise errors[0]
 
     @abc.abstractmethod
     def answer(
@@ -133,6 +165,7 @@ class InferenceCore(Core):
             if not batch:
                 return []
         answers, completed = self.process([request for _, request in batch])
+        self._require_some(answers)
         if WAITS in answers:
             waiting = [answer is WAITS for answer in answers]
             for pair in itertools.compress(batch, waiting):
@@ -158,7 +191,7 @@ class InferenceCore(Core):
         request = request._replace(arrived=time.monotonic())
         batcher.submit_all([(client, request, request.group.num_envs)])
 
-    def process(self, requests: list[Request]) -> tuple[list[Any], list[Any]]:
+    def process(self, requests: list[Request]) -> Answered:
         """Acts on a batch; returns the answer to each request, and what `hand_over` takes.
 
         The answer is `WAITS` if the request has to wait for training before it is acted on.
@@ -166,12 +199,13 @@ class InferenceCore(Core):
         Raises:
           FloatingPointError: the policy has diverged.
         """
-        groups, env_ids = [request.group for request in requests], _env_ids(requests)
-        with self._turns.take(groups) as (first, over):
+        begin = self._begin
+        with self._turns.take([request.group for request in requests]) as (first, over):
             if not (first or over or self._store.holds):
-                return self._process_in_turn(requests, env_ids)
+                return self._isolated(requests, self._process_in_turn)
             answers: list[Answer | None] = [
-                OVER if r.group in over else self._begin(r) if r.group in first else None for r in requests
+                OVER if r.group in over else self._isolated([r], begin)[0][0] if r.group in first else None
+                for r in requests
             ]
             closed = self._close(requests, answers) if self._store.holds else []
             answers_of_others, completed = self._process_others(requests, answers)
@@ -194,34 +228,37 @@ class InferenceCore(Core):
         records = batch.rows["record"]
         found = dict(zip(places, problems(self._steps, records, closing), strict=True))
         for place, request in zip(places, closing, strict=True):
-            group, begin, end = request.group, end, end + request.group.num_envs
-            env = self._steps.views(records[begin:end])
-            if found[place] is None and (large := too_large(env)).any():
-                found[place] = self._end_stream(group, group.env_ids[large])
+            begin, end = end, end + request.group.num_envs
+            answers[place] = found[place]
             if found[place] is None:
-                training = group.env_ids < self._num_training_envs
-                env = optree.tree_map(lambda x, training=training: x[training], env)
-                completed += self._store.close(group.env_ids[training], env)
-            answers[place] = found[place] or WAITS
+                close = functools.partial(self._close_one, records=records[begin:end])
+                [answers[place]], done = self._isolated([request], close)
+                completed += done
         return completed
 
-    def _process_in_turn(
-        self, requests: list[Request], env_ids: np.ndarray
-    ) -> tuple[list[Answer], list[Any]]:
+    def _close_one(self, requests: list[Request], records: np.ndarray) -> Answered:
+        """Stores the step of one request, which has these records."""
+        group, env = requests[0].group, self._steps.views(records)
+        if (large := too_large(env)).any():
+            return [self._end_stream(group, group.env_ids[large])], []
+        training = group.env_ids < self._num_training_envs
+        return [WAITS], self._store.close(
+            group.env_ids[training], optree.tree_map(lambda x: x[training], env)
+        )
+
+    def _process_in_turn(self, requests: list[Request]) -> Answered:
         """Does the same for streams whose turn it is, while no other thread acts for their environments."""
-        batch = self._rows()
+        batch, env_ids = self._rows(), _env_ids(requests)
         batch.fill([request.records for request in requests], env_ids)
         if not self._steps.are_valid(batch.rows["record"]):
             answers = problems(self._steps, batch.rows["record"], requests)
             return self._process_others(requests, answers)
         return self._act(batch.rows, env_ids, requests)
 
-    def _process_others(
-        self, requests: list[Request], answers: Sequence[Answer | None]
-    ) -> tuple[list[Answer], list[Any]]:
+    def _process_others(self, requests: list[Request], answers: Sequence[Answer | None]) -> Answered:
         """Acts on the requests that have no answer yet."""
         good = [request for request, answer in zip(requests, answers, strict=True) if answer is None]
-        others, completed = self._process_in_turn(good, _env_ids(good)) if good else ([], [])
+        others, completed = self._isolated(good, self._process_in_turn) if good else ([], [])
         remaining = iter(others)
         return [next(remaining) if answer is None else answer for answer in answers], completed
 
@@ -231,11 +268,10 @@ class InferenceCore(Core):
             self._of_thread.rows = Rows(self._steps.record, self._num_envs)
         return self._of_thread.rows
 
-    def _act(
-        self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]
-    ) -> tuple[list[Answer], list[Any]]:
+    def _act(self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]) -> Answered:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
-        training = np.flatnonzero(env_ids < self._num_training_envs)
+        counts = env_ids < self._num_training_envs
+        training = np.flatnonzero(counts)
         training_ids = env_ids[training]
         starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
@@ -247,14 +283,14 @@ class InferenceCore(Core):
             possible = [self._actions.are_possible(action) for action in output.action]
             is_good = self._refuse(requests, answers, is_good & possible)
             states = optree.tree_map(lambda x: x[is_good[rows["starts"]]], states)
-            training = training[is_good[training]]
+            training, counts = training[is_good[training]], counts & is_good
             training_ids, starting = env_ids[training], np.flatnonzero(rows["starts"][training])
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
         completed = self._store.append(training_ids, step, starting, states, version)
         with self._lock:
-            self.agent_steps += len(training) - int(np.count_nonzero(step[1].truncated))
+            self.agent_steps += int(np.count_nonzero(counts & ~rows["record"]["truncated"]))
         return answers, completed
 
     def _refuse(self, requests: list[Request], answers: list[Answer], is_good: np.ndarray) -> np.ndarray:
@@ -296,12 +332,13 @@ class InferenceCore(Core):
             answers.append(data[begin:end])
         return answers
 
-    def _begin(self, request: Request) -> bytes | None:
-        """Starts a group: drops unfinished unrolls, and resets the table for a new actor's environments.
+    def _begin(self, requests: list[Request]) -> Answered:
+        """Starts a request's group: drops unfinished unrolls, and resets the table for a new process.
 
-        Returns the answer, if the same process had the group before, its connection was lost, and its step
-        has been acted on already; else None.
+        The answer is the last actions, if the same process had the group before, its connection was lost, and
+        its step has been acted on already; else None.
         """
+        (request,) = requests
         group, env_ids, applied = request.group, request.group.env_ids, request.applied or 0
         self._drop_unrolls(group)
         is_new = bool((self._processes[env_ids] != np.uint64(group.process_id)).any())
@@ -309,9 +346,9 @@ class InferenceCore(Core):
             self._table.reset(env_ids)
             self._processes[env_ids] = group.process_id
         elif (self._acted[env_ids] == applied + 1).all():
-            return self._actions.encode(self._table.last_action(env_ids))
+            return [self._actions.encode(self._table.last_action(env_ids))], []
         self._acted[env_ids] = applied
-        return None
+        return [None], []
 
     def _drop_unrolls(self, group: Group) -> None:
         """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""

@@ -4,11 +4,11 @@ import threading
 
 from seed_rl.devices.publisher import WeightsReader
 from seed_rl.experience.fifo import BatchStore
-from seed_rl.inference.core import Core, Deliver
+from seed_rl.inference.core import Answered, Core, Deliver
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Answer, BadStep, Request
+from seed_rl.serving.request import BadStep, Request
 
 
 class UnrollCore(Core):
@@ -40,23 +40,25 @@ class UnrollCore(Core):
         """Stores the unrolls of (client, request) pairs, and answers them; see `Core.answer`."""
         requests = [request for _, request in batch]
         self.figures.begin(requests)
-        completed: list[int] = []
-        answers = [(request, self._take(request, completed)) for request in requests]
+        taken = [self._isolated([request], self._take) for request in requests]
+        answers, completed = [answer for (answer,), _ in taken], [env for _, envs in taken for env in envs]
+        self._require_some(answers)
         batcher.finish([client for client, _ in batch])
-        deliver(answers)
+        deliver(list(zip(requests, answers, strict=True)))
         self.figures.add(requests)
         return completed
 
-    def _take(self, request: Request, completed: list[int]) -> Answer:
-        """Stores the unrolls of a request; returns the answer."""
+    def _take(self, requests: list[Request]) -> Answered:
+        """Stores the unrolls of one request."""
+        (request,) = requests
         steps, states = self._codec.nests(request.records)
         env, versions = steps[1], steps[3]
         if problem := self._codec.problem(steps, states):
-            return BadStep(problem)
+            return [BadStep(problem)], []
         if request.applied is not None and request.group.is_restart and not env.done[0].all():
-            return BadStep("The first step of a new actor must be a reset: set done.")
-        completed += self._batches.insert(request.group.env_ids, steps, states)
-        process, acted = request.group.process_id, int(versions[-1].max())
+            return [BadStep("The first step of a new actor must be a reset: set done.")], []
+        env_ids, process, acted = request.group.env_ids, request.group.process_id, int(versions[-1].max())
+        completed = self._batches.insert(env_ids, steps, states)
         with self._lock:
             self.agent_steps += env.truncated[:-1].size - int(env.truncated[:-1].sum())
             has = acted if request.applied is not None else max(acted, self._sent.get(process, -1))
@@ -64,4 +66,4 @@ class UnrollCore(Core):
             self._sent[process] = has if newer is None else newer.version
         answer = b"" if newer is None else newer.SerializeToString()
         self.figures.carried(len(request.records), len(answer))
-        return answer
+        return [answer], completed

@@ -13,6 +13,7 @@ from seed_rl.inference.env_table import LARGEST_INFO, first_step
 from seed_rl.inference.refusals import below
 from seed_rl.types import LARGEST_INPUT, AgentOutput, EnvironmentSpec, EnvOutput, Nest
 from seed_rl.wire.codec import ActionCodec, RecordSize
+from seed_rl.wire.ranges import problem
 
 # Arrays `[S, N, ...]` of a step: what `experience.base.StepStore.append` takes, and the policy version.
 Steps = tuple[Nest, EnvOutput, AgentOutput, np.ndarray]
@@ -63,8 +64,9 @@ class UnrollCodec:
         ends = env.done.view(np.uint8) + env.truncated.view(np.uint8).astype(int)
         if env.done.view(np.uint8).max() > 1 or env.truncated.view(np.uint8).max() > 1 or ends.max() > 1:
             return "Each of done and truncated of an unroll must be 0 or 1, and at most one of them 1."
-        if versions.min() < 0:
-            return "Each step of an unroll needs the version of the weights that acted on it."
+        for version in (versions.min(), versions.max()):
+            if sentence := problem("Unroll", "version", version):
+                return sentence
         for what, nest, largest in (
             ("rewards or observations", (env.reward, env.observation), LARGEST_INPUT),
             ("answers of the agent", agent.info, LARGEST_INFO),

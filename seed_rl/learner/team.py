@@ -82,7 +82,7 @@ class Team:
 
         def hear(index: int, report: dict[str, Any]) -> None:
             figures.add_news(index, report["run"])
-            self._of_others[index] = report["figures"]
+            self._of_others[index] = {name: float(value) for name, value in report["figures"].items()}
 
         if self._peers:
             if not self.is_first:

@@ -6,7 +6,6 @@ sends a step of each of its groups, and the next one when the actions for the la
 """
 
 import collections
-import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,20 +14,19 @@ from typing import Protocol
 import grpc
 import numpy as np
 
+from seed_rl.messages import log_failure, one_line
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Episode, Group, Request
 from seed_rl.serving.tasks import Task
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import RecordSize, StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
-
-# At a thousand agent steps per second, an environment takes eleven days for this many.
-_MOST_EPISODE_STEPS = 10**9
+from seed_rl.wire.ranges import first_problem, problem
 
 _INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
-class RefusedError(Exception):
+class Refusal(Exception):
     """Ends a connection with a status and a one-sentence message."""
 
     def __init__(self, code: grpc.StatusCode, sentence: str):
@@ -38,7 +36,7 @@ class RefusedError(Exception):
 
 # Called once, by any thread, with the reason for the end of a connection (None: training is complete, or the
 # process has gone).
-OnEnd = Callable[[RefusedError | None], None]
+OnEnd = Callable[[Refusal | None], None]
 
 
 class Carrier(Protocol):
@@ -91,7 +89,7 @@ class Connection:
         spec: EnvironmentSpec,
         size: RecordSize,
         on_episodes: Callable[[list[Episode]], None],
-        on_end: Callable[["Connection", RefusedError | None], None],
+        on_end: Callable[["Connection", Refusal | None], None],
     ):
         """Gives a process its task.
 
@@ -144,18 +142,18 @@ class Connection:
         """Refuses a Ready that does not fit.
 
         Raises:
-          RefusedError: why.
+          Refusal: why.
         """
         if self.is_ready:
-            raise RefusedError(_INVALID, "This connection has said Ready already; send steps.")
-        if len(ready.applied) != self.num_groups:
-            raise RefusedError(
-                _INVALID,
-                f"A Ready of {self.num_groups} groups needs as many numbers of applied actions, not "
-                f"{len(ready.applied)}.",
+            refuse("This connection has said Ready already; send steps.")
+        if (count := len(ready.applied)) != self.num_groups:
+            refuse(
+                f"A Ready of {self.num_groups} groups needs as many numbers of applied actions, not {count}."
             )
+        for applied in ready.applied:
+            refuse(problem("Ready", "applied", applied))
         if ready.shares_memory and self.memory is None:
-            raise RefusedError(
+            raise Refusal(
                 grpc.StatusCode.UNAVAILABLE, "The connection to the shared memory has ended; connect again."
             )
 
@@ -185,7 +183,7 @@ class Connection:
             for number, records, episodes in steps:
                 place, request = self._accept(number, records, episodes, now, carrier)
                 requests.setdefault(place.batcher, []).append((place.client, request, self._group_size))
-        except RefusedError as refusal:
+        except Refusal as refusal:
             self.end(refusal)
             return
         for batcher, entries in requests.items():
@@ -202,17 +200,14 @@ class Connection:
         check_step(number, records, episodes, len(self._places), self._group_size, self._size)
         place = self._places[number]
         if place.is_waiting:
-            raise RefusedError(
-                _INVALID,
-                f"A step of group {number} came before its last one was answered; wait for the actions.",
-            )
+            refuse(f"A step of group {number} came before its last one was answered; wait for the actions.")
         if carrier is not self._carrier:
-            raise RefusedError(_INVALID, "Steps of this actor go through the shared memory.")
+            refuse("Steps of this actor go through the shared memory.")
         applied, place.applied = place.applied, None
         if applied is not None and place.group.is_restart and self._size == self._codec.size:
             records = bytes(records)  # The process might change what it shares.
             if not np.frombuffer(records, self._codec.record)["done"].all():
-                raise RefusedError(_INVALID, "The first step of a new actor must be a reset: set done.")
+                refuse("The first step of a new actor must be a reset: set done.")
         place.is_waiting, place.episodes = True, episodes
         return place, Request(place.group, records, now, applied)
 
@@ -220,7 +215,7 @@ class Connection:
         """Notes that a group's step has an answer; returns the actions, None if the connection ends."""
         place = self._places[number]
         if isinstance(answer, BadStep):
-            self.end(RefusedError(_INVALID, answer.sentence))
+            self.end(Refusal(grpc.StatusCode.INTERNAL if answer.error else _INVALID, answer.sentence))
             return None
         if place.episodes:
             first = place.group.first_env
@@ -239,7 +234,7 @@ class Connection:
         assert self._carrier is not None
         return self._carrier
 
-    def end(self, refusal: RefusedError | None = None) -> None:
+    def end(self, refusal: Refusal | None = None) -> None:
         """Ends the connection; a second call does nothing.
 
         Args:
@@ -270,40 +265,32 @@ def check_step(
     It has `num_groups` groups (0: it is not ready) of `num_envs` environments each.
 
     Raises:
-      RefusedError: why.
+      Refusal: why.
     """
     if not num_groups:
-        raise RefusedError(_INVALID, "A step came before the Ready of its connection.")
-    if not 0 <= number < num_groups:
-        raise RefusedError(
-            _INVALID, f"There is no group {number}: those of this actor are 0 to {num_groups - 1}."
-        )
+        refuse("A step came before the Ready of its connection.")
+    refuse(problem("Step", "group", number, num_groups - 1))
     try:
         size.check(records, num_envs)
     except ValueError as error:
-        raise RefusedError(_INVALID, str(error)) from None
-    if episodes and (problem := _episode_problem(episodes, num_envs, size.most_episodes)):
-        raise RefusedError(_INVALID, problem)
-
-
-def _episode_problem(episodes: Sequence[pb.Episode], num_envs: int, most: int) -> str | None:
+        raise Refusal(_INVALID, str(error)) from None
+    if not episodes:
+        return
     for episode in episodes:
-        env = episode.env
-        if not 0 <= env < num_envs:
-            return (
-                f"An episode of environment {env} was reported for a group of environments 0 to "
-                f"{num_envs - 1}; count them within the group."
-            )
-        if not math.isfinite(episode.episode_return):
-            return f"The return of an episode of environment {env} is NaN or infinite; fix the environment."
-        if not 0 <= episode.agent_steps <= _MOST_EPISODE_STEPS:
-            return (
-                f"An episode of environment {env} cannot have {episode.agent_steps} agent steps; report 0 to "
-                f"{_MOST_EPISODE_STEPS}."
-            )
-    counts = collections.Counter(episode.env for episode in episodes)
-    if max(counts.values()) > most:
-        return (
-            f"One message reports {max(counts.values())} episodes of an environment; at most {most} can end."
-        )
-    return None
+        refuse(first_problem(episode, env=num_envs - 1))
+    most, can_end = max(collections.Counter(e.env for e in episodes).values()), size.most_episodes
+    if most > can_end:
+        refuse(f"One message reports {most} episodes of an environment; at most {can_end} can end.")
+
+
+def refuse(sentence: str) -> None:
+    """Raises the Refusal of a message with this sentence, unless it is empty."""
+    if sentence:
+        raise Refusal(_INVALID, sentence)
+
+
+def failure(error: Exception) -> Refusal:
+    """The refusal of a peer whose message raised an error here, which the log shows."""
+    log_failure("a message of an actor", error)
+    what = one_line(repr(error), 200)
+    return Refusal(grpc.StatusCode.INTERNAL, f"A message failed here ({what}); see the learner's log.")

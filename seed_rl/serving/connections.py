@@ -11,12 +11,13 @@ from typing import Any
 import grpc
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Carrier, Connection, OnEnd, RefusedError
+from seed_rl.serving.connection import Carrier, Connection, OnEnd, Refusal, failure, refuse
 from seed_rl.serving.request import Answer, Episode, Request
 from seed_rl.serving.tasks import NoTaskError, Task, Tasks
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.hosts import LearnerHosts
 from seed_rl.wire.protocol import PROTOCOL_VERSION, EnvironmentDescription, record_size
+from seed_rl.wire.ranges import first_problem
 
 
 class Connections:
@@ -71,7 +72,7 @@ class Connections:
         self._next_host = itertools.count(hosts.index if hosts else 0)
         self._next_gateway = itertools.count()
         self._at_gateways: set[int] = set()  # Processes that were sent there, and have not joined from there.
-        self._ended: tuple[RefusedError | None] | None = None
+        self._ended: tuple[Refusal | None] | None = None
         self._lock = threading.Lock()  # Of the tasks, and of the two tables.
         self._connections: dict[Connection, OnEnd] = {}
         self._waiting: dict[int, tuple[Connection, int]] = {}  # By group's key: its connection and number.
@@ -91,14 +92,14 @@ class Connections:
           sent elsewhere, or training has ended and `on_end` was called.
 
         Raises:
-          RefusedError: why it cannot have a task.
+          Refusal: why it cannot have a task.
         """
         if self._ended is not None:
             on_end(self._ended[0])
             return None, pb.Welcome()
         self._check(join)
         for old in [c for c in self._connections if c.process_id == join.process_id]:
-            old.end(RefusedError(grpc.StatusCode.ABORTED, "A newer connection of this actor has taken over."))
+            old.end(Refusal(grpc.StatusCode.ABORTED, "A newer connection of this actor has taken over."))
         if address := self._better_address(join, is_near):
             return None, pb.Welcome(address=address)
         with self._lock:
@@ -108,7 +109,7 @@ class Connections:
                 if address := self._next_address(join):
                     return None, pb.Welcome(address=address)
                 codes = (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.OUT_OF_RANGE)
-                raise RefusedError(codes[error.out_of_range], str(error)) from None
+                raise Refusal(codes[error.out_of_range], str(error)) from None
             connection = Connection(task, join, self.spec, self.size, self._on_episodes, self._forget)
             self._connections[connection] = on_end
         welcome = self._make_welcome()
@@ -133,7 +134,7 @@ class Connections:
         """Refuses a Join that does not fit, before it is given anything."""
         precondition = grpc.StatusCode.FAILED_PRECONDITION
         if join.protocol_version != PROTOCOL_VERSION:
-            raise RefusedError(
+            raise Refusal(
                 precondition,
                 f"The learner speaks protocol version {PROTOCOL_VERSION} and this actor version "
                 f"{join.protocol_version}: install the same seed_rl on both.",
@@ -146,15 +147,15 @@ class Connections:
                 else "The actors of this learner choose the actions (--inference=actor); start `seed_rl "
                 "policy_actor`, which has the policy."
             )
-            raise RefusedError(precondition, sentence)
-        if join.num_groups < 1 or join.num_envs < 1 or join.num_envs % join.num_groups:
-            raise RefusedError(
-                grpc.StatusCode.INVALID_ARGUMENT,
+            raise Refusal(precondition, sentence)
+        refuse(first_problem(join))
+        if join.num_envs % join.num_groups:
+            refuse(
                 f"{join.num_envs} environments cannot be split into {join.num_groups} equal groups; make the "
-                "first a multiple of the second.",
+                "first a multiple of the second."
             )
         if join.num_envs // join.num_groups > self._max_group_size:
-            raise RefusedError(
+            raise Refusal(
                 precondition,
                 f"A group of {join.num_envs // join.num_groups} environments exceeds the learner's "
                 f"--inference_batch_size={self._max_group_size}; raise it or --num_env_groups.",
@@ -199,7 +200,7 @@ class Connections:
           carrier: takes the answers, unless that is its shared memory.
 
         Raises:
-          RefusedError: the Ready does not fit.
+          Refusal: the Ready does not fit.
         """
         connection.check_ready(ready)
         groups = connection.groups(self._keys)
@@ -222,7 +223,11 @@ class Connections:
             if waiting is None:
                 continue  # The connection has ended.
             connection, number = waiting
-            actions = connection.answered(number, answer)
+            try:
+                actions = connection.answered(number, answer)
+            except Exception as error:  # Of what its actor reported; the others get their answers.
+                connection.end(failure(error))
+                continue
             if actions is not None:
                 found.setdefault(connection, []).append((number, actions))
         on_loop = []
@@ -240,12 +245,12 @@ class Connections:
         Args:
           reason: empty if training is complete (actors exit); otherwise why the learner stops for now.
         """
-        refusal = RefusedError(grpc.StatusCode.UNAVAILABLE, reason) if reason else None
+        refusal = Refusal(grpc.StatusCode.UNAVAILABLE, reason) if reason else None
         self._ended = (refusal,)
         for connection in list(self._connections):
             connection.end(refusal)
 
-    def _forget(self, connection: Connection, refusal: RefusedError | None) -> None:
+    def _forget(self, connection: Connection, refusal: Refusal | None) -> None:
         with self._lock:
             on_end = self._connections.pop(connection)
             self._tasks.free(connection.task)

@@ -12,12 +12,12 @@ from typing import Any
 
 import grpc
 
-from seed_rl.serving.connection import Carrier, OnEnd, RefusedError, Step
+from seed_rl.serving.connection import Carrier, OnEnd, Refusal, Step, check_step
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.silence import Limits
 from seed_rl.wire.client import Ended, Stream
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import channel_options, sizes_of
+from seed_rl.wire.protocol import channel_options, record_size, sizes_of
 from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
 
 _MOST_WAITING = 1_024  # Streams without a Join.
@@ -61,7 +61,7 @@ class Gateway(InferenceService):
 
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple["_Connection | None", pb.Welcome]:
         if join.num_groups > MOST_GROUPS:
-            raise RefusedError(
+            raise Refusal(
                 grpc.StatusCode.FAILED_PRECONDITION,
                 f"A gateway carries at most {MOST_GROUPS} groups of an actor; lower --num_env_groups.",
             )
@@ -87,7 +87,7 @@ class Gateway(InferenceService):
                 connection = _Connection(call, received, join, welcome, end)
             except NoMemoryError as error:
                 sentence = f"The gateway cannot share memory with the learner ({error}); connect again."
-                raise RefusedError(grpc.StatusCode.UNAVAILABLE, sentence) from None
+                raise Refusal(grpc.StatusCode.UNAVAILABLE, sentence) from None
             at_failure.pop_all()
         welcome.ClearField("memory")
         return connection, welcome
@@ -109,7 +109,8 @@ class _Connection:
         welcome: pb.Welcome,
         end: OnEnd,
     ):
-        size = join.num_envs // join.num_groups
+        size = self._size = join.num_envs // join.num_groups
+        self._record = record_size(welcome)
         self._link = MemoryLink(welcome.memory, sizes_of(welcome), size, join.num_groups)
         self._call, self.is_ready = call, False
         self._ending = asyncio.ensure_future(_report_end(received, end))
@@ -121,8 +122,9 @@ class _Connection:
         self._call.send(pb.FromActor(ready=ready).SerializeToString())
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
-        numbers = []
+        numbers, num_groups = [], len(self._link.parts) if self.is_ready else 0
         for number, records, episodes in steps:
+            check_step(number, records, episodes, num_groups, self._size, self._record)
             part = self._link.parts[number]
             part.records[:] = records
             if episodes:
@@ -146,4 +148,4 @@ class _Connection:
 async def _report_end(received: "asyncio.Queue[bytes | Ended]", end: OnEnd) -> None:
     while isinstance(ended := await received.get(), bytes):
         pass
-    end(RefusedError(*ended[:2]))
+    end(Refusal(*ended[:2]))

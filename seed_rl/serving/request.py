@@ -66,9 +66,15 @@ class Episode(NamedTuple):
 
 
 class BadStep(NamedTuple):
-    """The answer to a step that must not reach the learner; the answer to others is the bytes of actions."""
+    """The answer to a step that must not reach the learner; the answer to others is the bytes of actions.
+
+    Attributes:
+      sentence: why its connection ends.
+      error: what the step has raised, if anything.
+    """
 
     sentence: str
+    error: Exception | None = None
 
 
 Answer: TypeAlias = bytes | BadStep

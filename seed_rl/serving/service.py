@@ -13,13 +13,16 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import OnEnd, RefusedError, check_step
+from seed_rl.serving.connection import OnEnd, Refusal, failure
 from seed_rl.serving.request import Request
 from seed_rl.serving.silence import FirstMessages
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import LEARNERS_MARK, record_size, sizes_of
+
+# What gRPC raises when the other end of a stream is gone.
+_GONE = grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError
 
 
 class InferenceService(abc.ABC):
@@ -31,7 +34,7 @@ class InferenceService(abc.ABC):
 
     @abc.abstractmethod
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Any, pb.Welcome]:
-        """Answers a Join; see `Connections.join`. Steps of the connection have passed `check_step`."""
+        """Answers a Join; see `Connections.join`."""
 
     @abc.abstractmethod
     async def _ready(self, connection: Any, ready: pb.Ready, stream: "MessageCarrier") -> None:
@@ -40,9 +43,9 @@ class InferenceService(abc.ABC):
     async def connect(self, request_iterator: Any, context: Any) -> None:
         """Serves one actor process. Messages are bytes here, see `seed_rl.wire.frames`."""
         loop = asyncio.get_running_loop()
-        ended: asyncio.Future[RefusedError | None] = loop.create_future()
+        ended: asyncio.Future[Refusal | None] = loop.create_future()
 
-        def end(refusal: RefusedError | None) -> None:
+        def end(refusal: Refusal | None) -> None:
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
                 loop.call_soon_threadsafe(_set, ended, refusal)
 
@@ -59,7 +62,7 @@ class InferenceService(abc.ABC):
         if refusal is not None and refusal.code != grpc.StatusCode.OK:
             await context.abort(refusal.code, str(refusal))
 
-    async def _read(self, stream: "MessageCarrier", end: OnEnd) -> RefusedError | None:
+    async def _read(self, stream: "MessageCarrier", end: OnEnd) -> Refusal | None:
         """Passes on what an actor says, until it has gone or is refused."""
         try:
             join = parsed(await self._joins.first(stream.context.read()), "join").join
@@ -71,8 +74,7 @@ class InferenceService(abc.ABC):
                 return None
             await stream.context.write(pb.FromLearner(welcome=welcome).SerializeToString())
             spec, size = sizes_of(welcome), join.num_envs // join.num_groups
-            record = record_size(welcome)
-            frames = step_frames(join.num_groups, size * record.record_bytes)
+            frames = step_frames(join.num_groups, size * record_size(welcome).record_bytes)
             stream.frames = actions_frames(join.num_groups, size * ActionCodec(spec.action).action_bytes)
             while (message := await stream.context.read()) is not grpc.aio.EOF:
                 if connection.is_ready and (found := frames.split(message)):
@@ -82,12 +84,13 @@ class InferenceService(abc.ABC):
                 if said.HasField("ready"):
                     await self._ready(connection, said.ready, stream)
                     continue
-                steps = [(step.group, step.records, step.episodes) for step in said.steps]
-                for step in steps:
-                    check_step(*step, join.num_groups if connection.is_ready else 0, size, record)
-                connection.steps(steps, stream)
-        except RefusedError as refusal:
+                connection.steps([(step.group, step.records, step.episodes) for step in said.steps], stream)
+        except Refusal as refusal:
             return refusal
+        except _GONE:
+            raise
+        except Exception as error:
+            return failure(error)
         return None
 
 
@@ -118,7 +121,7 @@ class MessageCarrier:
 
     async def _write(self, message: bytes) -> None:
         # If the stream has ended, its reader finds that out.
-        with contextlib.suppress(grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError):
+        with contextlib.suppress(*_GONE):
             await self.context.write(message)
 
     def close(self) -> None:
@@ -130,19 +133,19 @@ def parsed(message: Any, expected: str, *others: str) -> pb.FromActor:
     """Parses an actor's message, which is to be of the kind `expected`, or one of the others.
 
     Raises:
-      RefusedError: it is of another kind, or no message.
+      Refusal: it is of another kind, or no message.
     """
     invalid = grpc.StatusCode.INVALID_ARGUMENT
     try:
         said = pb.FromActor.FromString(b"" if message is grpc.aio.EOF else message)
     except DecodeError:
-        raise RefusedError(invalid, "The message is not a FromActor of protos/inference.proto.") from None
+        raise Refusal(invalid, "The message is not a FromActor of protos/inference.proto.") from None
     kinds = [field.name for field, _ in said.ListFields()]
     if len(kinds) != 1 or kinds[0] not in (expected, *others):
-        raise RefusedError(invalid, f"The message must have `{expected}` here, and nothing else.")
+        raise Refusal(invalid, f"The message must have `{expected}` here, and nothing else.")
     return said
 
 
-def _set(future: "asyncio.Future[RefusedError | None]", result: RefusedError | None) -> None:
+def _set(future: "asyncio.Future[Refusal | None]", result: Refusal | None) -> None:
     if not future.done():
         future.set_result(result)

@@ -18,7 +18,7 @@ from typing import Protocol
 import grpc
 
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.connection import Connection, RefusedError
+from seed_rl.serving.connection import Connection, Refusal, failure
 from seed_rl.serving.request import Request
 from seed_rl.serving.silence import FirstMessages
 from seed_rl.serving.sockets import SocketPath, is_socket_file
@@ -124,7 +124,10 @@ class SharedMemory:
         if numbers is None:
             self._connection.end(gone())
         elif numbers:
-            self._connection.steps([self._step(number) for number in numbers], self)
+            try:
+                self._connection.steps([self._step(number) for number in numbers], self)
+            except Exception as error:  # The thread that waits serves all actors.
+                self._connection.end(failure(error))
 
     def _step(self, number: int) -> tuple[int, memoryview | bytes, Sequence[pb.Episode]]:
         group = number & ~EPISODES
@@ -151,9 +154,9 @@ class SharedMemory:
             self._wake_ups.close()
 
 
-def gone() -> RefusedError:
+def gone() -> Refusal:
     """Why a connection ends whose process no longer shares memory."""
-    return RefusedError(
+    return Refusal(
         grpc.StatusCode.UNAVAILABLE, "The connection to the shared memory has ended; connect again."
     )
 
@@ -243,7 +246,7 @@ class MemoryServer:
         """Gives a process its memory, or says why not; a process without a key is told nothing."""
         with contextlib.ExitStack() as at_failure:
             at_failure.callback(link.close)
-            with contextlib.suppress(RefusedError, OSError):
+            with contextlib.suppress(Refusal, OSError):
                 offer = self._offered.pop(await self._keys.first(_receive(link, KEY_BYTES)), None)
                 if offer and offer[0].awaits_ready:
                     if problem := _problem(link) or self._give(link, *offer):

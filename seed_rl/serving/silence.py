@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from seed_rl.serving.connection import RefusedError
+from seed_rl.serving.connection import Refusal
 
 
 class Limits(NamedTuple):
@@ -40,7 +40,7 @@ class FirstMessages:
         """The message from `read`. One stream too many ends the oldest: honest actors say Join at once.
 
         Raises:
-          RefusedError: nothing arrived in time, or before there were too many streams; the actor may come
+          Refusal: nothing arrived in time, or before there were too many streams; the actor may come
             again.
         """
         message = asyncio.ensure_future(read)
@@ -52,12 +52,12 @@ class FirstMessages:
         try:
             await asyncio.wait([message], timeout=self._timeout_secs)
             if message.cancelled():
-                raise RefusedError(
+                raise Refusal(
                     grpc.StatusCode.UNAVAILABLE,
                     "Too many streams are waiting without a Join; connect again.",
                 )
             if not message.done():
-                raise RefusedError(
+                raise Refusal(
                     grpc.StatusCode.DEADLINE_EXCEEDED,
                     f"No Join came within {self._timeout_secs:g} s; send it as soon as the stream is open.",
                 )

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import json
 
 import grpc
 import pytest
@@ -173,7 +174,32 @@ def test_the_first_host_hears_what_the_others_report(tmp_path):
         assert heard[0] == (1, {"figures": {"queue_depth": 3.0}})
 
 
-@pytest.mark.parametrize("data", [b"\xff", b"[]", b"1", b"{}", b'{"a":' * 100_000])
+def test_a_report_that_cannot_be_used_is_a_loss_that_all_learn_of(tmp_path):
+    with Group(tmp_path, 2) as group:
+        first, other = group.met()
+
+        def add(index, report):
+            raise OverflowError("inf")
+
+        first.on_report = add
+        other.take_report = lambda: {"figures": {}}
+        wait_until(lambda: len(group.problems) == 2, "the problem")
+        assert "sent something else than expected: OverflowError('inf')" in first.problem
+
+
+def first_message(**changes):
+    return json.dumps({"index": 1, "identity": IDENTITY, "address": "127.0.0.1:1"} | changes).encode()
+
+
+NO_MESSAGES = [
+    *(b"\xff", b"[]", b"1", b"{}", b'{"a":' * 100_000),
+    *(first_message(index=index) for index in (-1, 1e999, float("nan"), 2**63, "1", None, [1])),
+    *(first_message(joined=value) for value in (-1, 10**16, float("inf"), {})),
+    *(first_message(**{name: 1}) for name in ("identity",)),
+]
+
+
+@pytest.mark.parametrize("data", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
 def test_what_is_no_message_ends_its_stream_and_nothing_else(tmp_path, data):
     with Group(tmp_path, 2) as group:
         first = group.host(0)

@@ -226,7 +226,7 @@ def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
         (lambda steps, states: optree.tree_leaves(states)[0].__setitem__((0, 0), np.nan), "recurrent states"),
         (lambda steps, states: steps[2].action.__setitem__((1, 0), 3), "actions that there are not"),
         (lambda steps, states: steps[0].__setitem__((1, 0), -1), "actions that there are not"),
-        (lambda steps, states: steps[3].__setitem__((1, 0), -1), "needs the version of the weights"),
+        (lambda steps, states: steps[3].__setitem__((1, 0), -1), "Unroll.version must be 0 to"),
         (lambda steps, states: steps[1].done.view(np.uint8).__setitem__((1, 0), 2), "must be 0 or 1"),
         (lambda steps, states: (steps[1].done.fill(True), steps[1].truncated.fill(True)), "at most one of"),
     ],

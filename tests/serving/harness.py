@@ -116,7 +116,7 @@ class Player:
         says_join=True,
         **said,
     ):
-        self._shape = num_envs // num_groups, num_groups
+        self._shape = num_envs // (num_groups or 1), num_groups
         self.link, self._unread, self._said = None, [], queue.SimpleQueue()
         self._channel = grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)])
         connect = self._channel.stream_stream(f"/{SERVICE}/Connect")

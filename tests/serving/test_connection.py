@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from seed_rl.serving.connection import RefusedError
+from seed_rl.serving.connection import Refusal
 from seed_rl.serving.request import BadStep
 from seed_rl.wire.generated import inference_pb2 as pb
 from tests.serving.conversation import (
@@ -23,9 +23,9 @@ from tests.serving.harness import MAX_GROUP, NUM_ENVS
 JOINS = {
     "another version": ({"protocol_version": 2}, "FAILED_PRECONDITION", "and this actor version 2: install"),
     "no version": ({"protocol_version": 0}, "FAILED_PRECONDITION", "version 0"),
-    "no groups": ({"num_groups": 0}, "INVALID_ARGUMENT", "2 environments cannot be split into 0 equal"),
-    "fewer than no groups": ({"num_groups": -2}, "INVALID_ARGUMENT", "cannot be split"),
-    "no environments": ({"num_envs": 0}, "INVALID_ARGUMENT", "cannot be split"),
+    "no groups": ({"num_groups": 0}, "INVALID_ARGUMENT", "Join.num_groups must be 1 to 2147483647, not 0."),
+    "fewer than no groups": ({"num_groups": -2}, "INVALID_ARGUMENT", "not -2."),
+    "no environments": ({"num_envs": 0}, "INVALID_ARGUMENT", "Join.num_envs must be 1 to"),
     "groups that differ": ({"num_envs": 3, "num_groups": 2}, "INVALID_ARGUMENT", "a multiple of the second"),
     "a group too large": ({"num_envs": 5}, "FAILED_PRECONDITION", "exceeds the learner's --inference_batch"),
     "too many for the run": (
@@ -50,7 +50,7 @@ def test_who_is_connected_is_counted_before_it_is_ready():
 @pytest.mark.parametrize(("said", "code", "words"), JOINS.values(), ids=JOINS)
 def test_a_join_that_does_not_fit_is_refused_and_holds_nothing(said, code, words):
     connections = make_connections([Batcher()])
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(Refusal) as caught:
         Process(connections, **said)
     assert (caught.value.code.name, words in str(caught.value)) == (code, True)
     assert Process(connections, num_envs=NUM_ENVS, num_groups=2).welcome.task == 0
@@ -67,12 +67,12 @@ def test_all_connections_end_with_the_server_and_later_ones_too(reason, expected
 
 @pytest.mark.parametrize("applied", [[], [0], [0, 0, 0]])
 def test_a_ready_needs_a_number_for_each_group(applied):
-    with pytest.raises(RefusedError, match="A Ready of 2 groups needs as many numbers"):
+    with pytest.raises(Refusal, match="A Ready of 2 groups needs as many numbers"):
         Process(make_connections([Batcher()]), num_groups=2).get_ready(applied)
 
 
 def test_a_ready_for_memory_that_is_not_there_is_refused():
-    with pytest.raises(RefusedError, match="shared memory has ended; connect again"):
+    with pytest.raises(Refusal, match="shared memory has ended; connect again"):
         Process(make_connections([Batcher()])).get_ready(shares_memory=True)
 
 
@@ -82,21 +82,21 @@ def episode(env=0, episode_return=1.0, agent_steps=10):
 
 GOOD = records_of(1, 2)
 STEPS = {
-    "of no group": ([(2, GOOD, ())], "There is no group 2: those of this actor are 0 to 1"),
-    "of a group below 0": ([(-1, GOOD, ())], "There is no group -1"),
+    "of no group": ([(2, GOOD, ())], "Step.group must be 0 to 1, not 2."),
+    "of a group below 0": ([(-1, GOOD, ())], "Step.group must be 0 to 1, not -1."),
     "a byte short": ([(0, GOOD[:-1], ())], "must be 28 bytes"),
     "a byte long": ([(0, GOOD + b"0", ())], "must be 28 bytes"),
     "empty": ([(0, b"", ())], "must be 28 bytes"),
     "early": ([(0, GOOD, ()), (1, GOOD, ()), (0, GOOD, ())], "A step of group 0 came before its last one"),
-    "episode of another group": ([(0, GOOD, [episode(2)])], "environment 2 was reported for a group of"),
-    "episode of nobody": ([(0, GOOD, [episode(-1)])], "environment -1 was reported"),
-    "return that is not finite": ([(0, GOOD, [episode(0, np.nan)])], "environment 0 is NaN or infinite"),
-    "infinite return": ([(0, GOOD, [episode(0), episode(1, -np.inf)])], "environment 1 is NaN or infinite"),
+    "episode of another group": ([(0, GOOD, [episode(2)])], "Episode.env must be 0 to 1, not 2."),
+    "episode of nobody": ([(0, GOOD, [episode(-1)])], "Episode.env must be 0 to 1, not -1."),
+    "return that is not finite": ([(0, GOOD, [episode(0, np.nan)])], "Episode.episode_return must be"),
+    "infinite return": ([(0, GOOD, [episode(0), episode(1, -np.inf)])], "not -inf."),
     "length below 0": (
         [(0, GOOD, [episode(1, 1.0, -1)])],
-        "-1 agent steps; report 0 to 1000000000",
+        "Episode.agent_steps must be 0 to 1000000000, not -1.",
     ),
-    "length too large": ([(0, GOOD, [episode(1, 1.0, 2**31 - 1)])], "cannot have 2147483647 agent steps"),
+    "length too large": ([(0, GOOD, [episode(1, 1.0, 2**31 - 1)])], "0 to 1000000000, not 2147483647."),
     "two episodes at once": ([(0, GOOD, [episode(1), episode(1)])], "2 episodes of an environment"),
 }
 
@@ -197,7 +197,7 @@ class Conversations(RuleBasedStateMachine):
             new = Process(
                 self.connections, num_envs=num_envs, num_groups=num_groups, process_id=process_id, task=task
             )
-        except RefusedError as refusal:
+        except Refusal as refusal:
             assert (free, refusal.code.name) == ([], "RESOURCE_EXHAUSTED")
             new = None
         if old:

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from seed_rl.serving.connection import RefusedError
+from seed_rl.serving.connection import Refusal
 from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.wire.client import resolved
 from seed_rl.wire.hosts import LearnerHosts
@@ -55,7 +55,7 @@ def test_whatever_is_free_is_found_from_any_host(num_hosts, num_gateways):
             found.append(process.welcome.task)
         assert sorted(found) == list(range(NUM_ENVS))
         assert found[0] == task or not 0 <= task < NUM_ENVS
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(Refusal) as caught:
             hosts.join(hosts.addresses[first], num_envs=1, task=task)
         assert caught.value.code.name == "RESOURCE_EXHAUSTED"
 
@@ -109,8 +109,6 @@ def test_only_gateways_that_run_get_actors_and_without_any_the_learner_serves_th
 
 
 def test_an_actor_that_fits_no_host_is_refused():
-    with pytest.raises(
-        RefusedError, match="An actor of 3 environments does not fit the learner's 2"
-    ) as caught:
+    with pytest.raises(Refusal, match="An actor of 3 environments does not fit the learner's 2") as caught:
         Hosts(addresses_of(4)).join("host0:8000", num_envs=3)
     assert caught.value.code.name == "OUT_OF_RANGE"

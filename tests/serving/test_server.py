@@ -63,10 +63,10 @@ def test_episodes_are_handed_on_once_they_are_answered(harness):
 
 def test_what_processes_have_applied_comes_with_their_first_steps(harness):
     player = harness.player(num_envs=4, num_groups=2)
-    player.get_ready(applied=[5, 2**63])
+    player.get_ready(applied=[5, 10**15])
     for number in range(2):
         assert [player.ask(1, 2, group=group) for group in (0, 1)] == [[1, 2], [1, 2]], number
-    assert [request.applied for request in harness.requests] == [5, 2**63, None, None]
+    assert [request.applied for request in harness.requests] == [5, 10**15, None, None]
 
 
 STEP = pb.FromActor(steps=[pb.Step(group=0, records=bytes(28))]).SerializeToString()
@@ -79,9 +79,9 @@ REFUSALS = {
     ),
     "garbage": (lambda p: p.say(b"\xff\xfe garbage \x00"), "is not a FromActor of protos/inference.proto"),
     "no kind": (lambda p: p.say(b""), "must have `steps` here"),
-    "no group": (lambda p: p.send_zeros(1), "There is no group 1"),
+    "no group": (lambda p: p.send_zeros(1), "Step.group must be 0 to 0, not 1."),
     "early": (lambda p: p.send_zeros(0, 0), "before its last one was answered"),
-    "infinite return": (lambda p: p.send(1, 2, episodes=[INFINITE]), "is NaN or infinite"),
+    "infinite return": (lambda p: p.send(1, 2, episodes=[INFINITE]), "not inf."),
     "inference's": (lambda p: p.send(-1, 2), "Minus one."),
 }
 
