@@ -79,7 +79,8 @@ class Serving:
             policy,
         )
         self.describe_actors = connections.describe_actors
-        self._server = InferenceServer(config.server_address, connections, security, listener=team.listener)
+        parts = (config.server_address, connections, security)
+        self._server = InferenceServer(*parts, listener=team.listener, on_refusal=figures.on_refusal)
         jobs: list[tuple[str, Callable[[], None]]] = [("intake", background)] if background else []
         if not config.synchronous:
             pairs = list(zip(cores, self._batchers, strict=True)) * config.num_inference_threads

@@ -64,9 +64,10 @@ class RunFigures:
         self._restore(recent or {})
         self._process = psutil.Process()
         self._news: list[Any] | None = None
-        self._restarts_of_others: dict[int, int] = {}
+        # Since this process started: on this host, and by host on the others.
+        self._counts = {"actor_restarts": 0, "refused_connections": 0}
+        self._counts_of_others: dict[int, dict[str, int]] = {}
         self.episodes = episodes
-        self.actor_restarts = 0
 
     def _restore(self, recent: Mapping[str, Any]) -> None:
         """Earlier versions saved no figures: `[return, agent steps]`, and in evaluation the return alone."""
@@ -107,21 +108,25 @@ class RunFigures:
 
     def on_actor(self, task: Task) -> None:
         """Records that an actor is ready."""
-        self.actor_restarts += task.had_others
+        self._counts["actor_restarts"] += task.had_others
+
+    def on_refusal(self) -> None:
+        """Records that a connection is refused."""
+        self._counts["refused_connections"] += 1
 
     def keep_news(self) -> None:
         """From now on, keeps what `take_news` returns; for a learner host other than the first."""
         self._news = []
 
     def take_news(self) -> dict[str, Any]:
-        """Episodes since the last call, and all restarts; JSON values for `add_news` of the first host."""
+        """Episodes since the last call, and all counts; JSON values for `add_news` of the first host."""
         with self._lock:
             news, self._news = self._news or [], []
-        return {"episodes": news, "actor_restarts": self.actor_restarts}
+        return {"episodes": news, **self._counts}
 
     def add_news(self, host: int, news: Mapping[str, Any]) -> None:
         """Adds what another host has taken."""
-        self._restarts_of_others[host] = int(news["actor_restarts"])
+        self._counts_of_others[host] = {name: int(news[name]) for name in self._counts}
         for episode_return, agent_steps, env, figures in news["episodes"]:
             self._add(float(episode_return), int(agent_steps), int(env), figures)
 
@@ -156,6 +161,7 @@ class RunFigures:
         now, frames = time.monotonic(), self.env_frames(agent_steps)
         last_time, last_frames = self._last
         self._last = (now, frames)
+        counts = [self._counts, *self._counts_of_others.values()]
         figures: dict[str, Any] = {
             "env_frames": frames,
             "agent_steps": frames // self._repeats,
@@ -163,7 +169,7 @@ class RunFigures:
             "seconds": self.seconds,
             "frames_per_second": (frames - last_frames) / max(now - last_time, 1e-9),
             "episodes": self.episodes,
-            "actor_restarts": self.actor_restarts + sum(self._restarts_of_others.values()),
+            **{name: sum(host[name] for host in counts) for name in self._counts},
             "learner_memory_mib": self._process.memory_info().rss / 2**20,
         }
         return figures | self._means(ends_period=True)

@@ -78,7 +78,7 @@ class Gateway(InferenceService):
             call.send(pb.FromActor(join=join).SerializeToString())
             message = await received.get()
             if isinstance(message, Ended):
-                end(RefusedError(*message[:2]))
+                end(Refusal(*message[:2]))
                 return None, pb.Welcome()
             welcome = pb.FromLearner.FromString(message).welcome
             if welcome.address:

@@ -1,5 +1,6 @@
 """The inference server: connections over gRPC and shared memory. No TensorFlow."""
 
+from collections.abc import Callable
 from typing import Any
 
 from seed_rl.messages import warn
@@ -30,6 +31,7 @@ class InferenceServer(InferenceService):
         security: Security = Security(),  # noqa: B008 (immutable)
         limits: Limits = Limits(),  # noqa: B008 (immutable)
         listener: Listener | None = None,
+        on_refusal: Callable[[], None] = lambda: None,
     ):
         """Starts serving.
 
@@ -39,13 +41,14 @@ class InferenceServer(InferenceService):
           security: TLS and token that actors need.
           limits: of what silent peers may use.
           listener: what listens on the address already; None: it is made here.
+          on_refusal: called for each connection that is refused, on the event loop.
 
         Raises:
           AddressError: the server cannot listen on the address, or a learner already does.
         """
         num_envs = connections.num_envs
         most_waiting = num_envs + limits.spare_streams
-        super().__init__(limits.join_secs, most_waiting)
+        super().__init__(limits.join_secs, most_waiting, on_refusal)
         self._connections, self._owns_listener = connections, listener is None
         most_bytes = max_message_bytes(connections.size.record_bytes, num_envs)
         self._listener = listener or Listener(address, most_bytes, (SERVICE,), security, limits)

@@ -6,12 +6,13 @@ Runs on one asyncio event loop. A stream needs no thread, so hundreds of actors 
 import abc
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from seed_rl.messages import warn
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.connection import OnEnd, Refusal, failure
 from seed_rl.serving.request import Request
@@ -21,6 +22,10 @@ from seed_rl.wire.frames import Frames, Outgoing, actions_frames, step_frames
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import LEARNERS_MARK, record_size, sizes_of
 
+# Of connections that end because the learner stops, or because their actors have connected again.
+_NO_REFUSALS = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED
+_MOST_LINES, _PERIOD_SECS = 10, 60.0
+
 # What gRPC raises when the other end of a stream is gone.
 _GONE = grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError
 
@@ -28,9 +33,10 @@ _GONE = grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError
 class InferenceService(abc.ABC):
     """Connect, as protos/inference.proto defines it; subclasses are a learner's and a gateway's."""
 
-    def __init__(self, join_secs: float, max_waiting: int):
+    def __init__(self, join_secs: float, max_waiting: int, on_refusal: Callable[[], None] = lambda: None):
         """A stream has `join_secs` for its Join, and at most `max_waiting` streams may be without one."""
-        self._joins = FirstMessages(join_secs, max_waiting)
+        self._joins, self._on_refusal = FirstMessages(join_secs, max_waiting), on_refusal
+        self._num_refused = 0  # In the period that the last line has begun.
 
     @abc.abstractmethod
     async def _join(self, join: pb.Join, context: Any, end: OnEnd) -> tuple[Any, pb.Welcome]:
@@ -60,7 +66,23 @@ class InferenceService(abc.ABC):
                 stream.connection.end()
         context.set_trailing_metadata([LEARNERS_MARK])
         if refusal is not None and refusal.code != grpc.StatusCode.OK:
+            if refusal.code not in _NO_REFUSALS:
+                self._report(context.peer(), refusal)
             await context.abort(refusal.code, str(refusal))
+
+    def _report(self, peer: str, refusal: Refusal) -> None:
+        """Counts a refusal and logs it: at most 10 a minute, and then how many others there were."""
+        self._on_refusal()
+        if not self._num_refused:
+            asyncio.get_running_loop().call_later(_PERIOD_SECS, self._end_period)
+        self._num_refused += 1
+        if self._num_refused <= _MOST_LINES:
+            warn(f"refused the actor at {peer} ({refusal.code.name}): {refusal}")
+
+    def _end_period(self) -> None:
+        if self._num_refused > _MOST_LINES:
+            warn(f"refused {self._num_refused - _MOST_LINES} more actors within {_PERIOD_SECS:g} s.")
+        self._num_refused = 0
 
     async def _read(self, stream: "MessageCarrier", end: OnEnd) -> Refusal | None:
         """Passes on what an actor says, until it has gone or is refused."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from seed_rl.wire.shared_memory import is_supported
-from tests.processes.client import Client, records
+from tests.processes.client import Client, Memory, pb, records
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +104,68 @@ def test_normalized_observations_overflow_at_their_own_connections_cost_too(hous
     house.wait_for_metrics(lambda line: line["updates"] > before["updates"] + 20, live)
     assert actor.running
     assert "Traceback" not in live.output
+
+
+# What a peer says in place of a number that fits, at Join, Ready or an episode; each is one more line.
+NUMBERS = {
+    "Join.task": {"task": -2},
+    "Join.redirects": {"redirects": -1},
+    "Join.num_envs": {"num_envs": -SIZE},
+    "Join.num_groups": {"num_groups": 0},
+    "Ready.applied": {"applied": 2**63},
+    "Ready.applied, -1": {"applied": 2**64 - 1},
+    "Ready.applied, most": {"applied": 10**15 + 1},
+    "Episode.agent_steps": {"agent_steps": 2**31 - 1},
+    "Episode.episode_return": {"episode_return": float("-inf")},
+}
+WAYS = {"messages": ("", False), "memory": ("", True), "gateway": (".gateway0", False)}
+
+
+@pytest.fixture(scope="module")
+def with_gateway(open_house):
+    """A house with a learner that has a gateway."""
+    house = open_house()
+    house.live = house.learner("--num_gateways=1")
+    house.live.wait_for("Waiting for actors")
+    house.wait_until((house.path / "s.gateway0").exists, lambda: house.live.output)
+    yield house
+    house.close()
+
+
+def converse(house, way, task=-1, num_groups=1, redirects=0, num_envs=SIZE, applied=0, **episode):
+    """Sends a step with an episode; returns the answers, or the status of a refusal."""
+    suffix, shares = WAYS[way]
+    with contextlib.closing(Client(f"{house.address}{suffix}")) as client:
+        said = {"task": task, "redirects": redirects, "can_share_memory": shares}
+        welcome = client.join(num_envs, num_groups, **said)
+        if welcome is None:
+            return client.status()
+        carrier = Memory(welcome, SIZE) if shares else client
+        client.ready(applied, shares_memory=shares)
+        with contextlib.suppress(BrokenPipeError):  # The connection has ended already.
+            episodes = [pb.Episode(env=0, **{"agent_steps": 9} | episode)]
+            carrier.step(0, records(welcome, SIZE), episodes)
+        return carrier.actions() or client.status()
+
+
+@pytest.mark.skipif(not is_supported(), reason="needs Linux: gateways need shared memory")
+@pytest.mark.parametrize("number", NUMBERS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_number_out_of_range_ends_its_connection_alone(with_gateway, way, number):
+    code, sentence = converse(with_gateway, way, **NUMBERS[number])
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    assert sentence.startswith(f"{number.partition(',')[0]} must be "), sentence
+    ((group, actions),) = converse(with_gateway, way)
+    assert (group, len(actions)) == (0, 4 * SIZE)
+    assert with_gateway.live.running and "Traceback" not in with_gateway.live.output
+
+
+@pytest.mark.skipif(not is_supported(), reason="needs Linux: gateways need shared memory")
+def test_refusals_are_in_the_log_and_in_the_metrics(with_gateway):
+    code, _ = converse(with_gateway, "messages", applied=10**15 + 2)
+    assert code is grpc.StatusCode.INVALID_ARGUMENT
+    with_gateway.wait_for_metrics(lambda line: line["refused_connections"] > 0, with_gateway.live)
+    assert "refused the actor at unix: (INVALID_ARGUMENT)" in with_gateway.live.output
 
 
 def mean_rate(house, periods):

@@ -178,8 +178,11 @@ def test_the_first_host_counts_what_the_others_tell():
     first.on_episodes([episode(1.0)])
     other.on_episodes([episode(3.0, env=1), episode(7.0, env=2), episode(float("nan"))])
     other.on_actor(Task(0, range(1), had_others=True))
+    other.on_refusal()
+    first.on_refusal()
     for _ in range(2):  # What was told is not told again; restarts are the sum so far.
         first.add_news(1, json.loads(json.dumps(other.take_news())))
     taken = first.take(0, 0)
     assert (taken["episodes"], taken["actor_restarts"]) == (2, 1)
+    assert taken["refused_connections"] == 2
     assert (taken["mean_return"], taken["mean_evaluation_return"]) == (2.0, 7.0)

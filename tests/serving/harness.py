@@ -38,7 +38,7 @@ class Harness:
 
     def __init__(self, address, stack, way="messages", **limits):
         self.address, self._stack, self._way = address, stack, way
-        self.tasks, self.episodes, self.requests = [], [], []
+        self.tasks, self.episodes, self.requests, self.refused = [], [], [], []
         self.taken = 0  # Batches that the server's thread has taken.
         self.answering = threading.Event()
         self.answering.set()
@@ -52,7 +52,9 @@ class Harness:
             self.episodes.extend,
             seed=7,
         )
-        self.server = InferenceServer(address, connections, limits=Limits(**limits))
+        self.server = InferenceServer(
+            address, connections, limits=Limits(**limits), on_refusal=lambda: self.refused.append(None)
+        )
         stack.callback(self.close)
         self._thread = threading.Thread(target=self._answer, daemon=True)
         self._thread.start()
