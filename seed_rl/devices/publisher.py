@@ -86,6 +86,11 @@ class WeightsReader:
         with self._lock:
             self._latest = version, tensors
 
+    @property
+    def version(self) -> int:
+        """The newest version; -1 if there is none."""
+        return self._latest[0]
+
     def newer_than(self, version: int) -> pb.Weights | None:
         """The newest version, which nobody may change; None if it is not newer than another one."""
         with self._lock:

@@ -21,12 +21,15 @@ class BatchStore(RingStore):
 
     The memory of a batch is used again when nothing refers to its arrays any more: neither the queue, which
     may make several passes, nor a tensor that shares their memory.
+
+    Attributes:
+      queue: takes the batches.
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig, batch_size: int, queue: "Fifo"):
         """Prepares an empty store; the batches go into `queue`."""
         super().__init__(num_envs, unroll)
-        self._batch_size, self._queue = batch_size, queue
+        self._batch_size, self.queue = batch_size, queue
         self._arrays: tuple[list[np.ndarray], list[np.ndarray]] = ([], [])  # Of the batch in progress.
         self._filled = 0  # Unrolls in it.
         self._stacking = threading.Lock()
@@ -34,7 +37,7 @@ class BatchStore(RingStore):
     def hand_over(self, completed: list[int]) -> None:
         """Waits until there is room for unrolls, which are in their batches already."""
         if completed:
-            self._queue.wait_for_room()
+            self.queue.wait_for_room()
 
     def insert(self, env_ids: np.ndarray, steps: Nest, states: Nest) -> list[int]:
         """Copies whole unrolls into the batch in progress; returns their environments.
@@ -81,7 +84,7 @@ class BatchStore(RingStore):
                 begin, self._filled = begin + count, self._filled + count
                 if self._filled == self._batch_size:
                     batches.append(self._batch())
-            self._queue.add(num_unrolls, batches)
+            self.queue.add(num_unrolls, batches)
 
     def _batch(self) -> Batch:
         *nests, versions = self._nests(*self._arrays)
@@ -140,6 +143,11 @@ class Fifo(Experience):
             self._entries.extend(_Entry(batch, self._passes) for batch in batches)
             if batches:
                 self._changed.notify_all()
+
+    def drop(self, num_unrolls: int) -> None:
+        """Counts unrolls that are not added."""
+        with self._changed:
+            self._dropped += num_unrolls
 
     def wait_for_room(self) -> None:
         """Waits until no more unrolls than the capacity wait for their first pass.
@@ -203,11 +211,11 @@ class Fifo(Experience):
     def figures(self) -> dict[str, float]:
         """The number of unrolls that wait for their first pass; those beyond the capacity are not counted.
 
-        With a limit on the policy lag, also how many were dropped since the last call.
+        Also how many were dropped since the last call, with a limit on the policy lag or if there were any.
         """
         with self._changed:
             figures = {"queue_depth": float(min(self._new, self._capacity))}
-            if self._max_policy_lag is not None:
+            if self._max_policy_lag is not None or self._dropped:
                 figures["dropped_unrolls"], self._dropped = float(self._dropped), 0
         return figures
 

@@ -72,6 +72,7 @@ class Replay(LimitedReplay):
         self._entries: list[Packed | None] = [None] * size
         self._is_continued = np.zeros(size, bool)  # Whether an unroll's tail is also another's prefix.
         self._last: dict[int, _Last] = {}
+        self._num_restored = 0
         self._oldest = self._next = 0  # Numbers of the oldest unroll in replay and the next to come.
         # The newest and the oldest segment are only partly in use.
         tables = tree_bytes + sys.getsizeof(self._entries) + self._is_continued.nbytes
@@ -137,7 +138,15 @@ class Replay(LimitedReplay):
         packed = [self._entry(serial) for serial in serials]
         assert self._layout is not None
         layout = self._layout
-        return lambda: Batch(*layout.unpack(packed, weights), serials)
+        is_restored = serials < self._num_restored
+
+        def unpack() -> Batch:
+            sample, versions = layout.unpack(packed, weights)
+            # Higher ones than the checkpoint's are those of a learner that has gone on after it and is lost.
+            np.minimum(versions, self._setup.updates, out=versions, where=is_restored)
+            return Batch(sample, versions, serials)
+
+        return unpack
 
     def _restore(self, path: str, file: replay_file.Reader) -> bool:
         contents = replay_file.Unrolls.read(file, self._arena.put)
@@ -150,6 +159,7 @@ class Replay(LimitedReplay):
         for packed, priority in zip(contents.entries[newest], contents.priorities[newest], strict=True):
             by_tail[id(packed.tail)] = self._next
             self._add(packed, priority, by_tail.get(id(packed.prefix)))
+        self._num_restored = self._next if self._setup.updates else 0
         return True
 
     def _insert(self, layout: Layout, unroll: Unroll, own: Packed, priority: float) -> None:

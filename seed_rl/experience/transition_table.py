@@ -96,6 +96,10 @@ class StepRings:
         env.done[fresh], env.truncated[fresh] = True, False
         return Sample(prev_action, env, agent, (), weight), self._versions[slots]
 
+    def limit_versions(self, newest: int) -> None:
+        """Lowers policy versions that are higher, which another life of the learner has counted."""
+        np.minimum(self._versions, newest, out=self._versions)
+
     def of(self, env_id: int, steps: int) -> Iterator[np.ndarray]:
         """Views of the part of each ring of an environment that is in use after this many steps."""
         begin = env_id * self._length
@@ -132,7 +136,7 @@ class TransitionTable:
         """
         unroll, size, least = setup.unroll, config.replay_buffer_size, setup.unroll.stored_steps
         self._config, self._unroll, self._max_bytes = config, unroll, max_bytes
-        self.num_envs, self.num_served = setup.num_envs, setup.served
+        self.num_envs, self.num_served, self._newest_version = setup.num_envs, setup.served, setup.updates
         self._capacity = -(-size // self.num_served)
         if self._capacity < least:
             raise ValueError(
@@ -239,6 +243,8 @@ class TransitionTable:
         for env_id in range(self.num_envs):
             self._restore(file, env_id)
         file.finish()
+        if self._rings is not None and self._newest_version:
+            self._rings.limit_versions(self._newest_version)
 
     def _restore(self, file: Reader, env_id: int) -> None:
         assert self._rings is not None

@@ -147,6 +147,7 @@ class InferenceCore(Core):
         self._of_thread = threading.local()
         self._turns = Turns(num_envs)
         self._processes = np.zeros(num_envs, np.uint64)  # Those whose episodes the table's rows belong to.
+        self._is_unknown = np.zeros(num_envs, bool)  # Whether an episode goes on after an unknown action.
         self._acted = np.zeros(num_envs, np.int64)  # Steps acted on since the process has the environment.
         self._num_training_envs = num_envs - num_eval_envs
         self._weights = weights
@@ -271,7 +272,8 @@ class InferenceCore(Core):
     def _act(self, rows: np.ndarray, env_ids: np.ndarray, requests: list[Request]) -> Answered:
         """Acts on a batch of valid steps, and stores those that the network has an answer to."""
         counts = env_ids < self._num_training_envs
-        training = np.flatnonzero(counts)
+        training = np.flatnonzero(counts & ~self._is_unknown[env_ids])
+        self._is_unknown[env_ids] = False
         training_ids = env_ids[training]
         starting = self._store.starting(training_ids)
         rows["starts"][training[starting]] = True
@@ -336,7 +338,8 @@ class InferenceCore(Core):
         """Starts a request's group: drops unfinished unrolls, and resets the table for a new process.
 
         The answer is the last actions, if the same process had the group before, its connection was lost, and
-        its step has been acted on already; else None.
+        its step has been acted on already; else None. Episodes that a new process goes on with, because the
+        learner has restarted, are stored from their next step on: the action before this one is not known.
         """
         (request,) = requests
         group, env_ids, applied = request.group, request.group.env_ids, request.applied or 0
@@ -345,6 +348,7 @@ class InferenceCore(Core):
         if is_new:
             self._table.reset(env_ids)
             self._processes[env_ids] = group.process_id
+            self._is_unknown[env_ids] = ~self._steps.decode(request.records).done
         elif (self._acted[env_ids] == applied + 1).all():
             return [self._actions.encode(self._table.last_action(env_ids))], []
         self._acted[env_ids] = applied

@@ -10,6 +10,9 @@ from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import BadStep, Request
 
+# More than play at the same time; others have gone.
+_MOST_PROCESSES = 10_000
+
 
 class UnrollCore(Core):
     """Stores unrolls. Several threads may run `serve`."""
@@ -49,7 +52,10 @@ class UnrollCore(Core):
         return completed
 
     def _take(self, requests: list[Request]) -> Answered:
-        """Stores the unrolls of one request."""
+        """Stores the unrolls of one request.
+
+        Those of versions that there are not yet are dropped: a learner that is lost has trained them.
+        """
         (request,) = requests
         steps, states = self._codec.nests(request.records)
         env, versions = steps[1], steps[3]
@@ -58,11 +64,18 @@ class UnrollCore(Core):
         if request.applied is not None and request.group.is_restart and not env.done[0].all():
             return [BadStep("The first step of a new actor must be a reset: set done.")], []
         env_ids, process, acted = request.group.env_ids, request.group.process_id, int(versions[-1].max())
-        completed = self._batches.insert(env_ids, steps, states)
+        completed: list[int] = []
+        if versions.max() > self._weights.version:
+            self._batches.queue.drop(len(env_ids))
+            acted = -1
+        else:
+            completed = self._batches.insert(env_ids, steps, states)
         with self._lock:
             self.agent_steps += env.truncated[:-1].size - int(env.truncated[:-1].sum())
             has = acted if request.applied is not None else max(acted, self._sent.get(process, -1))
             newer = self._weights.newer_than(has)
+            if len(self._sent) >= _MOST_PROCESSES:
+                self._sent.clear()  # Some groups get weights twice.
             self._sent[process] = has if newer is None else newer.version
         answer = b"" if newer is None else newer.SerializeToString()
         self.figures.carried(len(request.records), len(answer))

@@ -112,6 +112,7 @@ class Player:
             group.write_to(records)
         self._unrolls = [_Unrolls(codec, size) for _ in groups]
         self._episodes: list[list[pb.Episode]] = [[] for _ in groups]
+        self._begun: set[int] = set()  # Groups whose last action the table has.
         self._new: list[int] = []  # Groups with a step that has not been acted on.
         self._withheld: dict[int, bytes] = {}  # Actions of groups whose unrolls the learner has not answered.
         self._version = -1
@@ -186,10 +187,15 @@ class Player:
             rows, unrolls = slice(place * self._size, (place + 1) * self._size), self._unrolls[number]
             first = unrolls.needs_states and slice(num_states, num_states + self._size)
             num_states += self._size * unrolls.needs_states
+            actions = self._actions.encode(output.action[rows])
+            if number not in self._begun:
+                self._begun.add(number)
+                if not env.done[rows].all():  # An episode of another policy: its last action is not known.
+                    found.append((number, actions))
+                    continue
             if first and not unrolls.count:
                 unrolls.begin(state_leaves, first)
             unrolls.add(leaves, rows)
-            actions = self._actions.encode(output.action[rows])
             if unrolls.is_complete:
                 self._stream.send(self._message(number))
                 assert first

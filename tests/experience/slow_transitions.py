@@ -14,13 +14,23 @@ FLAT = ("reward", "done", "truncated")
 CONFIG = TransitionReplayConfig(replay_buffer_size=60, replay_buffer_min_size=1, replay_ratio=1e-9)
 
 
-def make(n=3, burn_in=2, num_envs=3, batch_size=8, truncation=0.1, path=None, num_served=None, **settings):
+def make(
+    n=3,
+    burn_in=2,
+    num_envs=3,
+    batch_size=8,
+    truncation=0.1,
+    path=None,
+    num_served=None,
+    updates=0,
+    **settings,
+):
     """A replay, restored from `path` if there is one, and the streams that go into it.
 
     Where the test names no ratio, nobody waits for anybody.
     """
     unroll = UnrollConfig(n, burn_in, period=1, stagger=False, keeps_state=False)
-    setup = Setup(num_envs, unroll, batch_size, num_served=num_served)
+    setup = Setup(num_envs, unroll, batch_size, num_served=num_served, updates=updates)
     replay = dataclasses.replace(CONFIG, **settings).make(setup)
     if "replay_ratio" not in settings:
         replay._limiter.may_sample = replay._limiter.may_insert = lambda: True

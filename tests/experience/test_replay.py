@@ -25,9 +25,9 @@ CONFIG = ReplayConfig(
 )
 
 
-def make(length=4, burn_in=2, batch_size=3, priorities=None, **settings):
+def make(length=4, burn_in=2, batch_size=3, priorities=None, updates=0, **settings):
     """A replay; where the test names no ratio, nobody waits for anybody."""
-    setup = Setup(3, UnrollConfig(length, burn_in), batch_size)
+    setup = Setup(3, UnrollConfig(length, burn_in), batch_size, updates=updates)
     if priorities:
         setup = setup._replace(initial_priorities=priorities)
     replay = dataclasses.replace(CONFIG, **settings).make(setup)
@@ -310,6 +310,19 @@ def test_a_restart_goes_on_with_a_full_buffer(tmp_path):
     np.testing.assert_allclose(np.sort(smaller._draws.get(np.arange(7)) ** 2), np.arange(24, 31))
     rest = smaller.nbytes - make(replay_buffer_size=7).nbytes - bytes_of_blobs(smaller)
     assert 200 * 7 < rest < 400 * 7
+
+
+def test_versions_of_a_learner_that_went_on_after_the_checkpoint_count_from_the_restart(tmp_path):
+    path, streams = str(tmp_path / "replay.bin"), Streams(1, 4, 2)
+    filled(make(checkpoint_replay=True), streams.unrolls(0, 4)).save(path)
+    replay = make(checkpoint_replay=True, batch_size=40, updates=9)
+    replay.restore(path)
+    filled(replay, Streams(1, 4, 2).unrolls(0, 4))  # Of this learner.
+    batch = replay.sample()
+    times, is_restored = batch.sample.env.observation["time"], batch.handle < 4
+    assert times[:, is_restored].max() > 9 and times[:, ~is_restored].max() > 9
+    expected = np.where(is_restored, np.minimum(times, 9), times)
+    np.testing.assert_array_equal(batch.policy_version, expected)
 
 
 def test_another_replay_is_refused(tmp_path):

@@ -59,6 +59,18 @@ def test_a_restored_replay_need_not_be_filled_again(tmp_path):
     assert replay.batch_ready()
 
 
+def test_versions_of_a_learner_that_went_on_after_the_checkpoint_count_from_the_restart(tmp_path):
+    path = tmp_path / "replay.bin"
+    first, streams = make(checkpoint_replay=True)
+    for version in range(20):
+        streams.advance(range(3), version)
+    first.save(str(path))
+    assert max(first.sample().policy_version.max() for _ in range(20)) > 5
+    second, again = make(checkpoint_replay=True, path=path, updates=5)
+    again.advance(range(3), version=5)
+    assert max(second.sample().policy_version.max() for _ in range(20)) == 5
+
+
 @pytest.mark.parametrize("other", [{"n": 2}, {"burn_in": 1}, {"replay_buffer_size": 90}])
 def test_a_replay_that_was_cut_in_another_way_is_refused(tmp_path, other):
     path = tmp_path / "replay.bin"

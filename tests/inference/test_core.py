@@ -186,6 +186,21 @@ def test_reconnection_keeps_states_and_voids_unfinished_unrolls(length, burn_in)
     assert first.initial_state["acted"] == back  # The episode continues.
 
 
+@pytest.mark.parametrize(("length", "burn_in"), [(4, 0), (4, 3)])
+def test_episodes_that_began_before_a_restart_start_after_the_action_that_is_not_known(length, burn_in):
+    """A step is answered and not stored if a learner that is lost chose the action before it."""
+    world, stored = World([2, 1], length, burn_in), burn_in + length + 1
+    world.next_step[:2] = 17, 1000  # The second environment is at a reset, which no action leads to.
+    for _ in range(3 * stored):
+        world.step(0, 1)
+    for unroll in world.unrolls[0] + world.unrolls[1] + world.unrolls[2]:
+        step = unroll.env.observation["step"]
+        assert unroll.prev_action[0] == (0 if step[0] % 1000 == 0 else action(unroll.env_id, step[0] - 1))
+    starts = [unrolls[0].env.observation["step"][0] for unrolls in world.unrolls]
+    assert starts == [18, 1000 + length // 3, 2 * length // 3]
+    assert world.core.agent_steps == 3 * 3 * stored
+
+
 @pytest.mark.parametrize(("length", "burn_in"), [(5, 0), (4, 2)])
 def test_evaluation_environments_act_and_leave_no_experience(length, burn_in):
     groups = [2, 2, 1]  # The last three environments evaluate: half of the second group, and the third.

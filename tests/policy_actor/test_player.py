@@ -18,6 +18,7 @@ from seed_rl.environments.making import suite_spec
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.experience.base import Setup, UnrollConfig
 from seed_rl.experience.fifo import Fifo
+from seed_rl.inference import unroll_core
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
@@ -226,7 +227,10 @@ def test_a_new_connection_starts_new_unrolls_and_acts_on_no_step_twice():
         (lambda steps, states: optree.tree_leaves(states)[0].__setitem__((0, 0), np.nan), "recurrent states"),
         (lambda steps, states: steps[2].action.__setitem__((1, 0), 3), "actions that there are not"),
         (lambda steps, states: steps[0].__setitem__((1, 0), -1), "actions that there are not"),
-        (lambda steps, states: steps[3].__setitem__((1, 0), -1), "Unroll.version must be 0 to"),
+        (
+            lambda steps, states: steps[3].__setitem__((1, 0), -1),
+            "Unroll.version must be 0 to 1000000000000000, not -1.",
+        ),
         (lambda steps, states: steps[1].done.view(np.uint8).__setitem__((1, 0), 2), "must be 0 or 1"),
         (lambda steps, states: (steps[1].done.fill(True), steps[1].truncated.fill(True)), "at most one of"),
     ],
@@ -245,6 +249,48 @@ def test_unrolls_that_must_not_be_trained_on_are_refused_and_not_stored(spoil, s
     (refusal,) = learner.refusals
     assert sentence in refusal and not learner.fifo.batch_ready()
     assert learner.core.agent_steps == T * SIZE
+
+
+def test_unrolls_of_versions_that_there_are_not_are_dropped_and_counted():
+    """A learner that has restarted from its checkpoint gets those of the one that is lost."""
+    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
+    lost, learner = Learner(algorithm, spec, version=9), Learner(algorithm, spec, version=5)
+    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    lost.is_silent = True
+    play_over(player, lost, spec, 1)
+    play_over(player, learner, spec, 3)  # The first of these begins with the last step of the lost one.
+    assert learner.fifo.figures()["dropped_unrolls"] == SIZE
+    assert "dropped_unrolls" not in learner.fifo.figures()
+    batches = [learner.fifo.sample() for _ in range(2)]
+    assert not learner.fifo.batch_ready() and not learner.refusals
+    assert {version for batch in batches for version in batch.policy_version.ravel()} == {5}
+    assert learner.core.agent_steps == 3 * T * SIZE
+
+
+def test_processes_that_have_gone_are_forgotten(monkeypatch):
+    monkeypatch.setattr(unroll_core, "_MOST_PROCESSES", 3)
+    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
+    learner = Learner(algorithm, spec)
+    player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
+    play_over(player, learner, spec, 1)
+    for process in range(10):
+        learner.groups = [Served(process, process, 0, SIZE, False)]
+        learner.is_first = [True]
+        learner.take(learner.messages[0])
+        assert len(learner.core._sent) <= 3
+
+
+def test_a_new_player_leaves_out_the_step_before_which_it_has_no_action():
+    algorithm, (_, _, spec) = make_algorithm("catch", mlp_sizes="16"), make_spec("catch")
+    groups = tuple(make_groups("catch"))
+    play_over(Player(groups, algorithm.policy, spec, T), Learner(algorithm, spec), spec, 2)
+    learner, applied, step = Learner(algorithm, spec), [], groups[0].step
+    groups[0].step = lambda actions: applied.append(actions.copy()) or step(actions)
+    play_over(Player(groups, algorithm.policy, spec, T), learner, spec, 2)
+    first = learner.fifo.sample().sample
+    assert not first.env.done[0].any()
+    np.testing.assert_array_equal(first.prev_action[0], applied[0])
+    assert learner.core.agent_steps == 2 * T * SIZE
 
 
 def test_weights_are_whole_and_of_the_same_network():
