@@ -35,7 +35,7 @@ _LONGEST_WAIT_SECS = 20.0
 
 # Reserved for files that a learner opens besides connections: checkpoints, metrics, libraries.
 _SPARE_DESCRIPTORS = 64
-_MOST_CONNECTIONS = 2**31 - 1  # As many as gRPC can count.
+_MOST_CONNECTIONS = 2**31 - 2  # gRPC ends the process if it is more.
 
 
 class AddressError(ValueError):
@@ -246,15 +246,14 @@ def _connection_options(limits: Limits) -> list[tuple[str, int]]:
         # A connection with an open stream is not idle.
         ("grpc.max_connection_idle_ms", int(1e3 * limits.idle_secs)),
     ]
-    free = free_descriptors()
-    if free is not None:  # The other half is for shared memory.
-        options.append(("grpc.max_allowed_incoming_connections", max(1, min(free // 2, _MOST_CONNECTIONS))))
+    options.append(("grpc.max_allowed_incoming_connections", most_connections()))
     return options
 
 
-def free_descriptors() -> int | None:
-    """How many file descriptors connections may use; None if there is no limit."""
+def most_connections() -> int:
+    """How many connections the limit on file descriptors leaves room for; gRPC closes others at once."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return None
-    return soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS
+        return _MOST_CONNECTIONS
+    free = soft - len(os.listdir("/dev/fd")) - _SPARE_DESCRIPTORS
+    return max(1, min(free // 2, _MOST_CONNECTIONS))  # The other half is for shared memory.

@@ -6,7 +6,7 @@ from typing import Any
 from seed_rl.messages import warn
 from seed_rl.serving.connection import Connection, OnEnd
 from seed_rl.serving.connections import Connections
-from seed_rl.serving.listener import Listener
+from seed_rl.serving.listener import Listener, most_connections
 from seed_rl.serving.request import Answer, Request
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.shared_memory import MemoryServer
@@ -49,6 +49,11 @@ class InferenceServer(InferenceService):
         num_envs = connections.num_envs
         most_waiting = num_envs + limits.spare_streams
         super().__init__(limits.join_secs, most_waiting, on_refusal)
+        if (most := most_connections()) < num_envs:
+            warn(
+                f"only {most} of up to {num_envs} actors (--num_envs) can connect; raise the limit on open "
+                f"files (ulimit -n) by {2 * (num_envs - most)}."
+            )
         self._connections, self._owns_listener = connections, listener is None
         most_bytes = max_message_bytes(connections.size.record_bytes, num_envs)
         self._listener = listener or Listener(address, most_bytes, (SERVICE,), security, limits)

@@ -1,15 +1,16 @@
 """Refusals are logged and counted; an error that a message causes ends its own connection."""
 
 import logging
+import resource
 
 import pytest
 
-from seed_rl.serving import service
+from seed_rl.serving import listener, service
 from seed_rl.serving.connection import Connection
 from seed_rl.serving.connections import Connections
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.shared_memory import Part
-from tests.serving.harness import DEADLINE_SECS
+from tests.serving.harness import DEADLINE_SECS, NUM_ENVS
 from tests.waiting import wait_until
 
 
@@ -97,3 +98,13 @@ def test_an_error_at_episodes_in_shared_memory_ends_its_connection_alone(open_ha
     bad.send(1, 2, episodes=[pb.Episode(env=0, agent_steps=1)])
     assert bad.status()[0] == "INTERNAL"
     assert good.ask(1, 2) == [1, 2]
+
+
+@pytest.mark.parametrize(("limit", "warns"), [(1024, False), (80, True), (resource.RLIM_INFINITY, False)])
+def test_a_limit_on_descriptors_that_is_too_low_is_said_at_the_start(
+    open_harness, capfd, monkeypatch, limit, warns
+):
+    monkeypatch.setattr(listener.resource, "getrlimit", lambda which: (limit, limit))
+    open_harness("messages")
+    said = capfd.readouterr().err
+    assert (f"of up to {NUM_ENVS} actors" in said and "ulimit -n" in said) == warns
