@@ -45,6 +45,7 @@ def action_spec(space: spaces.Space) -> ArraySpec:
 def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
     """A function from N >= 1 wire actions `[N, *action_spec(space).shape]` to N actions for `env.step`.
 
+    They are as `space.sample()` gives them: of the same type and dtype, in memory of their own.
     Box actions are clipped to the space's bounds. The function raises ValueError if an integer action is
     out of range or a Box action is not finite.
 
@@ -52,11 +53,11 @@ def action_decoder(space: spaces.Space) -> Callable[[np.ndarray], list[Any]]:
       ValueError: the space is not supported.
     """
     spec = action_spec(space)
-    if isinstance(space, spaces.Discrete):
-        return functools.partial(_decode_discrete, int(space.n), int(space.start))
     numbers = whole_numbers(space)
+    if isinstance(space, spaces.Discrete):
+        return functools.partial(_decode_discrete, int(space.n), np.array(space.start, space.dtype))
     if numbers is not None:
-        return functools.partial(_decode_integers, spec, numbers[0])
+        return functools.partial(_decode_integers, spec, numbers[0].astype(space.dtype))
     assert isinstance(space, spaces.Box)
     limits = np.finfo(space.dtype)  # Infinite bounds do not keep an action within a small dtype.
     return functools.partial(
@@ -148,13 +149,12 @@ def random_actions(space: spaces.Space, seed: int, most: int) -> list[Any]:
     return [drawn_from.sample() for _ in range(count)]
 
 
-def _decode_discrete(num_values: int, start: int, actions: np.ndarray) -> list[int]:
+def _decode_discrete(num_values: int, start: np.ndarray, actions: np.ndarray) -> list[Any]:
     """Decodes N wire actions of Discrete; raises ValueError if one is out of range."""
-    values = actions.tolist()
-    for value in (min(values), max(values)):
+    for value in (actions.min(), actions.max()):
         if not 0 <= value < num_values:
             raise ValueError(f"The action {value} is out of range; it must be 0 to {num_values - 1}.")
-    return [value + start for value in values] if start else values
+    return list(actions.astype(start.dtype) + start)
 
 
 def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
@@ -165,7 +165,7 @@ def _decode_integers(spec: ArraySpec, start: np.ndarray, actions: np.ndarray) ->
             f"The action {actions[impossible][0].tolist()} is out of range; each element must be at least 0 "
             f"and less than its entry in {list(spec.num_values)}."
         )
-    return list(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
+    return _apart(actions.reshape(-1, *start.shape).astype(start.dtype) + start)
 
 
 def _decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarray) -> list[np.ndarray]:
@@ -174,7 +174,12 @@ def _decode_box(dtype: Any, low: np.ndarray, high: np.ndarray, actions: np.ndarr
     if not finite.all():
         action = actions[np.argmin(finite.reshape(len(actions), -1).all(axis=1))]
         raise ValueError(f"The action {action.tolist()} is not finite; check the network for NaN.")
-    return list(np.clip(actions, low, high).astype(dtype, copy=False))
+    return _apart(np.clip(actions, low, high).astype(dtype, copy=False))
+
+
+def _apart(actions: np.ndarray) -> list[np.ndarray]:
+    """An array in memory of its own for each environment, also of no dimension."""
+    return [actions[index, ...].copy() for index in range(len(actions))]
 
 
 def shown(space: spaces.Space) -> str:

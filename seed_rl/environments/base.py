@@ -3,6 +3,7 @@
 Single environments follow the Gymnasium API (`gymnasium.Env`), so that any of its wrappers can be used.
 """
 
+import copy
 import dataclasses
 import difflib
 import enum
@@ -12,7 +13,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
-from gymnasium.wrappers import RepeatAction
+from gymnasium.wrappers import RepeatAction, TransformAction
 
 from seed_rl.options import Options, option
 
@@ -97,7 +98,8 @@ def repeat_actions(env: gymnasium.Env, config: EnvironmentConfig) -> gymnasium.E
     """
     if config.num_action_repeats == 1:
         return env
-    return RepeatAction(env, config.num_action_repeats)
+    # An environment may change an action in place; each frame gets the same one.
+    return RepeatAction(TransformAction(env, copy.copy, None), config.num_action_repeats)
 
 
 def draw_board(board: np.ndarray) -> np.ndarray:

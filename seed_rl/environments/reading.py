@@ -17,6 +17,9 @@ from seed_rl.types import LARGEST_INPUT
 # The largest number that is less than LARGEST_INPUT after rounding to float32.
 _LARGEST = float(np.nextafter(np.float32(LARGEST_INPUT), np.float32(0)))
 
+# Levels of an info dict that are read: its entries, and those of `metrics`.
+_INFO_DEPTH = 2
+
 _MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
 _FLAGS = frozenset((bool, np.bool_))
 
@@ -111,6 +114,44 @@ class LeafReader:
     @property
     def _name(self) -> str:
         return f"the observation '{self._leaf.name}'" if self._leaf.name else "the observation"
+
+
+def owned(value: Any, depth: int = 8) -> Any:
+    """Copies of arrays, and of the dicts, lists and tuples that hold them, so many levels deep.
+
+    An environment may change later what it has returned, and share it with other environments. Objects of
+    other kinds, and those that cannot be copied, are returned as they are.
+    """
+    try:
+        if type(value) is np.ndarray:
+            return value.copy()
+        if hasattr(value, "__array__") and not isinstance(value, np.generic):
+            return np.array(value)
+        if depth and isinstance(value, Mapping):
+            return {key: owned(value[key], depth - 1) for key in value}
+        if depth and isinstance(value, tuple | list):
+            return [owned(entry, depth - 1) for entry in value]
+    except Exception:  # Whatever the environment's own classes raise; the checks tell it.
+        pass
+    return value
+
+
+def owned_info(info: Any) -> Any:
+    """An info dict that `reset` cannot change any more, as deep as it is read."""
+    return owned(info, _INFO_DEPTH)
+
+
+def owned_step(returned: Any) -> Any:
+    """What `step` of a single environment returned, with the observation, and at an end the info, `owned`."""
+    if not isinstance(returned, tuple | list) or len(returned) != 5:
+        return returned
+    observation, reward, terminated, truncated, info = returned
+    try:
+        if terminated or truncated:
+            info = owned_info(info)
+    except Exception:  # No bools.
+        return returned
+    return owned(observation), reward, terminated, truncated, info
 
 
 def start_of_episode(returned: Any) -> Any:

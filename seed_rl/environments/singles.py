@@ -11,7 +11,7 @@ from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
-from seed_rl.environments.reading import parts, start_of_episode, together
+from seed_rl.environments.reading import owned_step, parts, start_of_episode, together
 from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 
@@ -56,7 +56,9 @@ class SingleEnvironments(BatchedEnvironment):
 
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
         steps = zip(self._watched, self._decode(actions), self._must_reset, strict=True)
-        outcomes = [_RESET if must_reset else watched.step(action) for watched, action, must_reset in steps]
+        outcomes = [
+            _RESET if must_reset else owned_step(watched.step(action)) for watched, action, must_reset in steps
+        ]
         infos = self._write_together(outcomes)
         if infos is None:
             infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
@@ -71,7 +73,7 @@ class SingleEnvironments(BatchedEnvironment):
         env = watched.env
         for action in actions:
             self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
-            self._write_outcome(index, watched.step(action))
+            self._write_outcome(index, owned_step(watched.step(action)))
             if self._must_reset[index]:
                 self._start_episode(index, 0.0)
             if watched.env is not env:

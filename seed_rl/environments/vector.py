@@ -18,6 +18,7 @@ from seed_rl.environments.reading import (
     batch_step,
     entry_of,
     info_of,
+    owned_info,
     reset_outcome,
     start_of_episode,
 )
@@ -183,7 +184,7 @@ class VectorEnvironment(BatchedEnvironment):
         if self._mode is AutoresetMode.SAME_STEP:
             last = last.get("final_info", last)
         return [
-            info_of(last, index) if ended else info_of(step.infos, index, always)
+            owned_info(info_of(last, index)) if ended else info_of(step.infos, index, always)
             for index, ended in enumerate(ends.tolist())
         ]
 

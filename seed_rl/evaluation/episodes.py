@@ -1,5 +1,6 @@
 """The episodes of an evaluation, each with a seed of its own."""
 
+import copy
 import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -117,8 +118,8 @@ class _Recorded(gymnasium.Wrapper):
 
     def step(self, action: Any) -> Any:
         """Takes one agent step and records it."""
+        self._actions.append(copy.copy(action))  # The environment may change its own in place.
         outcome: Any = self.env.step(action)
-        self._actions.append(action)
         try:
             _, reward, terminated, truncated, info = outcome
             self._return += raw_reward(reward, info)

@@ -1,5 +1,6 @@
 """Plays a recorded episode again to render it: its seed and actions determine what the environment does."""
 
+import copy
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
@@ -85,7 +86,7 @@ class Rerun:
 
     def _step(self, action: Any) -> tuple[float, bool]:
         """The raw reward of an agent step, and whether the episode goes on although it has ended."""
-        _, reward, terminated, truncated, info = self._env.step(action)
+        _, reward, terminated, truncated, info = self._env.step(copy.copy(action))
         ended = bool(terminated or truncated)
         return raw_reward(reward, info), ended and not ends_episode(ended, info)
 
@@ -99,7 +100,7 @@ class Rerun:
             raise Fault("is not implemented") from None
         if rendered is None:
             raise Fault("returned None")
-        picture = np.asarray(rendered)
+        picture = np.array(rendered)  # Environments draw the next one over it.
         what = f"returned {picture.dtype}{list(picture.shape)}"
         if picture.dtype != np.uint8 or picture.ndim != 3 or picture.shape[-1] != 3 or not picture.size:
             raise Fault(f"{what}, not uint8[height, width, 3]")

@@ -118,7 +118,7 @@ FAILURES = {
         "step() returned 3 for the observation 'goal', but its observation space says 0 to 2",
     ),
     "a dict that raises without text": (
-        {"observation_space": DICT, "observation": returns(NamelessKeysDict())},
+        {"observation_space": DICT, "observation": returns(NamelessKeysDict(goal=1))},
         "step() returned no array for the observation 'goal' (NamelessError)",
     ),
 }

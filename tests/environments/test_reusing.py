@@ -1,0 +1,224 @@
+"""Environments that reuse and share what they return and get: the next report is one more line.
+
+An environment that returns new objects, and plays the same otherwise, must give the same steps and episodes.
+"""
+
+import copy
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from seed_rl.actor.group import EpisodeStatistics
+from seed_rl.environments.base import EnvironmentConfig, Suite, repeat_actions
+from seed_rl.environments.failures import NO_FAILURES
+from seed_rl.environments.singles import SingleEnvironments
+from seed_rl.environments.vector import VectorEnvironment
+from seed_rl.evaluation.episodes import Share
+from seed_rl.evaluation.rerun import Rerun
+
+E, LENGTH = 3, 5
+
+
+class Reusing(gymnasium.Env):
+    """Episodes of 5 agent steps that terminate, or with `truncates` do not; the reward is the action's sum.
+
+    `kept` is what it reuses; it may be that of all environments. Their entries are written over by `reset`,
+    where the time is 0. The action is doubled in place.
+    """
+
+    action_space = spaces.Box(-9, 9, (2,))
+    observation_space = spaces.Dict(place=spaces.Box(0, 99, (2,)), beside=spaces.Tuple([spaces.Box(0, 9, ())]))
+
+    def __init__(self, kept, truncates=False, render_mode=None):
+        self.kept, self.truncates, self.render_mode = kept, truncates, render_mode
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.time, self.start = 0, int(self.np_random.integers(50))
+        return self._shown()
+
+    def step(self, action):
+        self.time += 1
+        action *= 2
+        ended = self.time == LENGTH
+        observation, info = self._shown()
+        return observation, float(action.sum()), ended and not self.truncates, ended and self.truncates, info
+
+    def render(self):
+        self.kept["picture"][:] = self.time
+        return self.kept["picture"]
+
+    def _shown(self):
+        kept = self.kept
+        kept["place"][:] = self.start, self.time
+        kept["beside"][...] = self.time
+        kept["info"].clear()
+        kept["metrics"]["time"] = self.start + self.time
+        kept["number"][...] = self.start + self.time
+        kept["metrics"]["number"] = kept["number"]
+        kept["info"].update(is_success=self.time == LENGTH, metrics=kept["metrics"])
+        return kept["observation"], kept["info"]
+
+
+def kept():
+    """Memory for what an environment returns."""
+    place, beside = np.zeros(2, np.float32), np.zeros((), np.float32)
+    return {
+        "place": place,
+        "beside": beside,
+        "observation": {"place": place, "beside": (beside,)},
+        "info": {},
+        "metrics": {},
+        "number": np.zeros(()),
+        "picture": np.zeros((2, 2, 3), np.uint8),
+    }
+
+
+class Fresh(gymnasium.Wrapper):
+    """Neither what an environment has returned nor what it has got changes any more."""
+
+    def reset(self, **given):
+        return copy.deepcopy(self.env.reset(**given))
+
+    def step(self, action):
+        return copy.deepcopy(self.env.step(action.copy()))
+
+
+class Vector(gymnasium.vector.VectorEnv):
+    """Steps `Reusing` environments, and reuses arrays of all of them; a plain loop."""
+
+    def __init__(self, mode, truncates, fresh):
+        self.metadata = {"autoreset_mode": mode, "reset_mask": True, "seed_per_env": True}
+        self.envs = [Reusing(kept(), truncates) for _ in range(E)]
+        self.num_envs, self.fresh = E, fresh
+        self.single_action_space, self.single_observation_space = Reusing.action_space, Reusing.observation_space
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, E)
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, E)
+        self.observation = gymnasium.vector.utils.create_empty_array(self.single_observation_space, E)
+        self.infos = {"is_success": np.zeros(E, bool), "metrics": {"time": np.zeros(E), "number": np.zeros(E)}}
+
+    def reset(self, *, seed=None, options=None):
+        mask = np.ones(E, bool) if options is None else options["reset_mask"]
+        for i in np.flatnonzero(mask):
+            self._keep(i, *self.envs[i].reset(seed=None if seed is None else seed[i]))
+        return self._given(self.observation, self.infos)
+
+    def step(self, actions):
+        rewards, terminated, truncated = np.zeros(E), np.zeros(E, bool), np.zeros(E, bool)
+        final = copy.deepcopy(self.infos)
+        last = np.full(E, None)
+        is_same = self.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+        for i, env in enumerate(self.envs):
+            observation, rewards[i], terminated[i], truncated[i], info = env.step(actions[i])
+            self._keep(i, observation, info)
+            if is_same and (terminated[i] or truncated[i]):
+                last[i] = copy.deepcopy(observation)
+                self._note(i, info, final)
+                self._keep(i, *env.reset())
+        infos = self.infos if not is_same else {**self.infos, "final_info": final, "final_obs": last}
+        return self._given(self.observation, rewards, terminated, truncated, infos)
+
+    def _keep(self, i, observation, info):
+        self.observation["place"][i] = observation["place"]
+        self.observation["beside"][0][i] = observation["beside"][0]
+        self._note(i, info, self.infos)
+
+    def _note(self, i, info, infos):
+        infos["is_success"][i] = info["is_success"]
+        for name in ("time", "number"):
+            infos["metrics"][name][i] = info["metrics"][name]
+
+    def _given(self, *returned):
+        return copy.deepcopy(returned) if self.fresh else returned
+
+
+def singles(fresh, truncates, shared=False, repeats=1):
+    config, memory = EnvironmentConfig(num_action_repeats=repeats), kept()
+
+    def make(config, seed):
+        env = Reusing(memory if shared else kept(), truncates)
+        return repeat_actions(Fresh(env) if fresh else env, config)
+
+    return SingleEnvironments(Suite(EnvironmentConfig, make), config, range(E))
+
+
+class VectorConfig(EnvironmentConfig):
+    is_vector = True
+
+
+def vector(make):
+    suite = Suite(VectorConfig, Reusing, lambda config, seeds: make())
+    return VectorEnvironment(suite, VectorConfig(), range(E))
+
+
+def sync(fresh, truncates):
+    def make():
+        env = Reusing(kept(), truncates)
+        return Fresh(env) if fresh else env
+
+    return vector(lambda: SyncVectorEnv([make] * E))
+
+
+# What makes a batch of environments that reuse what they return (`fresh`: not), and truncate or not.
+BATCHES = {
+    "each its own": singles,
+    "what all share": lambda fresh, truncates: singles(fresh, truncates, shared=True),
+    "actions repeated": lambda fresh, truncates: singles(fresh, truncates, repeats=2),
+    "Gymnasium's vector": sync,
+    **{
+        f"a vector that resets in mode {mode.name}": (
+            lambda fresh, truncates, mode=mode: vector(lambda: Vector(mode, truncates, fresh))
+        )
+        for mode in (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
+    },
+}
+
+
+def played(batch):
+    """The outputs of steps, and the episodes."""
+    rng, statistics = np.random.default_rng(0), EpisodeStatistics(E)
+    outputs, episodes = [copy.deepcopy(batch.reset(range(E)))], []
+    for _ in range(3 * LENGTH):
+        output, infos = batch.step(rng.uniform(-1, 1, (E, 2)).astype(np.float32))
+        outputs.append(copy.deepcopy(output))
+        episodes.append([(e.env, e.episode_return, dict(e.figures)) for e in statistics.update(output, infos)])
+    batch.close()
+    return outputs, episodes
+
+
+@pytest.mark.parametrize("truncates", [False, True])
+@pytest.mark.parametrize("make", BATCHES.values(), ids=BATCHES)
+def test_what_an_environment_reuses_changes_nothing(make, truncates):
+    outputs, episodes = played(make(False, truncates))
+    expected, expected_episodes = played(make(True, truncates))
+    assert episodes == expected_episodes
+    assert sum(map(len, episodes)) >= E and all(e[2]["is_success"] == 1 for step in episodes for e in step)
+    for ours, theirs in zip(outputs, expected, strict=True):
+        for array, wanted in zip(ours[:3], theirs[:3], strict=True):
+            np.testing.assert_array_equal(array, wanted)
+        np.testing.assert_array_equal(ours.observation["place"], theirs.observation["place"])
+        np.testing.assert_array_equal(ours.observation["beside"]["0"], theirs.observation["beside"]["0"])
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_recorded_episode_is_played_again_as_often_as_one_likes(repeats):
+    config = EnvironmentConfig(num_action_repeats=repeats)
+    suite = Suite(
+        EnvironmentConfig, lambda config, seed, render_mode=None: repeat_actions(Reusing(kept()), config)
+    )
+    share = Share(suite, config, 1, range(1), NO_FAILURES)
+    share.batch.reset()
+    episodes = []
+    while not episodes:
+        episodes += share.step(np.array([[0.25, 0.5]], np.float32))
+    (episode,) = episodes
+    assert [action.tolist() for action in episode.actions] == [[0.25, 0.5]] * -(-LENGTH // repeats)
+    assert episode.figures["is_success"] == 1
+    for _ in range(2):
+        again = Rerun(suite, config, episode, NO_FAILURES)
+        scenes = list(again)
+        assert again.is_faithful
+        assert [int(scene.picture.max()) for scene in scenes] == [*range(0, LENGTH, repeats), LENGTH]
