@@ -98,6 +98,8 @@ def integer_spec(num_values: np.ndarray, dtype: str = "int32") -> ArraySpec:
 
 def _box_spec(space: spaces.Box) -> ArraySpec:
     low, high = _box_bounds(space)
+    if np.isnan(low).any() or np.isnan(high).any():
+        raise ValueError(f"The action space {shown(space)} has a bound that is NaN; set it to a number.")
     if not (low < high).any():
         raise _no_choice(space)
     if np.isinf(low).all() and np.isinf(high).all():

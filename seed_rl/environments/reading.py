@@ -1,7 +1,10 @@
 """Takes apart what environments return, and checks it."""
 
+import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -21,6 +24,7 @@ _LARGEST = float(np.nextafter(np.float32(LARGEST_INPUT), np.float32(0)))
 _INFO_DEPTH = 2
 
 _MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
+_SEQUENCES = (tuple, list)
 _FLAGS = frozenset((bool, np.bool_))
 
 
@@ -84,7 +88,7 @@ class LeafReader:
             return array
         if self._leaf.spec.bits is not None:
             return np.packbits(array.reshape(len(array), -1), axis=1)
-        return array - self._leaf.start
+        return array.astype(np.int64) - self._leaf.start
 
     def _check(self, array: np.ndarray, low: Any, high: Any) -> None:
         if np.ndim(low) == 0 and array.min() >= low and array.max() <= high:  # False for NaN.
@@ -125,6 +129,8 @@ def owned(value: Any, depth: int = 8) -> Any:
     try:
         if type(value) is np.ndarray:
             return value.copy()
+        if np.ma.is_masked(value):
+            return np.ma.filled(value.astype(np.float64), np.nan)
         if hasattr(value, "__array__") and not isinstance(value, np.generic):
             return np.array(value)
         if depth and isinstance(value, Mapping):
@@ -143,7 +149,7 @@ def owned_info(info: Any) -> Any:
 
 def owned_step(returned: Any) -> Any:
     """What `step` of a single environment returned, with the observation, and at an end the info, `owned`."""
-    if not isinstance(returned, tuple | list) or len(returned) != 5:
+    if not isinstance(returned, _SEQUENCES) or len(returned) != 5:
         return returned
     observation, reward, terminated, truncated, info = returned
     try:
@@ -151,12 +157,13 @@ def owned_step(returned: Any) -> Any:
             info = owned_info(info)
     except Exception:  # No bools.
         return returned
-    return owned(observation), reward, terminated, truncated, info
+    observation = observation.copy() if type(observation) is np.ndarray else owned(observation)
+    return observation, reward, terminated, truncated, info
 
 
 def start_of_episode(returned: Any) -> Any:
     """The observation in what `reset` returned; raises what `reset_outcome` does."""
-    return reset_outcome(returned)[0]
+    return owned(reset_outcome(returned)[0])
 
 
 def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
@@ -185,7 +192,7 @@ def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequen
             and {dict}.issuperset(map(type, infos))
             and array.shape == (len(outcomes),)
             and array.dtype.kind in "fiub"
-            and sum(map(abs, rewards)) <= _LARGEST  # False for NaN.
+            and sum(map(abs, array.tolist())) <= _LARGEST  # In no small dtype; false for NaN.
         )
     except (TypeError, ValueError, OverflowError):
         return None
@@ -283,12 +290,22 @@ def _check_info(info: Any) -> None:
 
 
 def _reward(reward: Any) -> float:
-    array = _scalar(reward)
+    array = _scalar(_number(reward) if isinstance(reward, int | Decimal | Fraction) else reward)
     if array is None or array.dtype.kind not in "fiub":
         raise Fault(f"returned the reward {_shown(reward)}, which is not one number")
     if not abs(float(array)) <= _LARGEST:
         raise Fault(f"returned the reward {float(array):g}, but {_MUST_BE_FINITE}")
     return float(array)
+
+
+def _number(value: Any) -> float:
+    """The nearest float of a number of Python's, which may have any size."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # A signalling NaN.
+        return math.nan
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -303,7 +320,7 @@ def _scalar(value: Any) -> np.ndarray | None:
         array = np.array(value)
     except Exception:  # Whatever the environment's own classes raise.
         return None
-    return array if array.shape == () else None
+    return array if array.shape == () and not np.ma.is_masked(value) else None
 
 
 def _shown(value: Any) -> str:
@@ -326,7 +343,7 @@ def _limits(space: gymnasium.Space, dtype: np.dtype) -> tuple[Any, Any] | None:
     Floats are only limited by what a network can take: honest environments overstep the bounds of a Box.
     """
     if dtype.kind == "f":
-        most = min(_LARGEST, float(np.finfo(dtype).max))
+        most = np.float64(min(_LARGEST, float(np.finfo(dtype).max)))  # A float would become a smaller dtype.
         return -most, most
     if dtype.kind not in "iu":
         return None

@@ -57,7 +57,8 @@ class SingleEnvironments(BatchedEnvironment):
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
         steps = zip(self._watched, self._decode(actions), self._must_reset, strict=True)
         outcomes = [
-            _RESET if must_reset else owned_step(watched.step(action)) for watched, action, must_reset in steps
+            _RESET if must_reset else owned_step(watched.step(action))
+            for watched, action, must_reset in steps
         ]
         infos = self._write_together(outcomes)
         if infos is None:

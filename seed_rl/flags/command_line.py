@@ -260,7 +260,8 @@ def _end_with_help(
     with contextlib.suppress(UsageError):  # Help is there for those who do not know the flags yet.
         _parse(given, flag_values, known_only=True)
     is_full = not help.FULL.isdisjoint(args)
-    help.write([description.strip(), *help.texts(flag_values, is_full), more])
+    # Python with -OO has no docstrings.
+    help.write([(description or "").strip(), *help.texts(flag_values, is_full), more])
     raise SystemExit(0)
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import importlib.util
+import io
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -94,6 +95,8 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
     """
     stop = interrupt_main()
     quiet_libraries()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # A terminal without UTF-8 lacks a few characters.
+        sys.stdout.reconfigure(errors="replace")
     try:
         code = main(list(sys.argv if argv is None else argv))
     except UsageError as error:

@@ -5,6 +5,7 @@ to the file that includes it, so that presets work from any directory. A flagfil
 learner, the actors and the local launcher: each of them skips the flags of the others.
 """
 
+import codecs
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path
@@ -59,8 +60,10 @@ def _bare_name(line: str, names: Collection[str]) -> str:
 def _read(path: Path, including: tuple[Path, ...]) -> list[str]:
     try:
         path = Path(os.path.realpath(path))
-        text = path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or a path that is none.
+        content = path.read_bytes()  # Editors of Windows write UTF-8 or UTF-16 with a mark at the start.
+        is_wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = content.decode("utf-16" if is_wide else "utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: another encoding, or a path that is none.
         reason = getattr(error, "strerror", None) or "not a text file"
         raise UsageError(f"The flagfile {path} cannot be read ({reason}).") from None
     if path in including:

@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import seed_rl
 from seed_rl import commands
 from seed_rl.commands import COMMANDS
 from seed_rl.commands.completion import candidates
+from tests.selection import mostly_slow
 
 ROOT = Path(commands.__file__).parents[2]
 
@@ -34,6 +36,26 @@ def test_help_starts_with_examples(name):
     head = done.stdout.split("\n\n  --")[0].splitlines()[:14]
     assert any(line.startswith("Examples:") for line in head)
     assert sum(line.strip().startswith("seed_rl ") or "./run" in line for line in head) >= 2
+
+
+# Variables under which Python has another standard output, or other code.
+SETTINGS = {
+    "ASCII": {"PYTHONIOENCODING": "ascii"},
+    "no locale": {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    "no docstrings and no asserts": {"PYTHONOPTIMIZE": "2"},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    mostly_slow(
+        [(n, s) for n in COMMANDS for s in SETTINGS], [("train", "ASCII"), ("actor", list(SETTINGS)[-1])]
+    ),
+)
+def test_help_is_printed_whatever_the_terminal_and_the_interpreter(name, setting):
+    done = run(name, "--help", env={**os.environ, **SETTINGS[setting]})
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "  --" in done.stdout or name == "completion"
 
 
 @pytest.mark.parametrize(

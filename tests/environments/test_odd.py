@@ -2,6 +2,8 @@
 
 import logging
 import re
+from decimal import Decimal
+from fractions import Fraction
 from typing import ClassVar
 
 import numpy as np
@@ -57,6 +59,34 @@ FAILURES = {
     "a NaN reward": ({"step": with_part(1, np.nan)}, "step() returned the reward nan, but it must be finite"),
     "a reward beyond float32": ({"step": with_part(1, 1e39)}, "step() returned the reward 1e+39"),
     "a reward that no network takes": ({"step": with_part(1, 1e15)}, "step() returned the reward 1e+15"),
+    "an infinite reward of a small dtype": (
+        {"step": with_part(1, np.float16(np.inf))},
+        "step() returned the reward inf, but it must be finite",
+    ),
+    "the least int64 as reward": (
+        {"step": with_part(1, np.int64(-(2**63)))},
+        "step() returned the reward -9.2",
+    ),
+    "2^63 as reward": ({"step": with_part(1, np.uint64(2**63))}, "step() returned the reward 9.22337e+18"),
+    "a huge int as reward": (
+        {"step": with_part(1, 10**400)},
+        "step() returned the reward inf, but it must be",
+    ),
+    "a reward beyond float64": (
+        {"step": with_part(1, np.longdouble("1e400"))},
+        "step() returned the reward inf, but it must be finite",
+    ),
+    "a Decimal that is NaN": (
+        {"step": with_part(1, Decimal("sNaN"))},
+        "step() returned the reward nan, but it must be finite",
+    ),
+    "a masked reward": ({"step": with_part(1, np.ma.masked)}, "step() returned the reward masked of type"),
+    "text as reward": ({"step": with_part(1, "1.0")}, "step() returned the reward '1.0' of type str"),
+    "a complex reward": ({"step": with_part(1, 1j)}, "step() returned the reward 1j of type complex"),
+    "a time as reward": (
+        {"step": with_part(1, np.timedelta64(1, "s"))},
+        "step() returned the reward np.timed",
+    ),
     "no end": ({"step": with_part(2, None)}, "step() returned None of type NoneType for terminated"),
     "ends": ({"step": with_part(2, np.array([True, False]))}, "step() returned array([ True, False])"),
     "no info": ({"step": with_part(4, None)}, "step() returned the info None of type NoneType"),
@@ -71,6 +101,63 @@ FAILURES = {
     "beyond float16": (
         {"observation_space": spaces.Box(-10, 10, (1,), np.float16), "observation": returns(np.array([1e5]))},
         "step() returned 100000.0 for the observation at [0], but it must be finite",
+    ),
+    **{
+        f"{value} as {value.dtype} in {space}": (
+            {"observation_space": spaces.Box(-5, 5, (1,), space), "observation": returns(np.array([value]))},
+            f"step() returned {shown} for the observation at [0], but it must be finite",
+        )
+        for space in (np.float16, np.float32, np.float64, np.longdouble)
+        for value, shown in (
+            (np.float16(np.inf), "inf"),
+            (np.float16(np.nan), "nan"),
+            (np.float32(-np.inf), "-inf"),
+            (np.float64(1e39), "1e+39"),
+            (np.longdouble("1e400"), "inf"),
+            (np.int64(-(2**63)), "-9223372036854775808"),
+            (np.uint64(2**64 - 1), "18446744073709551615"),
+        )
+    },
+    **{
+        f"{value} in a whole {space.__name__}": (
+            {"observation_space": spaces.Box(low, high, (1,), space), "observation": returns([value])},
+            f"step() returned {value} for the observation at [0], but {rule}",
+        )
+        for space, low, high, value, rule in (
+            (np.int64, -np.inf, np.inf, 2**63, "it must be finite and less than"),
+            (np.int64, -np.inf, np.inf, -(2**63), "it must be finite and less than"),
+            (np.uint64, 0, 2**64 - 1, 2**64 - 1, "it must be finite and less than"),
+            (np.int32, -np.inf, np.inf, 2**63, "it must be finite and less than"),
+            (np.int32, -np.inf, np.inf, 2**31, "its observation space says -2147483648 to 2147483647"),
+            (np.int8, -5, 5, 250, "its observation space says -5 to 5"),
+        )
+    },
+    "a huge int": (
+        {"observation_space": spaces.Box(-9, 9, (1,), np.int64), "observation": returns([10**30])},
+        "step() returned object[1] for the observation, but its observation space says int64[1]",
+    ),
+    "an int below an unsigned space": (
+        {"observation_space": spaces.Box(0, 9, (1,), np.uint8), "observation": returns([-1])},
+        "step() returned int64[1] for the observation, but its observation space says uint8[1]",
+    ),
+    "bounds of each number": (
+        {
+            "observation_space": spaces.Box(np.int16([0, -1]), np.int16([9, 8]), dtype=np.int16),
+            "observation": returns(np.uint64([9, 2**63])),
+        },
+        "step() returned 9223372036854775808 for the observation at [1], but it must be finite and less than",
+    ),
+    "Decimals": (
+        {"observation": returns([Decimal(1)] * 3)},
+        "step() returned object[3] for the observation, but its observation space says float32[3]",
+    ),
+    "digits as text": (
+        {"observation": returns(["1", "2", "3"])},
+        "step() returned <U1[3] for the observation",
+    ),
+    "a masked number": (
+        {"observation": returns(np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0]))},
+        "step() returned nan for the observation at [1], but it must be finite",
     ),
     "a number above Discrete": (
         {"observation_space": spaces.Discrete(6), "observation": returns(7)},
@@ -220,6 +307,21 @@ def test_an_interrupt_is_not_a_failure(play):
 ALLOWED = {
     "a reward of NumPy": {"step": with_part(1, np.float32(1))},
     "a reward without dimensions": {"step": with_part(1, np.array(1.0))},
+    **{
+        f"a reward of type {type(value).__name__}": {"step": with_part(1, value)}
+        for value in (
+            *(np.float16(1), np.longdouble(1), np.int8(1), np.uint64(1), np.bool_(True), Decimal(1)),
+            *(Fraction(1), np.ma.array(1.0), np.array(1, np.uint8)),
+        )
+    },
+    "an observation in the other byte order": {"observation": lambda honest: honest.astype(">f4")},
+    "an observation of a small dtype": {"observation": lambda honest: honest.astype(np.float16)},
+    "an observation of a large dtype": {"observation": lambda honest: honest.astype(np.longdouble)},
+    "an array without masked numbers": {"observation": np.ma.array},
+    "numbers that start high": {
+        "observation_space": spaces.Discrete(LENGTH + 1, start=2**60),
+        "observation": lambda honest: np.uint64(honest),
+    },
     "a bool as reward": {"step": with_part(1, True)},
     "ends of NumPy": {"step": with_part(2, np.bool_(False))},
     "a list": {"step": list},

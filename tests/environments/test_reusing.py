@@ -30,7 +30,9 @@ class Reusing(gymnasium.Env):
     """
 
     action_space = spaces.Box(-9, 9, (2,))
-    observation_space = spaces.Dict(place=spaces.Box(0, 99, (2,)), beside=spaces.Tuple([spaces.Box(0, 9, ())]))
+    observation_space = spaces.Dict(
+        place=spaces.Box(0, 99, (2,)), beside=spaces.Tuple([spaces.Box(0, 9, ())])
+    )
 
     def __init__(self, kept, truncates=False, render_mode=None):
         self.kept, self.truncates, self.render_mode = kept, truncates, render_mode
@@ -94,11 +96,17 @@ class Vector(gymnasium.vector.VectorEnv):
         self.metadata = {"autoreset_mode": mode, "reset_mask": True, "seed_per_env": True}
         self.envs = [Reusing(kept(), truncates) for _ in range(E)]
         self.num_envs, self.fresh = E, fresh
-        self.single_action_space, self.single_observation_space = Reusing.action_space, Reusing.observation_space
+        self.single_action_space, self.single_observation_space = (
+            Reusing.action_space,
+            Reusing.observation_space,
+        )
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, E)
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, E)
         self.observation = gymnasium.vector.utils.create_empty_array(self.single_observation_space, E)
-        self.infos = {"is_success": np.zeros(E, bool), "metrics": {"time": np.zeros(E), "number": np.zeros(E)}}
+        self.infos = {
+            "is_success": np.zeros(E, bool),
+            "metrics": {"time": np.zeros(E), "number": np.zeros(E)},
+        }
 
     def reset(self, *, seed=None, options=None):
         mask = np.ones(E, bool) if options is None else options["reset_mask"]
@@ -184,7 +192,9 @@ def played(batch):
     for _ in range(3 * LENGTH):
         output, infos = batch.step(rng.uniform(-1, 1, (E, 2)).astype(np.float32))
         outputs.append(copy.deepcopy(output))
-        episodes.append([(e.env, e.episode_return, dict(e.figures)) for e in statistics.update(output, infos)])
+        episodes.append(
+            [(e.env, e.episode_return, dict(e.figures)) for e in statistics.update(output, infos)]
+        )
     batch.close()
     return outputs, episodes
 

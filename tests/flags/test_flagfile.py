@@ -45,7 +45,7 @@ def test_errors_are_sentences(tmp_path):
     write(tmp_path / "other.flags", "--flagfile=circle.flags")
     bad = write(tmp_path / "bad.flags", "--a=1\nb=2")
     binary = tmp_path / "binary.flags"
-    binary.write_bytes(b"\xff\xfe")
+    binary.write_bytes(b"\xff\xff")
     loop = tmp_path / "loop.flags"
     loop.symlink_to(loop)
     zero = write(tmp_path / "zero.flags", "--flagfile=a\0b")
@@ -67,3 +67,28 @@ def test_errors_are_sentences(tmp_path):
     ):
         with pytest.raises(UsageError, match=sentence):
             expand_flagfiles(args)
+
+
+# What is at the start of a file, what ends its lines, and how it is encoded.
+ENCODINGS = {
+    "Unix": ("", "\n", "utf-8"),
+    "Windows": ("", "\r\n", "utf-8"),
+    "Windows, with a mark": ("", "\r\n", "utf-8-sig"),
+    "old Mac": ("", "\r", "utf-8"),
+    "UTF-16": ("", "\r\n", "utf-16"),
+    "UTF-16, the other byte order": ("\ufeff", "\r\n", "utf-16-be"),
+}
+
+
+@pytest.mark.parametrize(("mark", "end", "encoding"), ENCODINGS.values(), ids=ENCODINGS)
+def test_files_of_other_editors_are_read(tmp_path, mark, end, encoding):
+    path = tmp_path / "a.flags"
+    path.write_bytes((mark + end.join(["--a=1", "# é", "--b=ü", ""])).encode(encoding))
+    assert expand_flagfiles([f"--flagfile={path}"]) == ["--a=1", "--b=ü"]
+
+
+@pytest.mark.parametrize("content", [b"--a=\xff\xff", b"\xff\xfe-", b"\xff\xfe\x00\xd8"])
+def test_a_file_that_is_no_text_is_refused(tmp_path, content):
+    (tmp_path / "a.flags").write_bytes(content)
+    with pytest.raises(UsageError, match=r"a\.flags cannot be read \(not a text file\)"):
+        expand_flagfiles([f"--flagfile={tmp_path / 'a.flags'}"])
