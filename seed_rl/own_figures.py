@@ -16,6 +16,10 @@ from seed_rl.messages import one_line, warn
 MOST_FIGURES = 32
 MOST_CHARACTERS = 64
 
+# Failures of environments since an actor's last report, which are added up. No figure of an environment's own
+# has this name, which is not printable.
+FAILURES = "\0environment_failures"
+
 # What the names of means begin with, in metrics and reports.
 OWN, OWN_IN_EVALUATION = "episode/", "evaluation_episode/"
 

@@ -67,7 +67,7 @@ class Group:
     def __init__(self, environment: BatchedEnvironment, seeds: list[int], random_start_steps: int = 0):
         """Takes ownership of the environments, and resets them as `BatchedEnvironment.reset` says."""
         self.environment, self.applied, self._has_finished = environment, 0, False
-        self._statistics = EpisodeStatistics(environment.num_envs)
+        self._statistics, self._reported = EpisodeStatistics(environment.num_envs), 0
         self._steps = StepCodec(environment.spec)
         self._records = np.zeros(environment.num_envs * self._steps.record_bytes, np.uint8)
         environment.write_to(self._steps.decode(self._records))
@@ -80,11 +80,17 @@ class Group:
         self.environment.write_to(self._steps.decode(records))
 
     def step(self, actions: np.ndarray) -> list[pb.Episode]:
-        """Applies actions `[N, ...]`; returns the episodes that ended with the new step."""
+        """Applies actions `[N, ...]`; returns the episodes that ended with the new step.
+
+        The first one carries the number of failures of environments since the last report.
+        """
         output, infos = self.environment.step(actions)
         self.applied += 1
         episodes = self._statistics.update(output, infos)
         if episodes and not self._has_finished:
             self._has_finished = True
             report_to_launcher(EPISODE)
+        if episodes and (new := self.environment.failures - self._reported):
+            episodes[0].figures[own_figures.FAILURES] = new
+            self._reported += new
         return episodes

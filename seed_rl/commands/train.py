@@ -10,7 +10,14 @@ from seed_rl.environments.making import Probed
 from seed_rl.flags.errors import require_package
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
+from seed_rl.launch.directory import (
+    check_directory,
+    introduce,
+    is_done,
+    made_directory,
+    say_failures,
+    say_next,
+)
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.recording import Recorder
 from seed_rl.launch.run import supervise
@@ -82,6 +89,7 @@ def train(
         if local.record_every_minutes:
             stack.callback(Recorder(plan.logdir, local.record_every_minutes).stop)
         code = supervise(learners, actors)
+    say_failures(plan)
     if code == 0:
         say_next(plan, argv)
     return code, plan.logdir

@@ -129,6 +129,11 @@ class BatchedEnvironment(abc.ABC):
             if problem := watched.close():
                 _log.warning("%s", problem)
 
+    @property
+    def failures(self) -> int:
+        """How often environments have failed so far."""
+        return sum(watched.failures for watched in self._watched)
+
     @abc.abstractmethod
     def _reset(self, seeds: Sequence[int] | None, random_start_steps: int) -> None: ...
 

@@ -1,10 +1,14 @@
 """Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
 import dataclasses
+import itertools
 import logging
+import os
 import signal
 import threading
+import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -14,6 +18,16 @@ from seed_rl.messages import one_line
 from seed_rl.options import Options, option
 
 _log = logging.getLogger(__name__)
+
+# A line of a log with these words reports a failure.
+REPLACED = "replacing it"
+
+# How the names of files begin whose code calls environments, and which contain libraries that these call.
+_CALLERS = (
+    *(os.path.join(path, "") for path in (Path(__file__).parents[1], *gymnasium.__path__)),
+    "<frozen ",
+)
+_LIBRARIES = (os.path.join(os.path.dirname(os.__file__), ""), "site-packages", "dist-packages")
 
 
 class HungError(BaseException):
@@ -84,7 +98,15 @@ class EnvironmentFailedError(Exception):
 
 
 class Fault(Exception):
-    """Something wrong that an environment returned; the message is a clause that follows the method."""
+    """Something wrong that an environment returned; the message is a clause that follows the method.
+
+    Attributes:
+      method: the method that is at fault, if it is not the one that was called.
+    """
+
+    def __init__(self, clause: str, method: str = ""):
+        super().__init__(clause)
+        self.method = method
 
 
 def foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -95,8 +117,25 @@ def foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         raise Fault(f"raised {described(error)}") from error
 
 
+def foreign_reset(env: gymnasium.Env, seed: int) -> Any:
+    """What `env.reset` returns, while the environment is being made; what it raises is blamed on `reset`.
+
+    Raises:
+      Fault: it raised anything, or hung.
+      ImportError: it lacks a package.
+    """
+    try:
+        return env.reset(seed=seed)
+    except ImportError:
+        raise
+    except BaseException as error:
+        if type(error) is KeyboardInterrupt:
+            raise
+        raise Fault(_clause(error), "reset") from error
+
+
 def blame(method: str, error: BaseException) -> str:
-    """What an environment did wrong, in one line: `step() raised OSError: no device`.
+    """What an environment did wrong, in one line: `step() raised OSError: no device (my_env.py:42 in step)`.
 
     Args:
       method: the name of the method.
@@ -107,17 +146,52 @@ def blame(method: str, error: BaseException) -> str:
     """
     if type(error) is KeyboardInterrupt:
         raise error
-    if isinstance(error, Fault | HungError):
-        return f"{method}() {error}"
-    return f"{method}() raised {described(error)}"
+    if isinstance(error, Fault):
+        method = error.method or method
+    clause = _clause(error)
+    shown = own_traceback(error)
+    if shown is None:
+        return f"{method}() {clause}"
+    frames = shown.stack
+    last = ([frame for frame in frames if not any(part in frame.filename for part in _LIBRARIES)] or frames)[
+        -1
+    ]
+    return f"{method}() {clause} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+
+
+def _clause(error: BaseException) -> str:
+    return str(error) if isinstance(error, Fault | HungError) else f"raised {described(error)}"
+
+
+def own_traceback(error: BaseException) -> traceback.TracebackException | None:
+    """The traceback of what an environment raised, without the frames that called it; None if it raised nothing."""
+    cause: BaseException | None = error
+    while isinstance(cause, Fault):
+        cause = cause.__cause__
+    if cause is None:
+        return None
+    shown = traceback.TracebackException.from_exception(cause)
+    found: traceback.TracebackException | None = shown
+    while found is not None:
+        for _ in range(2):  # From both ends: a time limit interrupts in a function of ours.
+            inner = itertools.dropwhile(lambda frame: frame.filename.startswith(_CALLERS), found.stack)
+            found.stack = traceback.StackSummary.from_list(list(inner)[::-1])
+        found = found.__cause__ or found.__context__
+    return shown if shown.stack else None
 
 
 def described(error: BaseException) -> str:
-    """The type and the text of an error of an environment, in one line: `OSError: no device`."""
+    """The type and the text of an error of an environment, in one line: `OSError: no device`.
+
+    After a relative path that does not exist follows the directory.
+    """
     try:
         text = str(error)
     except Exception:  # It is the environment's own class.
         text = ""
+    path = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(path, str) and not os.path.isabs(path):
+        text += f" (in the directory {os.getcwd()})"
     return one_line(type(error).__name__ + (f": {text}" if text else ""), 300)
 
 
@@ -139,15 +213,26 @@ class Watched:
       name: what messages call it, such as "Environment 7".
       env: the environment, which `make` and `replace` put here.
       is_broken: whether it has not been made, or has failed and has not been replaced.
+      failures: how often it has failed.
     """
 
-    def __init__(self, name: str, make: Callable[[int], Any], tolerance: FailureConfig):
-        """Starts before the first episode; `make` makes an environment after so many failures."""
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[int], Any],
+        tolerance: FailureConfig,
+        seen: set[Any] | None = None,
+    ):
+        """Starts before the first episode; `make` makes an environment after so many failures.
+
+        `seen` has the places of the tracebacks that have been logged; environments of a batch share it.
+        """
         self.env: Any = None
         self.name, self.is_broken = name, True
         self._make, self._limit = make, tolerance.max_environment_failures
         self._deadline = Deadline(tolerance.env_step_timeout_secs)
-        self._episode = self._start = self._failures = 0
+        self._episode = self._start = self._failures = self.failures = 0
+        self._seen = set() if seen is None else seen
 
     def started(self, now: int) -> None:
         """Records that an episode has started; `now` counts agent steps, on the same clock in every call."""
@@ -158,20 +243,31 @@ class Watched:
         self._failures = 0
 
     def failed(self, method: str, error: BaseException, now: int) -> None:
-        """Counts a failure of a method in agent step `now`.
+        """Counts a failure of a method in agent step `now`; logs its traceback, once for each place.
 
         Raises:
           EnvironmentFailedError: there have been too many.
           KeyboardInterrupt: that is what was raised.
         """
         what = blame(method, error)
-        self._failures += 1
+        self._failures, self.failures = self._failures + 1, self.failures + 1
         self.is_broken = True
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
         what = f"{self.name} failed{when}: {what}"
+        self._log_traceback(error)
         if self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
-        _log.warning("%s; replacing it (%d of %d).", what, self._failures, self._limit)
+        _log.warning("%s; %s (%d of %d).", what, REPLACED, self._failures, self._limit)
+
+    def _log_traceback(self, error: BaseException) -> None:
+        shown = own_traceback(error)
+        if shown is None:
+            return
+        place = (type(error), *((frame.filename, frame.lineno) for frame in shown.stack))
+        if place not in self._seen:
+            self._seen.add(place)
+            for line in "".join(shown.format()).splitlines():
+                _log.warning("| %s", line)
 
     def make(self) -> Any:
         """Makes the first environment, and returns it.

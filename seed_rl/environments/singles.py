@@ -35,8 +35,9 @@ class SingleEnvironments(BatchedEnvironment):
         By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
         first environment, for messages.
         """
+        seen: set[Any] = set()
         watched = [
-            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), tolerance)
+            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), tolerance, seen)
             for env_id, seed in enumerate(seeds, first_env)
         ]
         super().__init__(watched, config, len(seeds))

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import faulthandler
 import mmap
 import os
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ def run_actor(argv: list[str], description: str, actor_class: Callable[[], type[
 
 
 def _play(argv: list[str], description: str, actor_class: Callable[[], type[Actor]]) -> int:
+    faulthandler.enable(2)  # If native code ends this process, the log has the stack.
     log_lines()
     keep_freed_memory()
     line = parse(argv, description, (ActorConfig, SecurityConfig), with_agent=False)

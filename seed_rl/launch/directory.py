@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seed_rl.files import replacing
+from seed_rl.environments.failures import REPLACED
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.config import LocalConfig
@@ -15,6 +16,7 @@ from seed_rl.launch.presets import shortened
 from seed_rl.messages import reason, say
 from seed_rl.reporting.progress import is_stage
 from seed_rl.runs import record
+from seed_rl.runs.curves import read_periods
 from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
@@ -124,6 +126,20 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
         f"seed_rl plot {logdir}",
         f"{argv[0]} {shlex.join([*command, more])}",
     )
+
+
+def say_failures(plan: Plan) -> None:
+    """Says how often environments have failed in the run that has ended, if they have, and where to read on."""
+    run = RunDirectory(plan.logdir)
+    try:
+        count = int(read_periods(run.path, warn=lambda _: None)[-1].get("environment_failures", 0))
+    except (ValueError, IndexError):  # There are no metrics.
+        return
+    logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
+    first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), None)
+    if count:
+        where = shortened(first) if first else "the actors' logs"
+        say(f"environments failed {count:,} times; {where} has the first traceback.")
 
 
 def _trust(logdir: Path) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import psutil
 
-from seed_rl.own_figures import OWN, OWN_IN_EVALUATION, OwnFigures, means
+from seed_rl.own_figures import FAILURES, OWN, OWN_IN_EVALUATION, OwnFigures, means
 from seed_rl.serving.tasks import Task
 
 # The return of an episode, its agent steps (not in evaluation), and the figures of the environment's own.
@@ -22,7 +22,7 @@ _WINDOW = 100
 
 
 class RunFigures:
-    """Counts episodes and restarts as they are reported (by any thread), and computes a period's figures."""
+    """Counts episodes, failures and restarts as they are reported (by any thread), and computes a period's figures."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class RunFigures:
         self._process = psutil.Process()
         self._news: list[Any] | None = None
         # Since this process started: on this host, and by host on the others.
-        self._counts = {"actor_restarts": 0, "refused_connections": 0}
+        self._counts = {"actor_restarts": 0, "refused_connections": 0, "environment_failures": 0}
         self._counts_of_others: dict[int, dict[str, int]] = {}
         self.episodes = episodes
 
@@ -140,8 +140,11 @@ class RunFigures:
                 self._add(episode.episode_return, episode.agent_steps, episode.env, episode.figures)
 
     def _add(self, episode_return: float, agent_steps: int, env: int, figures: Mapping[str, float]) -> None:
+        failures = figures.get(FAILURES, 0)
+        failures = int(failures) if 0 < failures < 2**31 else 0
         with self._lock:
-            own = self._own.keep(figures)
+            self._counts["environment_failures"] += failures
+            own = self._own.keep({name: value for name, value in figures.items() if name != FAILURES})
             if self._news is not None:
                 self._news.append((episode_return, agent_steps, env, own))
             if env >= self._num_training_envs:

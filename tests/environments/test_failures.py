@@ -1,6 +1,9 @@
 """What an agent sees when an environment fails, and how often one may; `test_odd` has how they fail."""
 
+import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,9 +11,13 @@ import pytest
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
+from seed_rl.environments.suites.classic import SUITE, GymConfig
+from tests.environments import broken
+from tests.environments.broken import BUGS
 from tests.environments.odd import LENGTH, WHEN, Odd, raises
 
 GONE = raises(RuntimeError("the engine is gone"))
+PLACE = f"odd.py:{GONE.__code__.co_firstlineno + 1} in function"
 FIRST_ENV = 10
 
 
@@ -67,7 +74,7 @@ def test_one_failure_too_many_names_environment_episode_and_step():
     batch, _ = make({}, {"step": GONE}, max_failures=0)
     sentence = (
         f"Environment {FIRST_ENV + 1} failed in episode 1 at agent step {WHEN}: step() raised RuntimeError: "
-        "the engine is gone; this was failure 1 without a finished episode: "
+        f"the engine is gone ({PLACE}); this was failure 1 without a finished episode: "
     )
     with pytest.raises(EnvironmentFailedError, match=f"^{re.escape(sentence)}.*--max_environment_failures"):
         play(batch, WHEN)
@@ -79,3 +86,39 @@ def test_an_episode_that_ends_forgives():
     made[2].replaced["step"] = GONE
     play(batch, WHEN + 1)
     assert len(made) == 4
+
+
+def fails(bug, method, caplog, wrap=None):
+    """The lines of the log, and the sentence at the end, of an environment whose method has a bug."""
+    caplog.clear()
+    kwargs = json.dumps({"bug": bug, "method": method})
+    config = GymConfig(game="tests.environments.broken:Broken-v0", env_kwargs=kwargs)
+    tolerance = FailureConfig(max_environment_failures=2, env_step_timeout_secs=0.2)
+    with pytest.raises(EnvironmentFailedError) as error:
+        batch = SingleEnvironments(SUITE, config, [0, 1], tolerance)
+        batch.reset([0, 1])
+        for _ in range(99):
+            batch.step(np.zeros(2, np.int32))
+    return [record.getMessage() for record in caplog.records], error.value.what
+
+
+@pytest.mark.parametrize("method", ["make", "reset", "step"])
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_users_bug_is_found_by_the_sentence_and_one_traceback(bug, method, caplog):
+    log, what = fails(bug, method, caplog)
+    line, text = broken.place(bug), BUGS[bug].says
+    assert f": {method}() {text}" in what and what.endswith(f" (broken.py:{line} in {bug})")
+    tracebacks = [index for index, message in enumerate(log) if message.startswith("| Traceback")]
+    assert len(tracebacks) == 1 + BUGS[bug].causes
+    assert f'File "{broken.__file__}", line {line}, in {bug}' in "".join(log)
+    for package in ("seed_rl/environments", "gymnasium"):
+        assert not any(f"/{package}/" in message for message in log), log
+    names = [name for name in ("__init__", "reset", "step") if any(m.endswith(f"in {name}") for m in log)]
+    assert names == [{"make": "__init__"}.get(method, method)]
+
+
+def test_native_code_that_ends_an_actor_leaves_a_stack(tmp_path):
+    """The launcher's log of the actor; here the actor's standard error."""
+    code = "import os; from seed_rl.launch import actor_process as a; a.log_lines = os.abort; a.run_actor([''], '', None)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert "Fatal Python error: Aborted" in done.stderr and "actor_process.py" in done.stderr

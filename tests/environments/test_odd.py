@@ -245,7 +245,8 @@ def play(caplog):
             for episode in statistics.update(env, infos):
                 episodes[episode.env].append((episode.episode_return, episode.agent_steps))
         batch.close()
-        return [record.getMessage() for record in caplog.records], episodes
+        messages = [record.getMessage() for record in caplog.records]
+        return [message for message in messages if not message.startswith("| ")], episodes  # No tracebacks.
 
     yield play
     for batch in batches:
