@@ -10,8 +10,8 @@ import numpy as np
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import Watched
-from seed_rl.environments.reading import LeafReader
-from seed_rl.environments.specs import check_spaces, environment_spec, observation_leaves, single_space
+from seed_rl.environments.reading import leaf_readers
+from seed_rl.environments.specs import check_spaces, environment_spec, single_space
 from seed_rl.types import EnvironmentSpec, EnvOutput, flatten_like, flatten_spec, pack_like
 
 _log = logging.getLogger(__name__)
@@ -57,8 +57,7 @@ class BatchedEnvironment(abc.ABC):
             for one in watched:
                 one.close()
             raise
-        observations = single_space(envs[0], "observation_space")
-        self._readers = [LeafReader(leaf, observations) for leaf in observation_leaves(observations)]
+        self._readers = leaf_readers(single_space(envs[0], "observation_space"))
         self._decode = action_decoder(single_space(envs[0], "action_space"))
         self._action_shape = (num_envs, *spec.action.shape)
         self._action_kinds = "iu" if spec.action.is_discrete else "f"

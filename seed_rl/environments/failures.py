@@ -164,7 +164,7 @@ def _clause(error: BaseException) -> str:
 
 
 def own_traceback(error: BaseException) -> traceback.TracebackException | None:
-    """The traceback of what an environment raised, without the frames that called it; None if it raised nothing."""
+    """The traceback of what an environment raised, without its callers; None if it raised nothing."""
     cause: BaseException | None = error
     while isinstance(cause, Fault):
         cause = cause.__cause__

@@ -1,10 +1,7 @@
 """Takes apart what environments return, and checks it."""
 
-import math
 import reprlib
 from collections.abc import Iterable, Mapping, Sequence
-from decimal import Decimal
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -13,7 +10,7 @@ from gymnasium import spaces
 
 from seed_rl.environments.actions import whole_numbers
 from seed_rl.environments.failures import Fault, described
-from seed_rl.environments.specs import ObservationLeaf, hash_words
+from seed_rl.environments.specs import ObservationLeaf, hash_words, observation_leaves
 from seed_rl.messages import one_line
 from seed_rl.types import LARGEST_INPUT
 
@@ -26,6 +23,11 @@ _INFO_DEPTH = 2
 _MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
 _SEQUENCES = (tuple, list)
 _FLAGS = frozenset((bool, np.bool_))
+
+
+def leaf_readers(space: gymnasium.Space) -> list["LeafReader"]:
+    """A reader for each array of an observation space, in the order of `flatten_like`."""
+    return [LeafReader(leaf, space) for leaf in observation_leaves(space)]
 
 
 class LeafReader:
@@ -74,6 +76,8 @@ class LeafReader:
         return self._on_the_wire(array)
 
     def _on_the_wire(self, array: np.ndarray) -> np.ndarray:
+        if self._dtype == np.bool_ and array.dtype.kind in "iuf" and ((array == 0) | (array == 1)).all():
+            array = array.astype(np.bool_)
         dtype = array.dtype
         # Ours may hold numbers of the same kind, or of one that it includes.
         fits = dtype == self._dtype or np.can_cast(dtype, self._dtype, "same_kind")
@@ -290,22 +294,12 @@ def _check_info(info: Any) -> None:
 
 
 def _reward(reward: Any) -> float:
-    array = _scalar(_number(reward) if isinstance(reward, int | Decimal | Fraction) else reward)
+    array = _scalar(reward)
     if array is None or array.dtype.kind not in "fiub":
-        raise Fault(f"returned the reward {_shown(reward)}, which is not one number")
+        raise Fault(f"returned the reward {_shown(reward)}, which is not one number of at most 64 bits")
     if not abs(float(array)) <= _LARGEST:
         raise Fault(f"returned the reward {float(array):g}, but {_MUST_BE_FINITE}")
     return float(array)
-
-
-def _number(value: Any) -> float:
-    """The nearest float of a number of Python's, which may have any size."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf
-    except ValueError:  # A signalling NaN.
-        return math.nan
 
 
 def _flag(name: str, value: Any) -> bool:

@@ -20,6 +20,7 @@ from gymnasium.vector import VectorEnv
 from seed_rl.environments.actions import action_spec, integer_spec, shown, whole_numbers
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import described
+from seed_rl.environments.statistics import refuse_statistics
 from seed_rl.types import ArraySpec, EnvironmentSpec, Nest
 
 NUM_WORDS = 16
@@ -60,19 +61,21 @@ def environment_spec(env: gymnasium.Env | VectorEnv, config: EnvironmentConfig) 
     """What the learner must know about an environment, or about each one of a vector.
 
     Raises:
-      ValueError: a space is missing, or of a kind that is not supported.
+      ValueError: a space is missing, or of a kind that is not supported; or a wrapper keeps statistics.
     """
-    return EnvironmentSpec(
-        observation_spec(single_space(env, "observation_space")),
-        action_spec(single_space(env, "action_space")),
-        config.num_action_repeats,
-    )
+    return EnvironmentSpec(*_checked_specs(env), config.num_action_repeats)
+
+
+def _checked_specs(env: gymnasium.Env | VectorEnv) -> tuple[Nest, ArraySpec]:
+    """The specs of observations and actions of every environment that is played."""
+    refuse_statistics(env)
+    action = action_spec(single_space(env, "action_space"))
+    return observation_spec(single_space(env, "observation_space")), action
 
 
 def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpec) -> None:
     """Raises ValueError unless one environment of a batch, or all of a vector, have the spec of the batch."""
-    observation = observation_spec(single_space(env, "observation_space"))
-    action = action_spec(single_space(env, "action_space"))
+    observation, action = _checked_specs(env)
     if observation != spec.observation or action != spec.action:
         raise ValueError(
             f"{name} has observation {observation} and action {action}, but the batch has "

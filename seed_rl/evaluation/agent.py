@@ -4,17 +4,17 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.vector.utils import batch_space, iterate
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig
+from seed_rl.environments.batched import empty_output
 from seed_rl.environments.failures import Fault
 from seed_rl.environments.making import Spaces
-from seed_rl.environments.reading import LeafReader
-from seed_rl.environments.specs import environment_spec, observation_leaves
+from seed_rl.environments.reading import leaf_readers
+from seed_rl.environments.specs import environment_spec
 from seed_rl.evaluation.player import Choice
-from seed_rl.types import EnvOutput, pack_like
+from seed_rl.types import flatten_like
 
 
 class Agent:
@@ -43,12 +43,10 @@ class Agent:
             num_envs,
         )
         self._size = num_envs or 1
-        self._batch = batch_space(self.observation_space, self._size)
-        self._readers = [
-            LeafReader(leaf, env.observation_space) for leaf in observation_leaves(env.observation_space)
-        ]
+        self._readers = leaf_readers(env.observation_space)
         self._decode = action_decoder(env.action_space)
-        self._spec = spec
+        self._env = empty_output(spec, self._size)
+        self._buffers = flatten_like(spec.observation, self._env.observation)
         self._choose = Choice(policy, spec, self._size, env_id, greedy)
         self._begins = True
 
@@ -71,28 +69,17 @@ class Agent:
         Raises:
           ValueError: the observation does not fit the observation space.
         """
-        observations = [observation] if self.num_envs is None else self._split(observation)
+        env, size = self._env, self.num_envs
         try:
-            arrays = [read(observations) for read in self._readers]
+            arrays = [
+                read([observation]) if size is None else read.of_batch(observation, size)
+                for read in self._readers
+            ]
         except Fault as fault:
             raise ValueError(f"act() got {str(fault).removeprefix('returned ')}.") from None
-        env = EnvOutput(
-            np.broadcast_to(np.asarray(reward, np.float32), self._size),
-            np.broadcast_to(np.asarray(self._begins or done, np.bool_), self._size),
-            np.zeros(self._size, np.bool_),
-            pack_like(self._spec.observation, arrays),
-        )
+        for buffer, array in zip(self._buffers, arrays, strict=True):
+            buffer[:] = array
+        env.reward[:], env.done[:] = reward, self._begins or done
         self._begins = False
         actions = self._decode(self._choose(env))
         return actions[0] if self.num_envs is None else np.stack(actions)
-
-    def _split(self, observation: Any) -> list[Any]:
-        try:
-            found = list(iterate(self._batch, observation))
-        except (TypeError, ValueError, KeyError, IndexError) as error:
-            raise ValueError(f"The observation is no batch of {self._size}: {error}.") from None
-        if len(found) != self._size:
-            raise ValueError(
-                f"The observation has a batch of {len(found)}, but the agent acts for {self._size}."
-            )
-        return found

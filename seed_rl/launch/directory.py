@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from seed_rl.files import replacing
 from seed_rl.environments.failures import REPLACED
+from seed_rl.files import replacing
 from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.config import LocalConfig
@@ -129,7 +129,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
 
 
 def say_failures(plan: Plan) -> None:
-    """Says how often environments have failed in the run that has ended, if they have, and where to read on."""
+    """Says how often environments have failed in the run that has ended, if they have, and what to read."""
     run = RunDirectory(plan.logdir)
     try:
         count = int(read_periods(run.path, warn=lambda _: None)[-1].get("environment_failures", 0))

@@ -22,7 +22,7 @@ _WINDOW = 100
 
 
 class RunFigures:
-    """Counts episodes, failures and restarts as they are reported (by any thread), and computes a period's figures."""
+    """Counts what is reported (by any thread), such as episodes, and computes a period's figures."""
 
     def __init__(
         self,

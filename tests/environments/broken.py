@@ -64,7 +64,7 @@ BUGS = {
     "handles": Bug(handles, "raised RuntimeError: no key", 1),
     "lacks_a_file": Bug(
         lacks_a_file,
-        "raised FileNotFoundError: [Errno 2] No such file or directory: 'assets/level1.map' (in the directory /",
+        "raised FileNotFoundError: [Errno 2] No such file or directory: 'assets/level1.map' (in the dir",
     ),
     "in_a_library": Bug(in_a_library, "raised LinAlgError: Singular matrix"),
     "exits": Bug(exits, "raised SystemExit: 3"),

@@ -117,8 +117,9 @@ def test_a_users_bug_is_found_by_the_sentence_and_one_traceback(bug, method, cap
     assert names == [{"make": "__init__"}.get(method, method)]
 
 
-def test_native_code_that_ends_an_actor_leaves_a_stack(tmp_path):
-    """The launcher's log of the actor; here the actor's standard error."""
-    code = "import os; from seed_rl.launch import actor_process as a; a.log_lines = os.abort; a.run_actor([''], '', None)"
+def test_native_code_that_ends_an_actor_leaves_a_stack():
+    """In the launcher's log of the actor, which is the actor's standard error."""
+    code = "import os; from seed_rl.launch import actor_process as actor; actor.log_lines = os.abort\n"
+    code += "actor.run_actor([''], '', None)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert "Fatal Python error: Aborted" in done.stderr and "actor_process.py" in done.stderr

@@ -23,6 +23,7 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign, foreign_reset
+from seed_rl.environments.statistics import without_statistics
 from seed_rl.environments.suites import old_gym
 from seed_rl.environments.suites.kwargs import KwargsConfig
 from seed_rl.environments.vector import OneOf
@@ -144,14 +145,14 @@ def make(config: GymConfig, seed: int, render_mode: str | None = None) -> gymnas
         if config.game.startswith(f"{PICKLE}:"):
             env = _unpickled(config, kwargs, {"num_envs": 1, **render})
             if isinstance(env, VectorEnv):
-                return OneOf(env)
+                return OneOf(without_statistics(env))
         else:
             env_id = _registered(config.game)
             limit = config.max_episode_frames
             if env_id not in gymnasium.registry and old_gym.knows(env_id):
                 env = old_gym.make(env_id, limit, kwargs, **render)
             elif gymnasium.spec(env_id).entry_point is None:
-                return OneOf(_native(config, kwargs | render, 1))
+                return OneOf(without_statistics(_native(config, kwargs | render, 1)))
             else:
                 settings = {"max_episode_steps": limit, "disable_env_checker": True, **kwargs, **render}
                 env = foreign(gymnasium.make, env_id, **settings)
@@ -168,8 +169,8 @@ def make_vector(config: GymConfig, seeds: Sequence[int]) -> VectorEnv:
     if config.vectorization == "native":
         with _refusals(config) as kwargs:
             if config.game.startswith(f"{PICKLE}:"):
-                return _unpickled(config, kwargs, {"num_envs": len(seeds)})
-            return _native(config, kwargs, len(seeds))
+                return without_statistics(_unpickled(config, kwargs, {"num_envs": len(seeds)}))
+            return without_statistics(_native(config, kwargs, len(seeds)))
     functions = [functools.partial(make, config, seed) for seed in seeds]
     if config.vectorization == "sync":
         return SyncVectorEnv(functions)
@@ -236,6 +237,7 @@ def _import(game: str, module: str) -> None:
 
 def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env:
     """The environment after its first reset, with what the settings and its action masks add to it."""
+    env = without_statistics(env)
     returned = foreign_reset(env, seed)
     info = returned[1] if isinstance(returned, tuple) and len(returned) == 2 else None
     env = masked(env, info, config)
