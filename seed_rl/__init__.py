@@ -9,7 +9,7 @@ import os
 from typing import Any
 
 __version__ = "1.0.0rc1"
-__all__ = ["Run", "UsageError", "evaluate", "load", "train"]
+__all__ = ["Run", "UsageError", "check", "evaluate", "load", "train"]
 
 # gRPC's core reads this when it is imported. It would write what peers send as it is, escape sequences too.
 os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -21,4 +21,5 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("seed_rl.api"), name)
+    module = "seed_rl.commands.check" if name == "check" else "seed_rl.api"
+    return getattr(importlib.import_module(module), name)

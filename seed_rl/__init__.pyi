@@ -3,5 +3,6 @@ from seed_rl.api import UsageError as UsageError
 from seed_rl.api import evaluate as evaluate
 from seed_rl.api import load as load
 from seed_rl.api import train as train
+from seed_rl.commands.check import check as check
 
 __version__: str

@@ -13,6 +13,7 @@ COMMANDS = {
     "plot": "plot runs: learning curves over seeds, aggregates over games, sorted sweeps",
     "report": "print a table of runs, as Markdown or CSV",
     "export": "write a trained policy as a SavedModel or an ONNX model",
+    "check": "play at random in an environment of yours: spaces, speed, errors",
     "list": "list environments and agents: which pairs can be trained here and now",
     "doctor": "say which stage is the bottleneck of a run, and which flag to change",
     "sweep": "search over hyperparameters on this machine",

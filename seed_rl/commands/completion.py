@@ -23,7 +23,7 @@ _LINES = {
     "zsh": f"autoload -U +X bashcompinit && bashcompinit && {_BASH}",
 }
 # The commands whose arguments begin with an environment and an agent.
-_WITH_ENVIRONMENT = ("train", "cluster", "learner", "actor", "vertex")
+_WITH_ENVIRONMENT = ("train", "check", "cluster", "learner", "actor", "vertex")
 _FLAG = re.compile(r"^  --(?:\[no\])?(\w+)", re.MULTILINE)
 
 

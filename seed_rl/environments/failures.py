@@ -163,11 +163,16 @@ def _clause(error: BaseException) -> str:
     return str(error) if isinstance(error, Fault | HungError) else f"raised {described(error)}"
 
 
+def cause_of(error: BaseException | None) -> BaseException | None:
+    """What an environment raised; None if it raised nothing."""
+    while isinstance(error, Fault | EnvironmentFailedError):
+        error = error.__cause__
+    return error
+
+
 def own_traceback(error: BaseException) -> traceback.TracebackException | None:
     """The traceback of what an environment raised, without its callers; None if it raised nothing."""
-    cause: BaseException | None = error
-    while isinstance(cause, Fault):
-        cause = cause.__cause__
+    cause = cause_of(error)
     if cause is None:
         return None
     shown = traceback.TracebackException.from_exception(cause)

@@ -133,7 +133,7 @@ def owned(value: Any, depth: int = 8) -> Any:
     try:
         if type(value) is np.ndarray:
             return value.copy()
-        if np.ma.is_masked(value):
+        if hasattr(value, "mask") and np.ma.is_masked(value):
             return np.ma.filled(value.astype(np.float64), np.nan)
         if hasattr(value, "__array__") and not isinstance(value, np.generic):
             return np.array(value)
@@ -314,7 +314,8 @@ def _scalar(value: Any) -> np.ndarray | None:
         array = np.array(value)
     except Exception:  # Whatever the environment's own classes raise.
         return None
-    return array if array.shape == () and not np.ma.is_masked(value) else None
+    is_masked = hasattr(value, "mask") and np.ma.is_masked(value)
+    return array if array.shape == () and not is_masked else None
 
 
 def _shown(value: Any) -> str:

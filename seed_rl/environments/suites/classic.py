@@ -12,7 +12,7 @@ import importlib
 import inspect
 import pickle
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium
@@ -317,6 +317,17 @@ def _missing(game: str, problem: str) -> str:
     if extra:
         return f"--game={game} needs a package that is not installed; {how_to_install(extra)}."
     return f"--game={game} needs a package that is not installed: {problem}"
+
+
+def suite_of(function: Callable[..., gymnasium.Env | VectorEnv]) -> Suite:
+    """A suite whose environments a function of this process makes, as those of a pickled one are made."""
+
+    def make_here(config: GymConfig, seed: int) -> gymnasium.Env:
+        takes_size = "num_envs" in inspect.signature(function).parameters
+        env = foreign(function, **config.kwargs, **({"num_envs": 1} if takes_size else {}))
+        return OneOf(without_statistics(env)) if isinstance(env, VectorEnv) else _finished(env, config, seed)
+
+    return Suite(GymConfig, make_here)
 
 
 SUITE = Suite(GymConfig, make, make_vector)

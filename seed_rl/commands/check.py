@@ -1,0 +1,130 @@
+"""Plays at random in an environment, in this process, and reports what training would get from it.
+
+Examples:
+  seed_rl check gym --game=my_module:MyEnv-v0
+  seed_rl check gym --game=my_module:MyEnv-v0 --env_kwargs='{"size": 7}' --pdb
+
+Actions are drawn among those that the action mask allows, if there is one. The first failure ends it, with
+the traceback of the environment's own code. Exit codes: 0, 1 if the environment failed, 2 if a flag is wrong.
+"""
+
+import contextlib
+import dataclasses
+import json
+import pdb
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from seed_rl.actor.group import EpisodeStatistics
+from seed_rl.environments import registry as environments
+from seed_rl.environments.base import EnvironmentConfig, Suite
+from seed_rl.environments.failures import EnvironmentFailedError, cause_of
+from seed_rl.environments.making import make_batch
+from seed_rl.environments.suites.classic import suite_of
+from seed_rl.flags.command_line import parse
+from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.messages import complain
+from seed_rl.options import Options, option
+from seed_rl.types import ACTION_MASK, EnvironmentSpec, EnvOutput, flatten_spec
+
+
+@dataclasses.dataclass(frozen=True)
+class CheckConfig(Options):
+    """How an environment is checked."""
+
+    agent_steps: int = option(100, "Agent steps to play.", at_least=1)
+    seed: int = option(1, "Seed of the environment and of the actions.", at_least=0)
+    pdb: bool = option(False, "Whether to enter the debugger where the environment raises an error.")
+
+
+def main(argv: list[str]) -> int:
+    """Prints the report; returns the exit code."""
+    line = parse(argv, __doc__, (CheckConfig,), with_agent=False)
+    if not line.environment:
+        raise UsageError("No environment is given; write: seed_rl check gym --game=MODULE:ID.")
+    config = line.read(CheckConfig)
+    try:
+        with usage_errors():
+            _play(environments.suite(line.environment), line.environment_config(), config)
+    except EnvironmentFailedError as error:
+        complain(f"{error.what}.")
+        if config.pdb:
+            pdb.post_mortem((cause_of(error) or error).__traceback__)
+        return 1
+    return 0
+
+
+def check(
+    environment: str | Callable[..., Any], agent_steps: int = 100, seed: int = 1, **settings: Any
+) -> None:
+    """Plays at random in an environment, in this process, and prints what training would get from it.
+
+    Args:
+      environment: a name, such as "gym", or a function that makes an environment, as for `train`.
+      agent_steps: how many to play.
+      seed: of the environment and of the actions.
+      **settings: the environment's flags, such as `game="my_module:MyEnv-v0"`.
+
+    Raises:
+      ValueError: a setting is wrong, or what the environment returned; one sentence.
+      Exception: what the environment raised.
+    """
+    suite = environments.suite(environment) if isinstance(environment, str) else suite_of(environment)
+    named = {name: json.dumps(v) if isinstance(v, dict) else v for name, v in settings.items()}
+    try:
+        return _play(suite, suite.config_class.of(**named), CheckConfig(agent_steps, seed))
+    except EnvironmentFailedError as error:
+        cause = cause_of(error) or ValueError(f"{error.what}.")
+    raise cause  # Here it keeps its own cause.
+
+
+def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> None:
+    rng, clock = np.random.default_rng(config.seed), time.perf_counter
+    started = clock()
+    batch = make_batch(suite, settings, [config.seed])
+    with contextlib.closing(batch):
+        for name, leaf in flatten_spec(batch.spec.observation):
+            print(f"observation{name and f' {name!r}'}: {leaf.unpacked}")
+        print(f"action: {batch.spec.action}\nmade in {clock() - started:.3g} s", flush=True)
+        output, statistics, episodes = batch.reset([config.seed]), EpisodeStatistics(1), []
+        steps, allowed = [], []
+        for _ in range(config.agent_steps):
+            action, share = _random_action(batch.spec, output, rng)
+            before = clock()
+            output, infos = batch.step(action)
+            steps.append((clock() - before, bool(output.done[0]), float(output.reward[0])))
+            allowed.append(share)
+            episodes += statistics.update(output, infos)
+    seconds, resets, rewards = map(np.array, zip(*steps, strict=True))
+    if min(allowed) < 1:
+        print(f"action mask: allows {min(allowed):.0%} to {max(allowed):.0%} of the values")
+    print(f"{len(steps)} agent steps: {len(steps) / seconds.sum():,.0f} per second, with resets")
+    if resets.any() and not resets.all():
+        slowest, usual = 1e3 * seconds[resets].max(), 1e3 * np.median(seconds[~resets])
+        print(f"an agent step takes {usual:.3g} ms (median), with a reset up to {slowest:.3g} ms")
+    print(f"rewards: {rewards.min():g} to {rewards.max():g}")
+    returns = [episode.episode_return for episode in episodes]
+    print(f"episodes that ended: {len(returns)}" + (f", mean return {np.mean(returns):g}" if returns else ""))
+
+
+def _random_action(
+    spec: EnvironmentSpec, output: EnvOutput, rng: np.random.Generator
+) -> tuple[np.ndarray, float]:
+    """An action `[1, ...]` as agents send it, and the share of the discrete values that are allowed now."""
+    action, observation = spec.action, spec.observation
+    if not action.is_discrete:
+        low, high = (np.reshape(bound, -1) for bound in (action.minimum or -np.inf, action.maximum or np.inf))
+        low = np.where(np.isinf(low), np.minimum(high, 1) - 2, low)
+        high = np.where(np.isinf(high), low + 2, high)
+        return rng.uniform(low, high, (1, action.size)).reshape(1, *action.shape).astype(np.float32), 1.0
+    mask = np.ones(sum(action.num_values), np.bool_)
+    if isinstance(observation, dict) and ACTION_MASK in observation:
+        mask = output.observation[ACTION_MASK][0]
+        if observation[ACTION_MASK].bits:
+            mask = np.unpackbits(mask, count=sum(action.num_values))
+    parts = np.split(mask, np.cumsum(action.num_values)[:-1])
+    numbers = [rng.choice(np.flatnonzero(part)) for part in parts]
+    return np.reshape(numbers, (1, *action.shape)).astype(np.int32), float(mask.mean())
