@@ -84,47 +84,45 @@ def check(
 def _play(suite: Suite, settings: EnvironmentConfig, config: CheckConfig) -> None:
     rng, clock = np.random.default_rng(config.seed), time.perf_counter
     started = clock()
-    batch = make_batch(suite, settings, [config.seed])
-    with contextlib.closing(batch):
+    with contextlib.closing(make_batch(suite, settings, [config.seed])) as batch:
         for name, leaf in flatten_spec(batch.spec.observation):
             print(f"observation{name and f' {name!r}'}: {leaf.unpacked}")
         print(f"action: {batch.spec.action}\nmade in {clock() - started:.3g} s", flush=True)
         output, statistics, episodes = batch.reset([config.seed]), EpisodeStatistics(1), []
-        steps, allowed = [], []
+        steps = []
         for _ in range(config.agent_steps):
             action, share = _random_action(batch.spec, output, rng)
             before = clock()
             output, infos = batch.step(action)
-            steps.append((clock() - before, bool(output.done[0]), float(output.reward[0])))
-            allowed.append(share)
+            steps.append((1e3 * (clock() - before), output.done[0], output.reward[0], share))
             episodes += statistics.update(output, infos)
-    seconds, resets, rewards = map(np.array, zip(*steps, strict=True))
-    if min(allowed) < 1:
-        print(f"action mask: allows {min(allowed):.0%} to {max(allowed):.0%} of the values")
-    print(f"{len(steps)} agent steps: {len(steps) / seconds.sum():,.0f} per second, with resets")
+    ms, resets, rewards, allowed = map(np.array, zip(*steps, strict=True))
+    if (allowed < 1).any():
+        print(f"action mask: allows {allowed.min():.0%} to {allowed.max():.0%} of the values")
+    print(f"{len(ms)} agent steps: {1e3 * len(ms) / ms.sum():,.0f} per second, with resets")
     if resets.any() and not resets.all():
-        slowest, usual = 1e3 * seconds[resets].max(), 1e3 * np.median(seconds[~resets])
+        usual, slowest = np.median(ms[~resets]), ms[resets].max()
         print(f"an agent step takes {usual:.3g} ms (median), with a reset up to {slowest:.3g} ms")
     print(f"rewards: {rewards.min():g} to {rewards.max():g}")
-    returns = [episode.episode_return for episode in episodes]
-    print(f"episodes that ended: {len(returns)}" + (f", mean return {np.mean(returns):g}" if returns else ""))
+    mean = f", mean return {np.mean([e.episode_return for e in episodes]):g}" if episodes else ""
+    print(f"episodes that ended: {len(episodes)}{mean}")
 
 
 def _random_action(
     spec: EnvironmentSpec, output: EnvOutput, rng: np.random.Generator
 ) -> tuple[np.ndarray, float]:
     """An action `[1, ...]` as agents send it, and the share of the discrete values that are allowed now."""
-    action, observation = spec.action, spec.observation
+    action, mask = spec.action, None
     if not action.is_discrete:
-        low, high = (np.reshape(bound, -1) for bound in (action.minimum or -np.inf, action.maximum or np.inf))
+        low, high = (np.reshape(b, -1) for b in (action.minimum or -np.inf, action.maximum or np.inf))
         low = np.where(np.isinf(low), np.minimum(high, 1) - 2, low)
         high = np.where(np.isinf(high), low + 2, high)
         return rng.uniform(low, high, (1, action.size)).reshape(1, *action.shape).astype(np.float32), 1.0
-    mask = np.ones(sum(action.num_values), np.bool_)
-    if isinstance(observation, dict) and ACTION_MASK in observation:
+    total = sum(action.num_values)
+    if isinstance(spec.observation, dict) and (leaf := spec.observation.get(ACTION_MASK)):
         mask = output.observation[ACTION_MASK][0]
-        if observation[ACTION_MASK].bits:
-            mask = np.unpackbits(mask, count=sum(action.num_values))
+        mask = np.unpackbits(mask, count=total) if leaf.bits else mask
+    mask = np.ones(total) if mask is None else mask
     parts = np.split(mask, np.cumsum(action.num_values)[:-1])
     numbers = [rng.choice(np.flatnonzero(part)) for part in parts]
     return np.reshape(numbers, (1, *action.shape)).astype(np.int32), float(mask.mean())

@@ -109,28 +109,21 @@ class Fault(Exception):
         self.method = method
 
 
-def foreign(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def foreign(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Calls what others wrote. Their ValueError becomes a `Fault`: only a suite's own is a refusal."""
     try:
         return function(*args, **kwargs)
     except ValueError as error:
-        raise Fault(f"raised {described(error)}") from error
+        raise Fault(_clause(error)) from error
 
 
 def foreign_reset(env: gymnasium.Env, seed: int) -> Any:
-    """What `env.reset` returns, while the environment is being made; what it raises is blamed on `reset`.
-
-    Raises:
-      Fault: it raised anything, or hung.
-      ImportError: it lacks a package.
-    """
+    """What `env.reset` returns, in a call of `make`; a `Fault` blames `reset` for what it raises."""
     try:
         return env.reset(seed=seed)
-    except ImportError:
+    except (ImportError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        if type(error) is KeyboardInterrupt:
-            raise
         raise Fault(_clause(error), "reset") from error
 
 
@@ -146,17 +139,12 @@ def blame(method: str, error: BaseException) -> str:
     """
     if type(error) is KeyboardInterrupt:
         raise error
-    if isinstance(error, Fault):
-        method = error.method or method
-    clause = _clause(error)
-    shown = own_traceback(error)
-    if shown is None:
-        return f"{method}() {clause}"
-    frames = shown.stack
-    last = ([frame for frame in frames if not any(part in frame.filename for part in _LIBRARIES)] or frames)[
-        -1
-    ]
-    return f"{method}() {clause} ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+    method, place = (isinstance(error, Fault) and error.method) or method, ""
+    if shown := own_traceback(error):
+        own = [frame for frame in shown.stack if not any(part in frame.filename for part in _LIBRARIES)]
+        last = (own or shown.stack)[-1]
+        place = f" ({os.path.basename(last.filename)}:{last.lineno} in {last.name})"
+    return f"{method}() {_clause(error)}{place}"
 
 
 def _clause(error: BaseException) -> str:
@@ -221,16 +209,10 @@ class Watched:
       failures: how often it has failed.
     """
 
-    def __init__(
-        self,
-        name: str,
-        make: Callable[[int], Any],
-        tolerance: FailureConfig,
-        seen: set[Any] | None = None,
-    ):
+    def __init__(self, name: str, make: Callable[[int], Any], tolerance: FailureConfig, seen: Any = None):
         """Starts before the first episode; `make` makes an environment after so many failures.
 
-        `seen` has the places of the tracebacks that have been logged; environments of a batch share it.
+        `seen` is a set of the tracebacks that have been logged, which environments of a batch share.
         """
         self.env: Any = None
         self.name, self.is_broken = name, True
@@ -259,20 +241,14 @@ class Watched:
         self.is_broken = True
         when = f" in episode {self._episode} at agent step {now - self._start}" if self._episode else ""
         what = f"{self.name} failed{when}: {what}"
-        self._log_traceback(error)
-        if self._failures > self._limit:
-            raise EnvironmentFailedError(what, self._failures) from error
-        _log.warning("%s; %s (%d of %d).", what, REPLACED, self._failures, self._limit)
-
-    def _log_traceback(self, error: BaseException) -> None:
         shown = own_traceback(error)
-        if shown is None:
-            return
-        place = (type(error), *((frame.filename, frame.lineno) for frame in shown.stack))
-        if place not in self._seen:
+        if shown and (place := str(shown.stack)) not in self._seen:
             self._seen.add(place)
             for line in "".join(shown.format()).splitlines():
                 _log.warning("| %s", line)
+        if self._failures > self._limit:
+            raise EnvironmentFailedError(what, self._failures) from error
+        _log.warning("%s; %s (%d of %d).", what, REPLACED, self._failures, self._limit)
 
     def make(self) -> Any:
         """Makes the first environment, and returns it.

@@ -18,7 +18,7 @@ from seed_rl.types import LARGEST_INPUT
 _LARGEST = float(np.nextafter(np.float32(LARGEST_INPUT), np.float32(0)))
 
 # Levels of an info dict that are read: its entries, and those of `metrics`.
-_INFO_DEPTH = 2
+INFO_DEPTH = 2
 
 _MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
 _SEQUENCES = (tuple, list)
@@ -146,11 +146,6 @@ def owned(value: Any, depth: int = 8) -> Any:
     return value
 
 
-def owned_info(info: Any) -> Any:
-    """An info dict that `reset` cannot change any more, as deep as it is read."""
-    return owned(info, _INFO_DEPTH)
-
-
 def owned_step(returned: Any) -> Any:
     """What `step` of a single environment returned, with the observation, and at an end the info, `owned`."""
     if not isinstance(returned, _SEQUENCES) or len(returned) != 5:
@@ -158,7 +153,7 @@ def owned_step(returned: Any) -> Any:
     observation, reward, terminated, truncated, info = returned
     try:
         if terminated or truncated:
-            info = owned_info(info)
+            info = owned(info, INFO_DEPTH)
     except Exception:  # No bools.
         return returned
     observation = observation.copy() if type(observation) is np.ndarray else owned(observation)

@@ -14,11 +14,12 @@ from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
 from seed_rl.environments.reading import (
+    INFO_DEPTH,
     BatchStep,
     batch_step,
     entry_of,
     info_of,
-    owned_info,
+    owned,
     reset_outcome,
     start_of_episode,
 )
@@ -184,7 +185,7 @@ class VectorEnvironment(BatchedEnvironment):
         if self._mode is AutoresetMode.SAME_STEP:
             last = last.get("final_info", last)
         return [
-            owned_info(info_of(last, index)) if ended else info_of(step.infos, index, always)
+            owned(info_of(last, index), INFO_DEPTH) if ended else info_of(step.infos, index, always)
             for index, ended in enumerate(ends.tolist())
         ]
 

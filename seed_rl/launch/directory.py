@@ -130,16 +130,13 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
 
 def say_failures(plan: Plan) -> None:
     """Says how often environments have failed in the run that has ended, if they have, and what to read."""
-    run = RunDirectory(plan.logdir)
-    try:
+    run, count = RunDirectory(plan.logdir), 0
+    with contextlib.suppress(ValueError, IndexError):  # There are no metrics.
         count = int(read_periods(run.path, warn=lambda _: None)[-1].get("environment_failures", 0))
-    except (ValueError, IndexError):  # There are no metrics.
-        return
-    logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
-    first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), None)
     if count:
-        where = shortened(first) if first else "the actors' logs"
-        say(f"environments failed {count:,} times; {where} has the first traceback.")
+        logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
+        first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), logs[0])
+        say(f"environments failed {count:,} times; {shortened(first)} has the first traceback.")
 
 
 def _trust(logdir: Path) -> str:

@@ -68,17 +68,15 @@ FAILURES = {
         "step() returned the reward -9.2",
     ),
     "2^63 as reward": ({"step": with_part(1, np.uint64(2**63))}, "step() returned the reward 9.22337e+18"),
-    "a huge int as reward": (
-        {"step": with_part(1, 10**400)},
-        "step() returned the reward inf, but it must be",
+    "a huge int as reward": ({"step": with_part(1, 10**400)}, "step() returned the reward 1000"),
+    "a Decimal as reward": ({"step": with_part(1, Decimal(1))}, "step() returned the reward Decimal('1') of"),
+    "a Fraction as reward": (
+        {"step": with_part(1, Fraction(1))},
+        "step() returned the reward Fraction(1, 1)",
     ),
     "a reward beyond float64": (
         {"step": with_part(1, np.longdouble("1e400"))},
         "step() returned the reward inf, but it must be finite",
-    ),
-    "a Decimal that is NaN": (
-        {"step": with_part(1, Decimal("sNaN"))},
-        "step() returned the reward nan, but it must be finite",
     ),
     "a masked reward": ({"step": with_part(1, np.ma.masked)}, "step() returned the reward masked of type"),
     "text as reward": ({"step": with_part(1, "1.0")}, "step() returned the reward '1.0' of type str"),
@@ -311,8 +309,8 @@ ALLOWED = {
     **{
         f"a reward of type {type(value).__name__}": {"step": with_part(1, value)}
         for value in (
-            *(np.float16(1), np.longdouble(1), np.int8(1), np.uint64(1), np.bool_(True), Decimal(1)),
-            *(Fraction(1), np.ma.array(1.0), np.array(1, np.uint8)),
+            *(np.float16(1), np.longdouble(1), np.int8(1), np.uint64(1), np.bool_(True)),
+            *(np.ma.array(1.0), np.array(1, np.uint8)),
         )
     },
     "an observation in the other byte order": {"observation": lambda honest: honest.astype(">f4")},
