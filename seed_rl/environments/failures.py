@@ -23,11 +23,8 @@ _log = logging.getLogger(__name__)
 REPLACED = "replacing it"
 
 # How the names of files begin whose code calls environments, and which contain libraries that these call.
-_CALLERS = (
-    *(os.path.join(path, "") for path in (Path(__file__).parents[1], *gymnasium.__path__)),
-    "<frozen ",
-)
-_LIBRARIES = (os.path.join(os.path.dirname(os.__file__), ""), "site-packages", "dist-packages")
+_CALLERS = (f"{Path(__file__).parents[1]}/", f"{Path(gymnasium.__file__).parent}/", "<frozen ")
+_LIBRARIES = (f"{Path(os.__file__).parent}/", "site-packages/", "dist-packages/")
 
 
 class HungError(BaseException):

@@ -92,6 +92,7 @@ class LeafReader:
             return array
         if self._leaf.spec.bits is not None:
             return np.packbits(array.reshape(len(array), -1), axis=1)
+        assert self._leaf.start is not None
         return array.astype(np.int64) - self._leaf.start
 
     def _check(self, array: np.ndarray, low: Any, high: Any) -> None:

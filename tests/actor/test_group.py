@@ -5,12 +5,15 @@ import pytest
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.group import EpisodeStatistics, Group
-from seed_rl.environments.base import Info
+from seed_rl.environments.base import EnvironmentConfig, Info, Suite
+from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
+from seed_rl.own_figures import FAILURES
 from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
+from tests.environments.odd import LENGTH, Odd, raises
 
 SEEDS = list(range(8))
 CATCH = CatchConfig(rows=100)
@@ -136,3 +139,25 @@ def test_long_returns_are_not_rounded():
     statistics.update(_output([2**24]), [{}])
     statistics.update(_output([1]), [{}])
     assert statistics.update(_output([1], done=[True]), [{}]) == [_episode(0, 2.0**24 + 2, 3)]
+
+
+class FailsOnce(Odd):
+    """Two environments; the first fails once in agent step 3."""
+
+    def __init__(self):
+        super().__init__(**({"step": raises(OSError("no device"))} if not made else {}))
+        made.append(self)
+
+
+made: list[Odd] = []
+
+
+def test_failures_are_reported_once_with_the_next_episode_that_ends():
+    made.clear()
+    suite, tolerance = Suite(EnvironmentConfig, lambda config, seed: FailsOnce()), FailureConfig()
+    environment = SingleEnvironments(suite, EnvironmentConfig(), [0, 1], tolerance)
+    group, reported = Group(environment, [0, 1]), []
+    for _ in range(3 * LENGTH):
+        reported += [dict(episode.figures) for episode in group.step(np.zeros(2, np.int32))]
+    assert reported == [{FAILURES: 1}, *[{}] * (len(reported) - 1)] and len(reported) > 3
+    assert environment.failures == 1

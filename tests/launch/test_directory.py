@@ -201,3 +201,24 @@ def test_evaluating_code_of_the_users_own_needs_trust(tmp_path, capsys):
     (tmp_path / "run.json").write_text(json.dumps(content))
     directory.say_next(plan_of(tmp_path), ["seed_rl train", "gym", "vtrace"])
     assert f"seed_rl evaluate {tmp_path} --trust_code" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count", [0, 1, 1234])
+def test_the_end_says_how_often_environments_failed_and_where_to_read(tmp_path, capsys, count):
+    run = RunDirectory(tmp_path)
+    run.metrics.write_text(
+        json.dumps({"env_frames": 5, "seconds": 1, "agent_steps": 5, "environment_failures": count})
+    )
+    run.actor_log(0).write_text("nothing")
+    run.actor_log(1).write_text("Environment 9 failed: reset() raised KeyError; replacing it (1 of 3).")
+    directory.say_failures(plan_of(tmp_path))
+    said = capsys.readouterr().err
+    assert f"environments failed {count:,} times" in said and "actor_1.log" in said if count else not said
+
+
+@pytest.mark.parametrize("content", [None, "", "{}", "nonsense"])
+def test_a_run_without_metrics_says_nothing_of_failures(tmp_path, capsys, content):
+    if content is not None:
+        RunDirectory(tmp_path).metrics.write_text(content)
+    directory.say_failures(plan_of(tmp_path))
+    assert "environments failed" not in capsys.readouterr().err

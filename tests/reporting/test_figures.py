@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.own_figures import FAILURES
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.tasks import Task
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -177,12 +178,23 @@ def test_the_first_host_counts_what_the_others_tell():
     other.keep_news()
     first.on_episodes([episode(1.0)])
     other.on_episodes([episode(3.0, env=1), episode(7.0, env=2), episode(float("nan"))])
+    other.on_episodes([episode(1.0, env=5, **{FAILURES: 4})])
     other.on_actor(Task(0, range(1), had_others=True))
     other.on_refusal()
     first.on_refusal()
     for _ in range(2):  # What was told is not told again; restarts are the sum so far.
         first.add_news(1, json.loads(json.dumps(other.take_news())))
     taken = first.take(0, 0)
-    assert (taken["episodes"], taken["actor_restarts"]) == (2, 1)
+    assert (taken["episodes"], taken["actor_restarts"], taken["environment_failures"]) == (2, 1, 4)
     assert taken["refused_connections"] == 2
-    assert (taken["mean_return"], taken["mean_evaluation_return"]) == (2.0, 7.0)
+    assert (taken["mean_return"], taken["mean_evaluation_return"]) == (2.0, 4.0)
+
+
+def test_failures_of_environments_are_added_up_and_are_no_figure_of_an_episode():
+    run = figures()
+    assert run.take(0, 0)["environment_failures"] == 0
+    for count in (1, 3, float("nan"), float("inf"), -1, 1e300):
+        run.on_episodes([episode(1.0, win=1.0, **{FAILURES: count})])
+    taken = run.take(0, 0)
+    assert taken["environment_failures"] == 4
+    assert [name for name in taken if name.startswith("episode/")] == ["episode/win"]
