@@ -11,6 +11,7 @@ the traceback of the environment's own code. Exit codes: 0, 1 if the environment
 import contextlib
 import dataclasses
 import json
+import logging
 import pdb
 import time
 from collections.abc import Callable
@@ -46,6 +47,7 @@ def main(argv: list[str]) -> int:
     if not line.environment:
         raise UsageError("No environment is given; write: seed_rl check gym --game=MODULE:ID.")
     config = line.read(CheckConfig)
+    logging.basicConfig(format="%(message)s", level=logging.INFO)  # Tracebacks.
     try:
         with usage_errors():
             _play(environments.suite(line.environment), line.environment_config(), config)

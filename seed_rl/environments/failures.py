@@ -242,7 +242,7 @@ class Watched:
         if shown and (place := str(shown.stack)) not in self._seen:
             self._seen.add(place)
             for line in "".join(shown.format()).splitlines():
-                _log.warning("| %s", line)
+                _log.info("| %s", line)  # Shown in actors' logs; a terminal gets the sentence.
         if self._failures > self._limit:
             raise EnvironmentFailedError(what, self._failures) from error
         _log.warning("%s; %s (%d of %d).", what, REPLACED, self._failures, self._limit)

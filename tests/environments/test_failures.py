@@ -1,6 +1,7 @@
 """What an agent sees when an environment fails, and how often one may; `test_odd` has how they fail."""
 
 import json
+import logging
 import re
 import subprocess
 import sys
@@ -88,9 +89,9 @@ def test_an_episode_that_ends_forgives():
     assert len(made) == 4
 
 
-def fails(bug, method, caplog, wrap=None):
+def fails(bug, method, caplog):
     """The lines of the log, and the sentence at the end, of an environment whose method has a bug."""
-    caplog.clear()
+    caplog.set_level(logging.INFO)
     kwargs = json.dumps({"bug": bug, "method": method})
     config = GymConfig(game="tests.environments.broken:Broken-v0", env_kwargs=kwargs)
     tolerance = FailureConfig(max_environment_failures=2, env_step_timeout_secs=0.2)

@@ -243,8 +243,7 @@ def play(caplog):
             for episode in statistics.update(env, infos):
                 episodes[episode.env].append((episode.episode_return, episode.agent_steps))
         batch.close()
-        messages = [record.getMessage() for record in caplog.records]
-        return [message for message in messages if not message.startswith("| ")], episodes  # No tracebacks.
+        return [record.getMessage() for record in caplog.records], episodes
 
     yield play
     for batch in batches:

@@ -81,7 +81,7 @@ def test_an_environment_that_fails_is_replaced_by_one_without_random_actions(mak
     assert played(made)[BUSIEST] == 3 and len(made) == len(SEEDS) + 1 and not made[-1].actions
     assert not output.observation[BUSIEST].any()
     assert output.done.all() and not output.truncated.any() and not output.reward.any()
-    *_, line = [record.getMessage() for record in caplog.records]  # After the traceback.
+    (line,) = [record.getMessage() for record in caplog.records]
     assert line.startswith(f"Environment {BUSIEST} failed in episode 1 at agent step 3: step() raised ")
     assert line.endswith("replacing it (1 of 3).")
     statistics, episodes = EpisodeStatistics(len(SEEDS)), []

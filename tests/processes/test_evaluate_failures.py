@@ -24,8 +24,12 @@ FAULTS = {
 }
 # What fails before an episode has ended, the exit code, and the sentence.
 AT_THE_START = {
-    "make": ("make raise", 2, r"Environment 0 failed: make\(\) raised OSError: the engine\\nis gone; .*"),
-    "make exits": ("make exit", 2, r"Environment 0 failed: make\(\) raised SystemExit: 3; .*"),
+    "make": (
+        "make raise",
+        2,
+        r"Environment 0 failed: make\(\) raised OSError: the engine\\nis gone \(.*_fails\); .*",
+    ),
+    "make exits": ("make exit", 2, r"Environment 0 failed: make\(\) raised SystemExit: 3 \(.*_fails\); .*"),
     "reset": ("reset nothing 7", 1, r"Environment \d failed: reset\(\) returned .*"),
     "step": ("step nan", 1, r"Environment 0 failed in episode 4 at agent step 1: step\(\) returned .*"),
 }
