@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import importlib
 import inspect
-import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ import numpy as np
 from gymnasium import VectorizeMode
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
+from seed_rl.environments import function_file
 from seed_rl.environments.action_mask import masked
 from seed_rl.environments.base import Info, Suite, hint, nearest, repeat_actions
 from seed_rl.environments.failures import foreign, foreign_reset
@@ -249,8 +249,7 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
 def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any]) -> Any:
     """What the function in a file makes. It gets what is offered if it has parameters for that."""
     try:
-        with open(config.game.removeprefix(f"{PICKLE}:"), "rb") as file:
-            function = foreign(pickle.load, file)
+        function = foreign(function_file.load, config.game.removeprefix(f"{PICKLE}:"))
     except OSError as error:
         raise ValueError(f"--game={config.game} cannot be read ({error.strerror}).") from error
     takes = inspect.signature(function).parameters.keys()
@@ -261,9 +260,11 @@ def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any
             "makes in a class that inherits from gymnasium.Env."
         )
     limit = config.max_episode_frames
-    if limit and isinstance(env, VectorEnv):
+    if not limit:
+        return env
+    if isinstance(env, VectorEnv):
         raise ValueError(f"--max_episode_frames={limit} limits single environments; let the function do it.")
-    return gymnasium.wrappers.TimeLimit(env, limit) if limit else env
+    return gymnasium.wrappers.TimeLimit(env, limit)
 
 
 def _refuse_kwargs(config: GymConfig, kwargs: dict[str, Any], error: TypeError) -> None:
