@@ -25,11 +25,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
+from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import Subject, SubjectConfig, load_subject
 from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
+from seed_rl.launch.presets import shortened
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.messages import complain, reason, report_to_launcher, say
 from seed_rl.options import option, part
@@ -114,6 +116,9 @@ class EvaluateConfig(SubjectConfig):
 def main(argv: list[str]) -> int:
     """Runs an evaluation; returns its exit code."""
     config, _ = parse_options(argv, __doc__ or "", EvaluateConfig, positional=("logdir",))
+    paths = {name: getattr(config, name) for name in ("logdir", "output", "record")}
+    absolute = {name: os.path.abspath(path) for name, path in paths.items() if path}
+    config = dataclasses.replace(config, **absolute)  # Environments that change the directory play here.
     require_package("tensorflow", "learner")
     if config.record:
         require_package("imageio_ffmpeg", "record")
@@ -149,7 +154,9 @@ def _evaluate(config: EvaluateConfig) -> int:
     default = RunDirectory(run.logdir).evaluation(trained.checkpoint)
     output = Path(config.output) if config.output else default
     check_output(output, "output", config.overwrite)
-    print(f"{trained.checkpoint}: {trained.env_frames:,} frames of training.", flush=True)
+    if config.record:
+        _check_rendering(config, subject)
+    print(f"{shortened(Path(trained.checkpoint))}: {trained.env_frames:,} frames of training.", flush=True)
     with usage_errors():
         episodes, failure = play_episodes(config, subject)
     if not (episodes or failure):
@@ -278,7 +285,7 @@ def _report(
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(output, json.dumps(results(config, subject, episodes, failure), indent=2) + "\n")
-        print(f"Results: {output}")
+        print(f"Results: {shortened(output)}")
     except OSError as error:
         complain(f"{output} cannot be written ({reason(error)}).")
         code = 1
@@ -295,6 +302,27 @@ def _rerun(config: EvaluateConfig, subject: Subject, episode: "PlayedEpisode") -
     from seed_rl.evaluation.rerun import Rerun
 
     return Rerun(subject.suite, subject.environment_config, episode, config.failures)
+
+
+def _check_rendering(config: EvaluateConfig, subject: Subject) -> None:
+    """Renders an environment once; raises UsageError if that fails."""
+    from seed_rl.evaluation.episodes import PlayedEpisode
+    from seed_rl.evaluation.rerun import RerunError, retried
+
+    nothing = PlayedEpisode(0, config.seed, [], 0.0)
+    try:
+        retried(lambda: _rerun(config, subject, nothing), config.failures).close()
+    except RerunError as error:
+        is_function = str(subject.run.game).startswith(f"{PICKLE}:")
+        hint = (
+            ""
+            if not is_function
+            else (
+                " Let the function take render_mode and pass it on, such as lambda render_mode=None: "
+                "gymnasium.make(ID, render_mode=render_mode)."
+            )
+        )
+        raise UsageError(f"There is no video: {error}{hint}") from None
 
 
 def _show(
@@ -340,7 +368,7 @@ def _record(
     except (OSError, ValueError, RuntimeError) as error:  # Also what imageio and its encoders raise.
         complain(f"{path} cannot be written ({reason(error)}).")
         return 1
-    print(f"Video of the best episode and a typical one: {path}")
+    print(f"Video of the best episode and a typical one: {shortened(path)}")
     if not is_faithful:
         print("The environment does not reproduce an episode from its seed: the video shows other episodes.")
     return 0

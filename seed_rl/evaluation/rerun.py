@@ -57,8 +57,8 @@ class Rerun:
             with warnings.catch_warnings():  # Of render modes, for example.
                 warnings.simplefilter("ignore")
                 self._env = self._call("make", suite.make, config, episode.seed, render_mode="rgb_array")
-            self._call("reset", self._env.reset, seed=episode.seed)
-            self._picture()
+                self._call("reset", self._env.reset, seed=episode.seed)
+                self._picture()
         except BaseException:
             self.close()
             raise

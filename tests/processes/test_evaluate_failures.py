@@ -20,7 +20,6 @@ FAULTS = {
     "a step, by chance": ("step once 40", [], 0, OK, True),
     "steps, for good": ("step exit 81", ["--max_environment_failures=1"], 1, FAILED, False),
     "render": ("render raise", [], 0, OK, False),
-    "render, which is asked for": ("render raise", ["--record"], 2, NO_VIDEO, False),
 }
 # What fails before an episode has ended, the exit code, and the sentence.
 AT_THE_START = {
@@ -80,6 +79,18 @@ def test_the_report_survives(trained, tmp_path, monkeypatch, fault, flags, code,
     assert ("no picture of gameplay. The environment cannot" in process.output) != has_picture
     assert video.exists() == (code == 0 and any("record" in flag for flag in flags))
     assert list((trained.logdir / "tensorboard" / "evaluation").iterdir())
+
+
+def test_a_video_that_cannot_be_is_refused_before_episodes_are_played(trained, tmp_path, monkeypatch):
+    pytest.importorskip("imageio")
+    monkeypatch.setenv(fragile.FAULT, "render raise")
+    monkeypatch.setenv(fragile.ENDED, str(tmp_path / "ended"))
+    output, video = tmp_path / "result.json", tmp_path / "video.gif"
+    args = (f"--logdir={trained.logdir}", "--episodes=3", f"--output={output}", f"--record={video}")
+    process = evaluate(trained, *args)
+    assert process.end() == 2, process.output
+    assert process.last_line.startswith(NO_VIDEO)
+    assert not any(path.exists() for path in (output, video, tmp_path / "ended"))
 
 
 @pytest.mark.parametrize(("fault", "code", "sentence"), AT_THE_START.values(), ids=AT_THE_START.keys())
