@@ -3,17 +3,19 @@
 Everything here does what the command of the same name does, with the same settings; errors are exceptions.
 """
 
+import contextlib
+import gc
 import json
 import os
-import re
+import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -21,12 +23,16 @@ from gymnasium.vector import VectorEnv
 from seed_rl.commands import evaluate as evaluation
 from seed_rl.commands.train import train as _train
 from seed_rl.environments import registry as environments
+from seed_rl.environments.function_file import contents
 from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
-from seed_rl.flags.command_line import scan_environment
+from seed_rl.flags.command_line import parse_options, scan_environment
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
+from seed_rl.flags.synonyms import nearest_flags
+from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import Child
+from seed_rl.launch.plan import default_logdir
 from seed_rl.launch.probe import found, probe
 from seed_rl.launch.watch import describe_exit
 from seed_rl.learner.quiet import quiet_start
@@ -48,7 +54,7 @@ class Run:
     """A run directory.
 
     Attributes:
-      logdir: its path.
+      logdir: its absolute path.
     """
 
     @brief_usage_errors
@@ -62,7 +68,7 @@ class Run:
         Raises:
           ValueError: there is no run in it.
         """
-        self.logdir = Path(logdir)
+        self.logdir = Path(logdir).absolute()
         self._trust_code = trust_code
         with usage_errors():
             record.read(str(logdir))
@@ -108,7 +114,13 @@ class Run:
 
 
 @brief_usage_errors
-def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: str, **flags: Any) -> Run:
+def train(
+    environment: str | Callable[..., gymnasium.Env | VectorEnv],
+    agent: str,
+    *,
+    overwrite: bool = False,
+    **flags: Any,
+) -> Run:
     """Trains, as `seed_rl train ENVIRONMENT AGENT --flags` does, and waits for the end.
 
     Ctrl-C (in a notebook: interrupt) stops training with a checkpoint. Training resumes when the same call is
@@ -120,7 +132,9 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
         from a notebook: cloudpickle takes it to the actors, in a file of the run directory that only this
         user can read.
       agent: a name, such as "ppo".
-      **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`.
+      overwrite: whether to start anew where there is a run. Its directory is renamed: NAME.1, NAME.2, ...
+      **flags: the command's flags, such as `seed=1` or `total_environment_frames=100_000`. Lists stand for
+        text with commas (`mlp_sizes=[64, 64]`), and dicts for JSON (`env_kwargs={"size": 7}`).
 
     Call it in the main thread, the only one that an interrupt reaches. Runs that train at the same time are
     processes of the command.
@@ -133,6 +147,18 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
       KeyboardInterrupt: training was stopped, with a checkpoint.
       RuntimeError: training failed.
     """
+    code, logdir = _trained(environment, agent, overwrite, flags)
+    if code in STOP_CODES:
+        raise KeyboardInterrupt
+    if code == USAGE_EXIT_CODE:
+        raise UsageError("The run was refused; the sentence above says what to change.")
+    if code:
+        raise RuntimeError(f"Training ended with exit code {code}; what it printed says why.")
+    return Run(logdir, trust_code=True)
+
+
+def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any]) -> tuple[int, Path]:
+    """The exit code of the launcher, and the run directory; raises UsageError."""
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
             "train() needs the main thread, since in another one no interrupt could stop it; call it there, "
@@ -152,23 +178,16 @@ def train(environment: str | Callable[..., gymnasium.Env | VectorEnv], agent: st
         raise UsageError(
             "train() has no argument 'help'; `seed_rl train ENVIRONMENT AGENT --help` has a list."
         )
-    content = probed = None
-    words = [f"--{flag}={_word(value)}" for flag, value in flags.items() if value is not None]
+    words, function, probed = _words(flags), None, None
     if not isinstance(environment, str):
-        content, probed = _pickled(environment, words)
-        logdir = flags.get("logdir") or f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', probed.name)}_{agent}"
-        file = RunDirectory(Path(logdir)).environment_function.absolute()
-        words += [f"--logdir={logdir}", f"--game={PICKLE}:{file}"]
+        content, fingerprint, probed = _pickled(environment, words)
+        own = default_logdir(probed.name, agent, fingerprint[:6], seed=flags.get("seed"))
+        logdir = Path(flags.get("logdir") or own).absolute()
+        function = RunDirectory(logdir).environment_function(fingerprint), content
+        words += [f"--logdir={logdir}", f"--game={PICKLE}:{function[0]}"]
         words += ["--vectorization=native"] if probed.is_vector else []
         environment = "gym"
-    code, logdir = _train(["seed_rl train", environment, agent, *words], content, probed)
-    if code in STOP_CODES:
-        raise KeyboardInterrupt
-    if code == USAGE_EXIT_CODE:
-        raise UsageError("The run was refused; the sentence above says what to change.")
-    if code:
-        raise RuntimeError(f"Training ended with exit code {code}; what it printed says why.")
-    return Run(logdir, trust_code=True)
+    return _train(["seed_rl train", environment, agent, *words], function, probed, overwrite)
 
 
 @brief_usage_errors
@@ -201,7 +220,7 @@ def load(
             f"num_envs={num_envs} is too low; it must be at least 1, or None for one environment."
         )
     run = run if isinstance(run, Run) else Run(run, trust_code)
-    with quiet_start(), usage_errors():
+    with _unchanged(), quiet_start(), usage_errors():
         subject = load_subject(str(run.logdir), checkpoint, trust_code=run._trust_code)
         from seed_rl.evaluation.agent import Agent
 
@@ -234,10 +253,11 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
     run = run if isinstance(run, Run) else Run(run, bool(flags.get("trust_code", False)))
     settings = {"trust_code": run._trust_code} | flags | {"logdir": str(run.logdir), "episodes": episodes}
     with usage_errors():
-        unknown = flags.keys() - (evaluation.EvaluateConfig.defaults().keys() - _WRITES)
-        if unknown:
-            raise UsageError(f"evaluate() has no argument {min(unknown)!r}.")
-        config = evaluation.EvaluateConfig.of(**settings)
+        known = evaluation.EvaluateConfig.defaults().keys() - _WRITES
+        if unknown := min(flags.keys() - known, default=None):
+            near = [f", did you mean {name}?" for name in nearest_flags(unknown, sorted(known))]
+            raise UsageError(f"evaluate() has no argument {unknown!r}{near[0] if near else '.'}")
+        config, _ = parse_options(["evaluate", *_words(settings)], "", evaluation.EvaluateConfig)
     child = Child("the evaluation", evaluation.command(config))
     try:
         child.start()
@@ -253,27 +273,36 @@ def evaluate(run: str | os.PathLike[str] | Run, episodes: int | None = None, **f
     raise {"usage": UsageError, "failure": RuntimeError}[answer["kind"]](answer["sentence"])
 
 
-def _word(value: Any) -> str:
-    """A value as it is written in a flag."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+@contextlib.contextmanager
+def _unchanged() -> Iterator[None]:
+    """Restores what importing TensorFlow and seeding Keras change in the caller's process."""
+    of_python, of_numpy, is_frozen = random.getstate(), np.random.get_state(), gc.get_freeze_count() > 0
+    try:
+        with warnings.catch_warnings():
+            yield
+    finally:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
+        if not is_frozen:
+            gc.unfreeze()
+
+
+def _words(flags: dict[str, Any]) -> list[str]:
+    """The flags of a command."""
+    return [f"--{name}={flag_text(name, value)}" for name, value in flags.items() if value is not None]
 
 
 def _pickled(
     function: Callable[..., gymnasium.Env | VectorEnv], flags: Sequence[str]
-) -> tuple[bytes, Probed]:
-    """The pickled function, and facts about the environments that it makes with these flags.
+) -> tuple[bytes, str, Probed]:
+    """The contents of a function's file, its fingerprint, and facts about what it makes with these flags.
 
     Raises:
       UsageError: it makes no Gymnasium environment, or cannot be pickled.
     """
-    try:
-        content = cloudpickle.dumps(function)
-    except Exception as error:
-        raise UsageError(
-            f"The function cannot be pickled ({error}); make the environment inside it."
-        ) from error
     with tempfile.NamedTemporaryFile() as file, usage_errors():
+        content, fingerprint = contents(function)
         file.write(content)
         file.flush()
         config = scan_environment(["--environment=gym", *flags, f"--game={PICKLE}:{file.name}"])
-        return content, found(*probe([("gym", config)]))
+        return content, fingerprint, found(*probe([("gym", config)]))

@@ -1,7 +1,10 @@
 """The tests' order and random seed; SEED_RL_REQUIRE_SUITES=1 (in continuous integration) allows no skips."""
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 
 import pytest
 
@@ -9,6 +12,10 @@ from seed_rl.loading import without_garbage_collection
 
 # Not everything can be installed everywhere: a skip is fine if its reason contains one of these.
 _MAY_BE_MISSING = ("deepmind_lab", "GPU", "needs Linux")
+
+# The key that signs runs is not that of the user.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="seed_rl_state_")
+atexit.register(shutil.rmtree, os.environ["XDG_STATE_HOME"], ignore_errors=True)
 
 _STRICT = os.environ.get("SEED_RL_REQUIRE_SUITES") == "1"
 

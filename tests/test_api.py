@@ -125,15 +125,13 @@ def test_a_batch_acts_as_each_of_its_environments_alone(catch):
 
 @pytest.mark.slow
 def test_a_function_makes_the_environments(cart_pole):
-    mode = stat.S_IMODE((cart_pole.logdir / "environment.pickle").stat().st_mode)
-    assert mode == 0o600
+    (file,) = cart_pole.logdir.glob("environment_*.pickle")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert cart_pole.metrics()["mean_return"].max() > 40  # At random: 22.
     agent = cart_pole.load()
     env = gymnasium.make("CartPole-v1")
     assert env.action_space.contains(agent.act(env.reset(seed=1)[0]))
-    with pytest.raises(ValueError, match="names code"):
-        seed_rl.load(cart_pole.logdir)
-    assert seed_rl.load(cart_pole.logdir, trust_code=True).num_envs is None
+    assert seed_rl.load(cart_pole.logdir).num_envs is None  # This user has trained it.
 
 
 @pytest.mark.slow
@@ -161,11 +159,72 @@ def test_a_batch_of_another_size_gets_one_sentence(cart_pole, observation):
 
 
 @pytest.mark.slow
-def test_another_function_does_not_change_a_run_that_is_complete(cart_pole):
-    file = cart_pole.logdir / "environment.pickle"
-    before = file.read_bytes()
-    seed_rl.train(lambda: gymnasium.make("Acrobot-v1"), "ppo", logdir=cart_pole.logdir, **SMALL)
-    assert file.read_bytes() == before
+def test_another_function_does_not_get_a_run_that_is_complete(cart_pole):
+    before = sorted(cart_pole.logdir.rglob("*"))
+    with pytest.raises(seed_rl.UsageError, match=r"another function\); use another --logdir") as caught:
+        seed_rl.train(lambda: gymnasium.make("Acrobot-v1"), "ppo", logdir=cart_pole.logdir, **SMALL)
+    assert "overwrite=True" in str(caught.value)
+    assert sorted(cart_pole.logdir.rglob("*")) == before
+    again = seed_rl.train(lambda: gymnasium.make("CartPole-v1"), "ppo", logdir=cart_pole.logdir, **SMALL)
+    assert again.logdir == cart_pole.logdir
+    assert sorted(cart_pole.logdir.rglob("*")) == before
+
+
+@pytest.mark.slow
+def test_runs_of_a_loop_over_a_parameter_and_a_seed_are_runs_of_their_own():
+    tiny = {"total_environment_frames": 500, "num_actors": 1, "env_batch_size": 4}
+
+    def maker(way):
+        return lambda: gymnasium.make("CartPole-v1", sutton_barto_reward=way)
+
+    directories = {
+        seed_rl.train(maker(way), "ppo", **flags, **tiny).logdir.relative_to(Path.cwd()).as_posix()
+        for way in (False, True)
+        for flags in ({}, {"seed": 3})
+    }
+    assert len(directories) == 4
+    assert all(re.fullmatch(r"runs/CartPole-v1_ppo_[0-9a-f]{6}(_seed3)?", name) for name in directories)
+
+
+@pytest.mark.slow
+def test_a_run_resumes_with_its_seed_and_a_history_or_starts_anew():
+    tiny = {"logdir": "run", "num_actors": 1, "env_batch_size": 4, "lstm_size": 0}
+    run = seed_rl.train("catch", "vtrace", seed=3, total_environment_frames=500, **tiny)
+    os.chdir("/")  # The run stays where it is.
+    run.metrics()
+    os.chdir(run.logdir.parent)
+    with pytest.raises(seed_rl.UsageError, match=r"learning_rate 0\.005 -> 0\.01"):
+        seed_rl.train("catch", "vtrace", total_environment_frames=500, learning_rate=0.01, **tiny)
+    with pytest.raises(seed_rl.UsageError, match="trained with seed 3, not 4"):
+        seed_rl.train("catch", "vtrace", seed=4, total_environment_frames=1000, **tiny)
+    seed_rl.train("catch", "vtrace", total_environment_frames=1000, learning_rate=0.01, **tiny)
+    content = json.loads((run.logdir / "run.json").read_text())
+    assert content["settings"]["learner"]["seed"] == 3
+    assert [entry["changed"] for entry in content["history"]] == [{"learning_rate": [0.005, 0.01]}]
+    seed_rl.train("catch", "vtrace", seed=4, total_environment_frames=500, overwrite=True, **tiny)
+    assert json.loads(Path("run/run.json").read_text())["settings"]["learner"]["seed"] == 4
+    assert json.loads(Path("run.1/run.json").read_text()) == content
+
+
+@pytest.mark.slow
+def test_a_function_that_takes_render_mode_can_be_filmed(cart_pole):
+    def make(render_mode=None):
+        return gymnasium.make("CartPole-v1", render_mode=render_mode)
+
+    def record(run):
+        command = ["evaluate", str(run.logdir), "--episodes=2", "--record=video.gif"]
+        variables = {**os.environ, "PYTHONPATH": ROOT}
+        return subprocess.run(
+            [sys.executable, "-m", "seed_rl", *command], capture_output=True, text=True, env=variables
+        )
+
+    before = sorted(cart_pole.logdir.rglob("*"))
+    refused = record(cart_pole)
+    assert refused.returncode == 2 and "lambda render_mode=None: gymnasium.make" in refused.stderr
+    assert "Warn" not in refused.stderr and sorted(cart_pole.logdir.rglob("*")) == before
+    done = record(seed_rl.train(make, "ppo", logdir="run", total_environment_frames=500))
+    assert done.returncode == 0, done.stderr
+    assert Path("video.gif").exists()
 
 
 @pytest.mark.slow
@@ -174,11 +233,12 @@ def test_a_run_with_a_function_can_be_moved(cart_pole):
     with pytest.raises(ValueError, match="names code"):
         seed_rl.load("at 12:30")
     run = seed_rl.Run("at 12:30", trust_code=True)
-    (cart_pole.logdir / "environment.pickle").rename("hidden")
+    (file,) = cart_pole.logdir.glob("environment_*.pickle")
+    file.rename("hidden")
     try:
         assert len(run.evaluate(episodes=2)["returns"]) == 2
     finally:
-        Path("hidden").rename(cart_pole.logdir / "environment.pickle")
+        Path("hidden").rename(file)
 
 
 @pytest.mark.slow
@@ -220,6 +280,9 @@ def boom():
         (("catch", "vtrac"), {}, "--agent=vtrac is not valid"),
         (("catsh", "vtrace"), {}, "--environment=catsh is not valid"),
         (("catch", "vtrace"), {"learning_rat": 1}, "Unknown flag --learning_rat"),
+        (("catch", "vtrace"), {"mlp_sizes": {8}}, "mlp_sizes is or contains a value of type set"),
+        (("gym", "ppo"), {"game": "CartPole-v1", "env_kwargs": {"a": print}}, "env_kwargs is or contains"),
+        (("gym", "ppo"), {"game": "CartPole-v1", "env_kwargs": {"items": 6}}, "was refused"),
         (("catch", "vtrace"), {"unroll_length": 0}, "--unroll_length=0 is too low"),
         ((lambda: 5, "ppo"), {}, "returned int"),
         ((boom, "ppo"), {}, "no display"),
@@ -233,11 +296,15 @@ def boom():
     ],
 )
 def test_a_wrong_call_gets_one_sentence_and_leaves_nothing(args, flags, words):
-    with pytest.raises(seed_rl.UsageError, match=re.escape(words)) as error:
+    with pytest.raises(seed_rl.UsageError, match=re.escape(words)) as caught:
         seed_rl.train(*args, **flags)
-    assert len(traceback.extract_tb(error.tb)) == 2
-    # Only an error of the function's own is told in full.
-    assert (error.value.__cause__ is None) == (args[0] is not boom) and error.value.__suppress_context__
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.name for frame in frames] == [
+        "test_a_wrong_call_gets_one_sentence_and_leaves_nothing",
+        "train",
+    ]
+    assert ("in boom" in "".join(getattr(caught.value, "__notes__", ()))) == (args[0] is boom)
     runs = Path("runs")
     assert not runs.exists() or not list(runs.iterdir())
 

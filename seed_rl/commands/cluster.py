@@ -43,7 +43,7 @@ def main(argv: list[str]) -> int:
     plan = make_plan(line, None)
     config = line.read(ClusterConfig)
     require_package("ray", "ray")
-    check_directory(line, plan.logdir)
+    check_directory(line, plan)
     if is_done(plan, argv):
         return 0
     credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")

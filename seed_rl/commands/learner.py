@@ -35,6 +35,7 @@ from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.defaults import fitting_batch_size
+from seed_rl.launch.directory import keep_seed
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
@@ -48,7 +49,7 @@ from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.runs import lock, record
 from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.layout import RunDirectory
-from seed_rl.runs.record import versions
+from seed_rl.runs.versions import versions
 from seed_rl.serving.gateway import gateway_addresses, private_address
 from seed_rl.serving.listener import AddressError, Listener, NotServingError
 from seed_rl.signals import StopSignals, exit_code, last_resort
@@ -77,6 +78,8 @@ def main(argv: list[str]) -> int:
 def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
+    with usage_errors():
+        keep_seed(line, line.flag_values.logdir)
     config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
     environment_config, agent_config = line.environment_config(), line.agent_config()
     check_inference(line, config)

@@ -17,6 +17,7 @@ from seed_rl.launch.directory import (
     made_directory,
     say_failures,
     say_next,
+    set_aside,
 )
 from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
 from seed_rl.launch.recording import Recorder
@@ -47,14 +48,18 @@ def main(argv: list[str]) -> int:
 
 
 def train(
-    argv: list[str], environment_function: bytes | None = None, probed: Probed | None = None
+    argv: list[str],
+    function: tuple[Path, bytes] | None = None,
+    probed: Probed | None = None,
+    overwrite: bool = False,
 ) -> tuple[int, Path]:
     """Trains; returns the exit code and the run directory.
 
     Args:
       argv: the command line.
-      environment_function: a pickled function that makes the environments; --game names its file.
+      function: the file that --game names, and its contents: a function that makes the environments.
       probed: facts about them, if they are known.
+      overwrite: whether to rename the directory of an earlier run, and to start anew.
 
     Raises:
       UsageError: the run cannot start with this command line.
@@ -70,13 +75,15 @@ def train(
         address = local.server_address or stack.enter_context(private)
         sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent
         plan = make_plan(line, address)
-        check_directory(line, plan.logdir)
+        if overwrite:
+            set_aside(plan.logdir)
+        check_directory(line, plan)
         if is_done(plan, argv):
             return 0, plan.logdir
         for note in notes:
             say(note)
         introduce(line, plan, preset)
-        stack.enter_context(made_directory(plan, environment_function))
+        stack.enter_context(made_directory(plan, function))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners
         learners = [Child("learner 0" if others else "the learner", first, private=sockets, plays=True)]
         for i, command in enumerate(others, start=1):

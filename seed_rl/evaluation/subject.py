@@ -34,7 +34,7 @@ class SubjectConfig(Options):
     trust_code: bool = option(
         False,
         "Import the modules that the run's record names (--game=module:Id, --network=module:Class), also if "
-        "they are neither part of an installed package nor on PYTHONPATH.",
+        "they are neither installed nor on PYTHONPATH, and the run was not trained here by this user.",
     )
 
 

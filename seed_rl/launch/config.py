@@ -18,7 +18,10 @@ class LocalConfig(Options):
         at_least=1,
     )
     logdir: str | None = option(
-        None, "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory.", is_path=True
+        None,
+        "Run directory; by default runs/ENVIRONMENT_AGENT_GAME in the current directory, and with a --seed, "
+        "runs/ENVIRONMENT_AGENT_GAME_seedN.",
+        is_path=True,
     )
     record_every_minutes: float | None = option(
         None,

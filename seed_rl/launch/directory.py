@@ -1,6 +1,8 @@
 """The run directory of a launcher, and what a launcher says before and after a run."""
 
 import contextlib
+import dataclasses
+import itertools
 import os
 import shlex
 from collections.abc import Iterator, Sequence
@@ -13,35 +15,87 @@ from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan
 from seed_rl.launch.presets import shortened
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import reason, say
 from seed_rl.reporting.progress import is_stage
 from seed_rl.runs import record
 from seed_rl.runs.curves import read_periods
-from seed_rl.runs.imports import check_imports
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import check_free
-from seed_rl.runs.record import check, is_complete, run_identity
+from seed_rl.runs.record import changes, check, described, is_complete, run_identity
 
 _TOTAL = "total_environment_frames"
 
 
-def check_directory(line: CommandLine, logdir: Path) -> None:
-    """Refuses a directory that belongs to another run, or that a learner is using (UsageError)."""
-    mine = run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
+def check_directory(line: CommandLine, plan: Plan) -> None:
+    """Refuses a directory that belongs to another run, or that a learner is using (UsageError).
+
+    A complete run must have been trained with the same settings.
+    """
+    logdir, mine = str(plan.logdir), line.agent_config()
     with usage_errors():
-        check(str(logdir), mine)
+        check(logdir, run_identity(line.environment, line.environment_config(), line.agent, mine))
+        keep_seed(line, logdir)
         check_free(logdir)
+        if is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
+            learner = line.read(LearnerConfig, logdir=logdir)
+            changed = changes(logdir, {"learner": learner.to_dict(), "agent": mine.to_dict()})
+            if changed:
+                raise ValueError(
+                    f"--logdir={logdir} has a complete run with other settings ({described(changed)}); use "
+                    "another --logdir, or its settings; in Python, overwrite=True starts anew."
+                )
+
+
+def keep_seed(line: CommandLine, logdir: str) -> None:
+    """Makes the seed of the run in a directory, if there is one, the default of --seed; refuses another one.
+
+    Raises:
+      ValueError: the run has another seed than the one that was given; one sentence.
+    """
+    try:
+        seed = record.read(logdir).learner_settings["seed"]
+    except ValueError:  # There is no run, or `check` refuses it.
+        return
+    flag = line.flag_values["seed"]
+    if flag.present and flag.value != seed:
+        raise ValueError(
+            f"--logdir={logdir} was trained with seed {seed}, not {flag.value}; leave --seed out, or choose "
+            "another --logdir."
+        )
+    line.flag_values.set_default("seed", seed)
+
+
+def set_aside(logdir: Path) -> None:
+    """Renames the directory of a run, if there is one, to the next free NAME.1, NAME.2, ..., and reports it.
+
+    Raises:
+      UsageError: a learner is using it, or it cannot be renamed.
+    """
+    if not RunDirectory(logdir).record.is_file():
+        return
+    with usage_errors():
+        check_free(logdir)
+    names = (logdir.with_name(f"{logdir.name}.{number}") for number in itertools.count(1))
+    free = next(name for name in names if not os.path.lexists(name))
+    try:
+        logdir.rename(free)
+    except OSError as error:
+        raise UsageError(f"--logdir={logdir} cannot be renamed ({reason(error)}); choose another.") from None
+    say(f"the run that was in {shortened(logdir)} is now in {shortened(free)}.")
 
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
     if not is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
         return False
-    goal = f"{plan.total_environment_frames:,} frames"
+    with usage_errors():
+        total = record.read(str(plan.logdir)).learner_settings["total_environment_frames"]
+    goal = f"{total:,} frames"
     if plan.stop_at_return is not None:
         goal += f" or a mean return of {plan.stop_at_return:g}"
-    what = f"{shortened(plan.logdir)} is already complete ({goal})"
-    say_next(plan, argv, what)
+    plan = dataclasses.replace(plan, total_environment_frames=total)
+    say_next(plan, argv, f"{shortened(plan.logdir)} is already complete: {goal}")
     return True
 
 
@@ -61,10 +115,10 @@ def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
 
 
 @contextlib.contextmanager
-def made_directory(plan: Plan, environment_function: bytes | None = None) -> Iterator[None]:
+def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> Iterator[None]:
     """Makes the run directory. If the run never begins, removes it again, unless it was there before.
 
-    A pickled function that makes the environments goes into a file that only this user can read.
+    A pickled function that makes the environments goes into its file, which only this user can read.
 
     A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
     directory; a single line has been quoted (`run.supervise`).
@@ -79,12 +133,12 @@ def made_directory(plan: Plan, environment_function: bytes | None = None) -> Ite
     except OSError as error:
         raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
     try:
-        if environment_function is not None:
-            _write_function(run.environment_function, environment_function)
+        if function is not None:
+            _write_function(*function)
         yield
     finally:
-        if environment_function is not None and not run.record.exists():
-            run.environment_function.unlink(missing_ok=True)
+        if function is not None and not run.record.exists():
+            function[0].unlink(missing_ok=True)
         if made and not run.record.exists():
             logs = [run.actor_log(task) for task in range(len(plan.actors))]
             logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
@@ -122,7 +176,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
     more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
     say(
         f"{what}. Next:",
-        f"seed_rl evaluate {logdir}{_trust(plan.logdir)}",
+        f"seed_rl evaluate {logdir}",
         f"seed_rl plot {logdir}",
         f"{argv[0]} {shlex.join([*command, more])}",
     )
@@ -137,19 +191,6 @@ def say_failures(plan: Plan) -> None:
         logs = [path for path in map(run.actor_log, range(len(plan.actors))) if path.is_file()]
         first = next((path for path in logs if REPLACED in path.read_text(errors="replace")), logs[0])
         say(f"environments failed {count:,} times; {shortened(first)} has the first traceback.")
-
-
-def _trust(logdir: Path) -> str:
-    """The flag without which evaluating a run is refused, because its record names code; '' if it is not."""
-    try:
-        run = record.read(str(logdir))
-    except ValueError:
-        return ""
-    try:
-        check_imports(run, trust_code=False)
-    except ValueError:
-        return " --trust_code"
-    return ""
 
 
 def _count(number: int, what: str) -> str:

@@ -56,7 +56,7 @@ class Plan:
     Attributes:
       learners: one command per learner host, the one that keeps the run directory first.
       actors: one command per actor, in the order of their tasks.
-      logdir: the run directory.
+      logdir: the run directory, an absolute path.
       total_environment_frames: when training is complete.
       stop_at_return: the mean return at which it is complete earlier; None: there is none.
       num_gateways: of each learner.
@@ -109,7 +109,9 @@ def complete_arguments(
     chosen = scan([*first, *flags], ("environment", "agent", "game"))
     if variant:
         chosen["agent"] = variant
-        first.append(f"--logdir={_logdir(chosen['environment'], variant, chosen['game'])}")  # Its own.
+        seed = whole_number(scan(expanded, ("seed",))["seed"])
+        own = default_logdir(chosen["environment"], variant, chosen["game"], seed=seed)
+        first.append(f"--logdir={own}")
     check_choices(chosen["environment"], chosen["agent"])
     if not any(scan(flags, ("environment", "game", "total_environment_frames")).values()):
         tell(_NOTHING_CHOSEN)
@@ -246,7 +248,7 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
 
     All settings are validated here, before anything starts. The (first) learner listens on the address. On a
     cluster it is None, since addresses are unknown until the learners have been placed: then the commands
-    lack the addresses, the actors take any task, and the run directory is an absolute path.
+    lack the addresses, and the actors take any task.
 
     Raises:
       UsageError: an invalid value.
@@ -254,13 +256,13 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     local = line.read(LocalConfig)
     game = getattr(line.environment_config(), "game", None)
     line.agent_config()
-    logdir = Path(local.logdir or _logdir(line.environment, line.agent, game))
+    seed = line.flag_values["seed"]
+    given = seed.value if seed.present else None
+    logdir = Path(local.logdir or default_logdir(line.environment, line.agent, game, seed=given)).absolute()
     num_envs = local.num_actors * local.env_batch_size
     addresses: list[str] = []
     actor: dict[str, Any] = {}
-    if server_address is None:
-        logdir = logdir.absolute()
-    else:
+    if server_address is not None:
         addresses = learner_addresses(server_address, local.num_learners)
         actor["server_address"] = addresses[0]
     actor["env_batch_size"] = local.env_batch_size
@@ -360,10 +362,10 @@ def check_split(num_learners: int, num_actors: int, num_envs: int, batch_size: i
         LearnerHosts(tuple(map(str, range(num_learners)))).check(num_envs, 0, batch_size)
 
 
-def _logdir(environment: str | None, agent: str | None, game: str | None) -> str:
-    """By default, runs/ENVIRONMENT_AGENT_GAME, without the game for environments that have none."""
-    name = "_".join(str(part) for part in (environment, agent, game) if part)
-    return f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}"
+def default_logdir(*parts: str | None, seed: int | None = None) -> Path:
+    """By default, runs/ENVIRONMENT_AGENT_GAME_seedN, without what is None: the game, or a seed not given."""
+    name = "_".join(str(part) for part in (*parts, None if seed is None else f"seed{seed}") if part)
+    return Path(f"runs/{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}")
 
 
 @contextlib.contextmanager

@@ -8,12 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.algorithms import registry as algorithms
-from seed_rl.learner.config import LearnerConfig
-from seed_rl.options import Options
 from seed_rl.plotting.methods import method_name
 from seed_rl.runs.curves import Curve, final_value
-from seed_rl.runs.record import RunRecord
+from seed_rl.runs.record import RunRecord, plumbing
 
 
 class Task(NamedTuple):
@@ -129,11 +126,3 @@ def telling_settings(record: RunRecord) -> dict[str, str]:
     mine = record.learner_settings | record.environment_settings | record.agent_settings
     left_out = plumbing(record.agent) | {"game"}
     return {name: json.dumps(value, sort_keys=True) for name, value in mine.items() if name not in left_out}
-
-
-def plumbing(agent: str) -> set[str]:
-    """Options that only say where a run of this algorithm trains; they do not tell groups apart."""
-    classes: list[type[Options]] = [LearnerConfig]
-    if agent in algorithms.names():
-        classes.append(algorithms.config_class(agent))
-    return {leaf.name for kind in classes for leaf in kind.leaves() if leaf.metadata.get("is_plumbing")}

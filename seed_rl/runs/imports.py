@@ -9,14 +9,19 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
+from seed_rl.runs.signature import is_signed
 
 
 def check_imports(run: RunRecord, trust_code: bool) -> None:
     """Refuses to import what only the record names: no installed package has it, and PYTHONPATH neither.
 
+    A run that this user trained, in the same place, is trusted.
+
     Raises:
       ValueError: the record names such a module, and the user does not `trust_code`; one sentence.
     """
+    if trust_code or is_signed(run.logdir):
+        return
     of_environment = environments.suite(run.environment).config_class, run.environment_settings
     of_agent = algorithms.config_class(run.agent), run.agent_settings
     named = [
@@ -25,7 +30,7 @@ def check_imports(run: RunRecord, trust_code: bool) -> None:
         for leaf in config_class.leaves()
         if leaf.metadata.get("is_code") and not _is_known(str(settings.get(leaf.name)))
     ]
-    if named and not trust_code:
+    if named:
         file = RunDirectory(run.logdir).record
         raise ValueError(
             f"{file} names code that is neither part of an installed package nor on PYTHONPATH "

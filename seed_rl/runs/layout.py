@@ -62,7 +62,10 @@ class RunDirectory:
         self.plot = path / "plot.png"
         self.videos = path / "videos"
         self.videos_log = path / "videos.log"
-        self.environment_function = path / "environment.pickle"
+
+    def environment_function(self, fingerprint: str) -> Path:
+        """The function that makes the environments, if one was given; see `environments.function_file`."""
+        return self.path / f"environment_{fingerprint[:12]}.pickle"
 
     def replay(self, host: int = 0, num_hosts: int = 1) -> Path:
         """The contents of a learner host's replay at the last checkpoint."""

@@ -3,60 +3,27 @@
 import contextlib
 import copy
 import dataclasses
-import importlib.metadata
+import datetime
 import json
-import platform
-import subprocess
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-import seed_rl
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.files import read_json, write_atomically
 from seed_rl.learner.config import LearnerConfig
+from seed_rl.messages import say
 from seed_rl.options import Options
 from seed_rl.reporting.cpu import processor
 from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.signature import signature
+from seed_rl.runs.versions import versions
 
-_PACKAGES = (
-    "tensorflow",
-    "tensorflow-cpu",
-    "tensorflow-tpu",
-    "keras",
-    "numpy",
-    "grpcio",
-    "protobuf",
-    "gymnasium",
-    "ale-py",
-    "zstandard",
-)
-
-
-def versions() -> dict[str, str]:
-    """The versions of the packages and, in a clone, the git revision."""
-    found = {"seed_rl": seed_rl.__version__, "python": platform.python_version()}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    here = Path(seed_rl.__file__).parent
-    try:
-        revision = subprocess.run(
-            ["git", "-C", str(here), "rev-parse", "HEAD"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-        found["git"] = revision.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass  # Not in a clone.
-    return found
+# The options that say when training ends.
+_LENGTH = ("total_environment_frames", "stop_at_return")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,8 +58,9 @@ class RunRecord:
 
     @property
     def game(self) -> str | None:
-        """The suite's game, level or scenario; None where there is only one."""
-        return self.environment_settings.get("game")
+        """The suite's game, level or scenario, or a function's file name; None if there is only one."""
+        game: Any = self.environment_settings.get("game")
+        return f"{PICKLE}:{Path(game).name}" if str(game).startswith(f"{PICKLE}:") else game
 
     @property
     def agent(self) -> str:
@@ -158,9 +126,11 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
         raise ValueError(f"{run.record} cannot be read ({error}); use another --logdir.") from None
     found = differences(recorded, mine)
     if found:
+        function = "its environments are of another function"
+        told = [function if text.count(f"{PICKLE}:") == 2 else text for text in found]
         raise ValueError(
-            f"--logdir={logdir} belongs to another run ({'; '.join(found)}); use another --logdir, or the "
-            "flags of that run."
+            f"--logdir={logdir} belongs to another run ({'; '.join(told)}); use another --logdir, or the "
+            "flags of that run; in Python, overwrite=True starts anew."
         )
 
 
@@ -262,11 +232,11 @@ def _contents(run: RunDirectory) -> Any:
     The environment function is the one in this directory, even if the directory was moved.
     """
     content = completed(read_json(run.record))
-    function = run.environment_function.absolute()
     with contextlib.suppress(KeyError, TypeError, AttributeError):  # The caller reports it.
         settings = content["identity"]["environment"]["settings"]
         kind, _, path = settings["game"].partition(":")
-        if kind == PICKLE and Path(path).name == function.name and function.exists():
+        function = run.path.absolute() / Path(path).name
+        if kind == PICKLE and function.is_file():
             settings["game"] = f"{PICKLE}:{function}"
     return content
 
@@ -310,19 +280,59 @@ def _picked(settings: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     return {name: settings[name] for name in names}
 
 
+def plumbing(agent: str) -> set[str]:
+    """Options that only set where a run of this algorithm trains; they do not affect its results."""
+    classes: list[type[Options]] = [LearnerConfig]
+    if agent in algorithms.names():
+        classes.append(algorithms.config_class(agent))
+    return {leaf.name for kind in classes for leaf in kind.leaves() if leaf.metadata.get("is_plumbing")}
+
+
+def changes(logdir: str | Path, settings: dict[str, Any]) -> dict[str, list[Any]]:
+    """The settings that differ from those in a run's record and affect results: old and new value by name.
+
+    The length of training is not among them. Empty if there is no record that can be read.
+    """
+    try:
+        content = _contents(RunDirectory(Path(logdir)))
+        old, new = (part["learner"] | part["agent"] for part in (content["settings"], settings))
+        left_out = plumbing(content["identity"]["agent"]["name"]) | set(_LENGTH)
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+    names = sorted(new.keys() - left_out)
+    return {name: [old.get(name), new[name]] for name in names if old.get(name) != new[name]}
+
+
+def described(changed: dict[str, list[Any]]) -> str:
+    """The `changes` in a line: `NAME OLD -> NEW`, separated by commas."""
+    return ", ".join(f"{name} {old} -> {new}" for name, (old, new) in changed.items())
+
+
 def write(logdir: str, mine: dict[str, Any], settings: dict[str, Any]) -> None:
     """Writes run.json: the `run_identity`, all other settings as resolved now, versions and processor.
 
-    Makes the directory.
+    Makes the directory. If a run resumes with other settings, a line reports the `changes`, and `history` has
+    them with the time and the checkpoint.
 
     Raises:
       ValueError: the directory cannot be written.
     """
-    path = Path(logdir)
+    path, run = Path(logdir), RunDirectory(Path(logdir))
+    about = {"versions": versions(), "processor": processor()}
+    content: dict[str, Any] = {"identity": mine, "settings": settings, **about}
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # A new run.
+        content["history"] = read_json(run.record)["history"]
+    changed, checkpoints = changes(logdir, settings), run.checkpoints.prefixes()
+    if changed and checkpoints:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        entry = {"time": now, "checkpoint": checkpoints[0].name, "changed": changed}
+        content["history"] = [*content.get("history", ()), entry]
+        say(f"resuming with other settings than before: {described(changed)}.")
+    if (signed := signature(logdir, content)) is not None:
+        content["signature"] = signed
     try:
         path.mkdir(parents=True, exist_ok=True)
-        about = {"versions": versions(), "processor": processor()}
-        _write(path, {"identity": mine, "settings": settings, **about})
+        _write(path, content)
     except OSError as error:
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
 

@@ -1,4 +1,4 @@
-import json
+from pathlib import Path
 
 import pytest
 
@@ -6,9 +6,11 @@ from seed_rl.commands import train
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch import directory
 from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory
+from seed_rl.runs.lock import held
 
 
 def parsed(*args):
@@ -25,7 +27,8 @@ def write_run(logdir, args=(), total=1000, complete=True):
     """What a run of this length leaves."""
     line, _, _ = parsed("catch", "vtrace", f"--logdir={logdir}", f"--total_environment_frames={total}", *args)
     mine = record.run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
-    record.write(str(logdir), mine, {"learner": {"total_environment_frames": total}, "agent": {}})
+    learner = line.read(LearnerConfig, logdir=str(logdir), server_address="unix:/tmp/x").to_dict()
+    record.write(str(logdir), mine, {"learner": learner, "agent": line.agent_config().to_dict()})
     run = RunDirectory(logdir)
     run.saved_model.mkdir()
     run.checkpoints.path.mkdir()
@@ -184,23 +187,11 @@ def test_an_environment_function_is_private_and_goes_if_the_run_never_begins(tmp
     logdir = tmp_path / "run"
     if is_there:
         logdir.mkdir()
-    with directory.made_directory(plan_of(logdir), b"function"):
-        file = RunDirectory(logdir).environment_function
+    file = RunDirectory(logdir).environment_function("0123456789abcdef")
+    with directory.made_directory(plan_of(logdir), (file, b"function")):
         assert file.read_bytes() == b"function"
         assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.rglob("*")) == ([logdir] if is_there else [])
-
-
-def test_evaluating_code_of_the_users_own_needs_trust(tmp_path, capsys):
-    """What is suggested is a command that works."""
-    write_run(tmp_path)
-    directory.say_next(plan_of(tmp_path), ["seed_rl train", "catch", "vtrace"])
-    assert "--trust_code" not in capsys.readouterr().err
-    content = json.loads((tmp_path / "run.json").read_text())
-    content["identity"]["environment"] = {"name": "gym", "settings": {"game": "my_envs:Corridor-v0"}}
-    (tmp_path / "run.json").write_text(json.dumps(content))
-    directory.say_next(plan_of(tmp_path), ["seed_rl train", "gym", "vtrace"])
-    assert f"seed_rl evaluate {tmp_path} --trust_code" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("count", [0, 1, 1234])
@@ -222,3 +213,95 @@ def test_a_run_without_metrics_says_nothing_of_failures(tmp_path, capsys, conten
         RunDirectory(tmp_path).metrics.write_text(content)
     directory.say_failures(plan_of(tmp_path))
     assert "environments failed" not in capsys.readouterr().err
+
+
+def again(logdir, *args):
+    """What the launcher's checks say about the command of a complete run with these flags."""
+    line, plan, _ = parsed("catch", "vtrace", f"--logdir={logdir}", *args)
+    directory.check_directory(line, plan)
+    return directory.is_done(plan, ["seed_rl train", "catch", "vtrace", *args]), line
+
+
+FRAMES = "--total_environment_frames"
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ([f"{FRAMES}=40000"], "already complete: 40,000 frames"),
+        ([f"{FRAMES}=10000"], "already complete: 40,000 frames"),
+        ([f"{FRAMES}=10000", "--log_period_secs=3"], f"{FRAMES}=80000"),
+        ([f"{FRAMES}=40000", "--seed=3"], "already complete"),
+        ([f"{FRAMES}=50000"], None),
+        ([f"{FRAMES}=50000", "--learning_rate=0.5"], None),  # It resumes, and the record has the history.
+    ],
+)
+def test_a_complete_run_is_done_for_what_it_was_trained_for(tmp_path, capsys, args, words):
+    write_run(tmp_path, ["--seed=3"], total=40000)
+    done, line = again(tmp_path, *args)
+    assert done == (words is not None)
+    assert (words or "") in capsys.readouterr().err
+    assert line.flag_values.seed == 3
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--learning_rate=0.5"], "learning_rate 0.001 -> 0.5"),
+        (["--discounting=0.5", "--optimizer=rmsprop"], "discounting 0.99 -> 0.5, optimizer adam -> rmsprop"),
+        (["--seed=4"], "was trained with seed 3, not 4; leave --seed out"),
+        (["--rows=9"], "environment settings rows: 10 there, 9 now"),
+    ],
+)
+def test_a_run_with_other_settings_is_not_taken_for_a_complete_one(tmp_path, args, words):
+    write_run(tmp_path, ["--seed=3", "--learning_rate=0.001"], total=40000)
+    with pytest.raises(UsageError) as caught:
+        again(tmp_path, f"{FRAMES}=10000", "--learning_rate=0.001", *args)
+    assert words in str(caught.value)
+    assert "another --logdir" in str(caught.value)
+
+
+def test_another_seed_is_refused_for_a_run_that_goes_on(tmp_path):
+    write_run(tmp_path, ["--seed=3"], complete=False)
+    assert again(tmp_path)[1].flag_values.seed == 3
+    with pytest.raises(UsageError, match="trained with seed 3, not 1"):
+        again(tmp_path, "--seed=1")
+
+
+@pytest.mark.parametrize("taken", [[], ["run.1", "run.2"]])
+def test_a_run_that_is_started_anew_keeps_its_files_under_another_name(tmp_path, capsys, taken):
+    logdir = tmp_path / "run"
+    directory.set_aside(logdir)  # There is none.
+    logdir.mkdir()
+    directory.set_aside(logdir)  # Not a run's.
+    assert logdir.exists()
+    for name in taken:
+        (tmp_path / name).mkdir()
+    write_run(logdir)
+    before = {path.name for path in logdir.iterdir()}
+    directory.set_aside(logdir)
+    new = f"run.{len(taken) + 1}"
+    assert {path.name for path in (tmp_path / new).iterdir()} == before
+    assert not logdir.exists() and new in capsys.readouterr().err
+
+
+def test_a_run_that_trains_is_not_set_aside(tmp_path, monkeypatch):
+    monkeypatch.setattr("seed_rl.runs.lock._SAME_HOST_SECS", 0.0)
+    write_run(tmp_path / "run")
+    with held(tmp_path / "run"), pytest.raises(UsageError, match="in use"):
+        directory.set_aside(tmp_path / "run")
+    assert (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "name"),
+    [
+        ("catch vtrace", "catch_vtrace"),
+        ("catch vtrace --seed=3", "catch_vtrace_seed3"),
+        ("catch vtrace --seed=0", "catch_vtrace_seed0"),
+        ("atari vtrace --game=Pong --seed=3", "atari_vtrace_Pong_seed3"),
+        ("catch rainbow --seed 3", "catch_rainbow_seed3"),
+    ],
+)
+def test_a_seed_that_was_given_is_in_the_default_name(args, name):
+    assert parsed(*args.split())[1].logdir == Path("runs", name).absolute()

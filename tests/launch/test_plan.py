@@ -41,7 +41,7 @@ def test_no_argument_is_the_default_preset(configs):
         "agent": "vtrace",
         "server_address": ADDRESS,
         "num_envs": "15",
-        "logdir": "runs/atari_vtrace_Pong",
+        "logdir": str(Path("runs/atari_vtrace_Pong").absolute()),
         "batch_size": "8",
         "game": "Pong",
     }
@@ -75,7 +75,7 @@ def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
     assert len(made.actors) == 2
     learner = flags_of(made.learners[0])
     assert (learner["num_envs"], learner["game"], learner["batch_size"]) == ("8", "Breakout", "2")
-    assert made.logdir == Path("runs/atari_vtrace_Breakout")
+    assert made.logdir == Path("runs/atari_vtrace_Breakout").absolute()
 
 
 def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
@@ -87,8 +87,8 @@ def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
     learner = flags_of(made.learners[0])
     assert (learner["agent"], learner["n_steps"], len(made.actors)) == ("dqn", "2", 3)
     # A run of the agent itself has other settings, and so another directory.
-    assert made.logdir == Path("runs/catch_rainbow")
-    assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a")
+    assert made.logdir == Path("runs/catch_rainbow").absolute()
+    assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a").absolute()
 
 
 def test_each_child_gets_the_flags_that_it_knows(configs):

@@ -153,8 +153,11 @@ def test_code_that_a_run_names_is_imported_only_if_it_is_trusted(house):
         "--total_environment_frames=500",
     )
     assert run.end() == 0, run.output
+    own = house.start("evaluate", str(house.logdir), "--episodes=2")
+    assert own.end() == 0, own.output  # The user has trained it, in this place.
     (house.path / "imported").unlink()
-    evaluate = ("evaluate", f"--logdir={house.logdir}", "--episodes=2")
+    copy = shutil.copytree(house.logdir, house.path / "copy")
+    evaluate = ("evaluate", f"--logdir={copy}", "--episodes=2", "--overwrite")
     refused = house.start(*evaluate)
     assert refused.end() == 2
     assert "(--game=mine:Mine-v0); if you trust it, add --trust_code to import it." in refused.last_line

@@ -32,6 +32,8 @@ def logdir(tmp_path, monkeypatch):
     (tmp_path / "sent.py").write_text("raise SystemExit('imported')\n")
     (tmp_path / "numpy:sent.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))  # So nothing is signed.
     return str(tmp_path / "run")
 
 

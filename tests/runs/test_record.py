@@ -7,6 +7,7 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.environments import registry as environments
 from seed_rl.environments.suites.catch import CatchConfig
+from seed_rl.environments.suites.classic import GymConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.networks.config import NetworkConfig
 from seed_rl.runs import record
@@ -204,3 +205,55 @@ def test_a_name_that_is_too_long_is_refused(tmp_path):
         record.check(path, identity())
     with pytest.raises(ValueError, match=r"cannot be read \(File name too long\); name another"):
         record.read(path)
+
+
+def settings_of(seed=1, **changed):
+    agent = {"discounting": changed.pop("discounting", 0.99)}
+    return {
+        "learner": LearnerConfig(seed=seed, **changed).to_dict(),
+        "agent": VTraceConfig.of(**agent).to_dict(),
+    }
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({}, {}),
+        ({"learning_rate": 0.001}, {"learning_rate": [0.00048, 0.001]}),
+        ({"discounting": 0.9}, {"discounting": [0.99, 0.9]}),
+        (
+            {"optimizer": "rmsprop", "discounting": 0.9},
+            {"discounting": [0.99, 0.9], "optimizer": ["adam", "rmsprop"]},
+        ),
+        ({"total_environment_frames": 5, "stop_at_return": 1.0}, {}),  # These only end training.
+        ({"num_envs": 9, "log_period_secs": 1.0}, {}),  # Plumbing.
+        ({"seed": 2}, {}),  # `launch.directory.keep_seed` refuses another one.
+    ],
+)
+def test_settings_that_change_results_are_named_and_kept_as_a_history(tmp_path, capsys, changed, found):
+    logdir = str(tmp_path)
+    record.write(logdir, identity(), settings_of())
+    assert record.changes(logdir, settings_of(**changed)) == found
+    record.write(logdir, identity(), settings_of(**changed))
+    assert "history" not in json.loads((tmp_path / "run.json").read_text())  # There was no checkpoint.
+    record.write(logdir, identity(), settings_of())
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "ckpt-7.index").touch()
+    record.write(logdir, identity(), settings_of(**changed))
+    record.write(logdir, identity(), settings_of(**changed))
+    history = json.loads((tmp_path / "run.json").read_text()).get("history", [])
+    assert [(entry["checkpoint"], entry["changed"]) for entry in history] == [("ckpt-7", found)] * bool(found)
+    assert capsys.readouterr().err.count("other settings") == bool(found)
+
+
+def test_of_a_function_the_file_counts_and_not_its_place(tmp_path):
+    mine = [
+        record.run_identity("gym", GymConfig(game=f"pickle:{tmp_path}/{name}"), "vtrace", VTraceConfig())
+        for name in ("environment_1.pickle", "environment_2.pickle")
+    ]
+    (tmp_path / "environment_1.pickle").touch()
+    record.write(str(tmp_path), mine[0], {"learner": {}, "agent": {}})
+    moved = tmp_path.rename(tmp_path.with_name("moved"))
+    assert record.read(str(moved)).game == "pickle:environment_1.pickle"
+    assert record.read(str(moved)).environment_config().game == f"pickle:{moved}/environment_1.pickle"
+    assert "its environments are of another function" in refused(moved, mine[1])
