@@ -11,7 +11,7 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.environments.failures import NO_FAILURES, EnvironmentFailedError, FailureConfig, Watched
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.environments.specs import environment_spec, single_space
+from seed_rl.environments.specs import Spaces, environment_spec, single_space
 from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
 from seed_rl.seeds import derived_seed
 from seed_rl.types import EnvironmentSpec
@@ -44,7 +44,7 @@ class Probed(NamedTuple):
     is_vector: bool
     pickled_spaces: bytes = b""
 
-    def spaces(self) -> "Spaces":
+    def spaces(self) -> Spaces:
         """The spaces of each environment.
 
         Raises:
@@ -57,13 +57,6 @@ class Probed(NamedTuple):
 
 class ProbeError(ValueError):
     """An environment that cannot be made; one sentence, with the traceback of the user's code as a note."""
-
-
-class Spaces(NamedTuple):
-    """Gymnasium's spaces of an environment."""
-
-    observation_space: gymnasium.Space
-    action_space: gymnasium.Space
 
 
 def suite_spec(suite: Suite, config: EnvironmentConfig, seed: int) -> EnvironmentSpec:

@@ -39,6 +39,13 @@ def hash_words(text: str) -> np.ndarray:
     return numbers
 
 
+class Spaces(NamedTuple):
+    """Gymnasium's spaces of an environment."""
+
+    observation_space: spaces.Space
+    action_space: spaces.Space
+
+
 class ObservationLeaf(NamedTuple):
     """One array of an observation.
 
@@ -57,7 +64,7 @@ class ObservationLeaf(NamedTuple):
     is_text: bool = False
 
 
-def environment_spec(env: gymnasium.Env | VectorEnv, config: EnvironmentConfig) -> EnvironmentSpec:
+def environment_spec(env: gymnasium.Env | VectorEnv | Spaces, config: EnvironmentConfig) -> EnvironmentSpec:
     """What the learner must know about an environment, or about each one of a vector.
 
     Raises:
@@ -66,14 +73,14 @@ def environment_spec(env: gymnasium.Env | VectorEnv, config: EnvironmentConfig) 
     return EnvironmentSpec(*_checked_specs(env), config.num_action_repeats)
 
 
-def _checked_specs(env: gymnasium.Env | VectorEnv) -> tuple[Nest, ArraySpec]:
+def _checked_specs(env: gymnasium.Env | VectorEnv | Spaces) -> tuple[Nest, ArraySpec]:
     """The specs of observations and actions of every environment that is played."""
     refuse_statistics(env)
     action = action_spec(single_space(env, "action_space"))
     return observation_spec(single_space(env, "observation_space")), action
 
 
-def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpec) -> None:
+def check_spaces(name: str, env: gymnasium.Env | VectorEnv | Spaces, spec: EnvironmentSpec) -> None:
     """Raises ValueError unless one environment of a batch, or all of a vector, have the spec of the batch."""
     observation, action = _checked_specs(env)
     if observation != spec.observation or action != spec.action:
@@ -83,7 +90,7 @@ def check_spaces(name: str, env: gymnasium.Env | VectorEnv, spec: EnvironmentSpe
         )
 
 
-def single_space(env: gymnasium.Env | VectorEnv, name: str) -> spaces.Space:
+def single_space(env: gymnasium.Env | VectorEnv | Spaces, name: str) -> spaces.Space:
     """The `observation_space` or `action_space` of an environment, or of each one of a vector.
 
     Raises:

@@ -10,9 +10,8 @@ from seed_rl.environments.actions import action_decoder
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.batched import empty_output
 from seed_rl.environments.failures import Fault
-from seed_rl.environments.making import Spaces
 from seed_rl.environments.reading import leaf_readers
-from seed_rl.environments.specs import environment_spec
+from seed_rl.environments.specs import Spaces, environment_spec
 from seed_rl.evaluation.player import Choice
 from seed_rl.types import flatten_like
 

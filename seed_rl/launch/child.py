@@ -120,7 +120,7 @@ class Child:
     def reports(self) -> list[bytes]:
         """The lines that the command has sent since its latest start (`messages.report_to_launcher`)."""
         self._receive(socket.MSG_DONTWAIT)
-        return self._received.split(b"\n")[1:-1]
+        return bytes(self._received).split(b"\n")[1:-1]
 
     def _receive(self, flags: int) -> None:
         with contextlib.suppress(OSError):  # There is no more for now, or the other end is gone.

@@ -1,5 +1,6 @@
-from pathlib import Path
+from pathlib import json
 
+import Path
 import pytest
 
 from seed_rl.commands import train
