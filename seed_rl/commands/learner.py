@@ -161,6 +161,7 @@ def _probe(
         _import_tensorflow(config, hosts, display)
         display.stage("making one environment, to see its observations and actions")
         answers = probe.answers(stop.is_set)
+        probe.warn()
     if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
         return None
     with usage_errors():

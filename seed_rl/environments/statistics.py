@@ -25,7 +25,7 @@ def without_statistics(env: Any) -> Any:
     return env
 
 
-def refuse_statistics(env: gymnasium.Env | VectorEnv) -> None:
+def refuse_statistics(env: Any) -> None:
     """Raises ValueError if the environment, or one that it contains, keeps running statistics."""
     for layer in filter(_is_running, _layers(env, set())):
         for name, value in vars(layer).items():

@@ -102,5 +102,6 @@ def load_subject(
         share_gpus()
         prefix = find_checkpoint(run, checkpoint)
         probed = found(*probe.answers())
+        probe.warn()
     keras.utils.set_random_seed(derived_seed(seed))
     return Subject(run, suite, config, probed, load(run, prefix, probed.spec))

@@ -22,10 +22,11 @@ from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.failures import FailureConfig
 from seed_rl.environments.making import Probed, ProbeError, examine
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.messages import report_to_launcher
+from seed_rl.messages import report_to_launcher, warn
 
 _POLL_SECS = 0.02
 _SEED = 1
+_WARNING = "seed_rl: warning: "
 # Besides the time limit of the environment, for the imports.
 _SPARE_SECS = 30.0
 
@@ -70,6 +71,13 @@ class Probe:
                 time.sleep(_POLL_SECS)
         made = [pickle.loads(base64.b64decode(line)) for line in self._child.reports()]
         return made + [ProbeError(problem)] * (self._size - len(made))
+
+    def warn(self) -> None:
+        """Repeats the warnings of ours that making the environments has caused."""
+        assert self._child.log is not None
+        for line in self._child.log.read_text(errors="replace").splitlines():
+            if line.startswith(_WARNING):
+                warn(line.removeprefix(_WARNING))
 
     def close(self) -> None:
         """Ends the process and all that the environments have started."""

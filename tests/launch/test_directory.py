@@ -1,6 +1,6 @@
-from pathlib import json
+import json
+from pathlib import Path
 
-import Path
 import pytest
 
 from seed_rl.commands import train
