@@ -78,8 +78,7 @@ def main(argv: list[str]) -> int:
 def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
-    with usage_errors():
-        keep_seed(line, line.flag_values.logdir)
+    keep_seed(line, line.flag_values.logdir)
     config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
     environment_config, agent_config = line.environment_config(), line.agent_config()
     check_inference(line, config)

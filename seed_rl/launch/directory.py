@@ -51,7 +51,7 @@ def keep_seed(line: CommandLine, logdir: str) -> None:
     """Makes the seed of the run in a directory, if there is one, the default of --seed; refuses another one.
 
     Raises:
-      ValueError: the run has another seed than the one that was given; one sentence.
+      UsageError: the run has another seed than the one that was given.
     """
     try:
         seed = record.read(logdir).learner_settings["seed"]
@@ -59,7 +59,7 @@ def keep_seed(line: CommandLine, logdir: str) -> None:
         return
     flag = line.flag_values["seed"]
     if flag.present and flag.value != seed:
-        raise ValueError(
+        raise UsageError(
             f"--logdir={logdir} was trained with seed {seed}, not {flag.value}; leave --seed out, or choose "
             "another --logdir."
         )
