@@ -88,8 +88,7 @@ class Core(abc.ABC):
         except Exception as error:
             log_failure("inference", error)
             if len(requests) == 1:
-                what = one_line(repr(error), 200)
-                return [BadStep(f"The learner failed at this step ({what}); see its log.", error)], []
+                return [_failed(error)], []
         parts = [self._isolated([request], answer) for request in requests]
         return [a for answers, _ in parts for a in answers], [c for _, done in parts for c in done]
 
@@ -290,7 +289,15 @@ class InferenceCore(Core):
         step = (prev_action, self._steps.views(rows["record"]), output)
         if len(training) < len(env_ids):
             step = optree.tree_map(lambda x: x[training], step)
-        completed = self._store.append(training_ids, step, starting, states, version)
+        try:
+            completed = self._store.append(training_ids, step, starting, states, version)
+        except _OF_THE_RUN:
+            raise
+        except Exception as error:  # They have been acted on, and must not be again.
+            log_failure("storing steps", error)
+            for request in requests:
+                self._drop_unrolls(request.group)
+            return [_failed(error)] * len(requests), []
         with self._lock:
             self.agent_steps += int(np.count_nonzero(counts & ~rows["record"]["truncated"]))
         return answers, completed
@@ -366,3 +373,8 @@ class InferenceCore(Core):
 def _env_ids(requests: list[Request]) -> np.ndarray:
     """The ids of all environments in a batch `[B]`."""
     return np.concatenate([request.group.env_ids for request in requests])
+
+
+def _failed(error: Exception) -> BadStep:
+    """The answer to a step at which an error was raised here."""
+    return BadStep(f"The learner failed at this step ({one_line(repr(error), 200)}); see its log.", error)

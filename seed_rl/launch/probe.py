@@ -12,14 +12,13 @@ import pickle
 import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.environments.failures import FailureConfig
+from seed_rl.environments.failures import FailureConfig, own_traceback
 from seed_rl.environments.making import Probed, ProbeError, examine
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.messages import report_to_launcher, warn
@@ -112,8 +111,8 @@ def _main(argv: list[str]) -> NoReturn:
             answer = examine(suite, suite.config_class.of(**settings), _SEED, FailureConfig.of(**tolerance))
         except (ValueError, ImportError) as error:
             answer = ProbeError(str(error))
-            if error.__cause__:
-                answer.add_note("".join(traceback.format_exception(error.__cause__)))
+            if error.__cause__ and (shown := own_traceback(error.__cause__)):
+                answer.add_note("".join(shown.format()))
         report_to_launcher(base64.b64encode(pickle.dumps(answer)))
     sys.stderr.flush()
     os._exit(0)  # Threads and exit handlers of environments do not matter.
