@@ -1,20 +1,20 @@
-"""Says what bounds the speed of a run, the figures that show it, and which flag to change.
+"""Prints how much of the time the stages of a run wait, what bounds its speed, and which flag to change.
 
 Examples:
   seed_rl doctor runs/atari_vtrace_Pong
   seed_rl doctor runs/atari_vtrace_Pong --live
 
 It reads the metrics of the run's last periods. With --live it reports on each new period while the run
-trains, and looks at the CPU use of its processes if they are on this machine.
+trains.
 """
 
 import dataclasses
 
-from seed_rl.diagnosis.report import report, watch
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.options import Options, option
 from seed_rl.runs import record
+from seed_rl.runs.bottlenecks import report, watch
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,8 +24,8 @@ class DoctorConfig(Options):
     logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
     live: bool = option(
         False,
-        "Look again whenever the run has written metrics, every --log_period_secs of the run, and at the CPU "
-        "use of its processes if they are on this machine; until the run or Ctrl-C ends it.",
+        "Report again whenever the run has written metrics, every --log_period_secs of the run, until the "
+        "run or Ctrl-C ends it.",
     )
 
 

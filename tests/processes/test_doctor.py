@@ -17,7 +17,7 @@ def test_a_run_of_one_machine_is_watched_and_then_judged(house):
     run = house.start("train", "catch", "vtrace", "2", "4", *house.small, f"--logdir={house.logdir}")
     house.wait_for_metrics(lambda line: line["updates"] > 0, run)
     live = house.start("doctor", house.logdir, "--live")
-    live.wait_for("Now the learner uses")
+    live.wait_for("cores  ")
     house.wait_for_metrics(lambda line: line.get("actor_processes") == 2, run)
     run.signal(signal.SIGINT)
     assert run.end() == 130, run.output
@@ -32,12 +32,14 @@ def test_a_run_of_one_machine_is_watched_and_then_judged(house):
 
     after = house.start("doctor", house.logdir)
     assert after.end() == 0, after.output
-    head, *found = lines(after)
+    head, *rest = lines(after)
+    found = [line for line in rest if line.endswith(".")]
     bound, *others = [line for line in found if not line.startswith("Other programs")] or found
     assert head.startswith(f"{house.logdir}: ") and "updates/s" in head
     assert "this run" in bound or bound.startswith("The machine is full")
     assert "--" in bound or bound.startswith("Other programs")
-    assert len(others) <= 3
+    assert len(others) <= 1
+    assert {"training", "inference", "actors", "cores"} <= {line.split()[0] for line in rest}
 
 
 def test_training_with_a_large_network_is_what_bounds_a_run(house):
@@ -51,5 +53,4 @@ def test_training_with_a_large_network_is_what_bounds_a_run(house):
     assert judged.end() == 0, judged.output
     run.signal(signal.SIGINT)
     assert run.end() == 130, run.output
-    bounds = [line for line in lines(judged)[1:] if not line.startswith("Other programs")]
-    assert bounds[0].startswith("Training bounds this run"), judged.output
+    assert any(line.startswith("Training bounds this run") for line in lines(judged)), judged.output

@@ -6,12 +6,12 @@ import json
 import pytest
 
 from seed_rl.algorithms.vtrace.config import VTraceConfig
-from seed_rl.diagnosis.report import report
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs import record
+from seed_rl.runs.bottlenecks import report
 from seed_rl.runs.curves import curve, final_return, read_periods
 from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
 

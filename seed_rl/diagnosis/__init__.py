@@ -1,1 +1,0 @@
-"""What bounds a run, told from its figures. No TensorFlow."""
