@@ -12,13 +12,14 @@ On NFS, Linux requests the lock from the server, so it works across hosts unless
 
 import contextlib
 import fcntl
+import io
 import os
 import re
 import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from seed_rl.messages import say, warn
 from seed_rl.runs.layout import RunDirectory
@@ -30,10 +31,9 @@ _POLL_SECS = 0.1
 # A wait that is longer than this is said.
 _SILENT_SECS = 1.0
 
-# The file is truncated and rewritten, so no link is followed; and nothing waits for a pipe.
-_OPEN = os.O_NOFOLLOW | os.O_NONBLOCK
+_CONTENT = re.compile(rb"([1-9][0-9]{0,9}) ([-.\w]+)\n?")
 
-_PROCESS = re.compile(r"[1-9][0-9]{0,9}")
+T = TypeVar("T")
 
 
 class Holder(NamedTuple):
@@ -59,111 +59,93 @@ def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> It
     made = [directory for directory in (path.parent, *path.parent.parents) if not directory.exists()]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = _take(path, stopping)
+        file = _wait(logdir, lambda: _take(path), stopping)
     except OSError as error:
         if path.is_symlink():
             raise ValueError(f"{path} is a symbolic link, which is not followed; remove it.") from None
         raise ValueError(f"--logdir={logdir} cannot be written ({error.strerror}); use another.") from None
     try:
         with contextlib.suppress(OSError):  # The lock works even on a full disk.
-            os.ftruncate(handle, 0)
-            os.write(handle, f"{os.getpid()} {socket.gethostname()}\n".encode())
-            os.fsync(handle)
+            file.truncate(0)
+            file.write(f"{os.getpid()} {socket.gethostname()}\n".encode())
+            os.fsync(file)
         yield
     finally:
         with contextlib.suppress(OSError):
             path.unlink()  # Before the lock is released: afterwards the file may be another learner's.
-        os.close(handle)
+        file.close()
         with contextlib.suppress(OSError):  # A directory is not empty.
             for directory in made:
                 directory.rmdir()
 
 
 def check_free(logdir: str | Path) -> None:
-    """Refuses a run directory that a learner holds; changes nothing.
+    """Refuses a run directory that a learner holds, after the same wait as `held`; changes nothing.
 
     Raises:
       ValueError: a learner holds it; the message is one sentence that names the holder.
     """
-    start, has_said = time.monotonic(), False
-    while (found := holder(logdir)) is not None:
-        waited = time.monotonic() - start
-        if waited >= _SAME_HOST_SECS:
-            raise ValueError(_refusal(logdir, found))
-        if waited >= _SILENT_SECS and not has_said:
-            has_said = True
-            say(f"{logdir} is in use by {found}; waiting up to {_SAME_HOST_SECS:g} s in case that is ending.")
-        time.sleep(_POLL_SECS)
+    _wait(logdir, lambda: holder(logdir))
 
 
 def holder(logdir: str | Path) -> Holder | None:
     """The learner that holds a run directory; None: there is none. Changes nothing."""
-    path = RunDirectory(Path(logdir)).lock
-    try:
-        handle = os.open(path, os.O_RDONLY | _OPEN)
-    except OSError:  # There is no lock, or the directory is unusable, which other checks report better.
-        return None
-    try:
-        return None if _lock(handle, fcntl.LOCK_SH, path) else _read(handle)
-    finally:
-        os.close(handle)
+    with contextlib.suppress(OSError):  # No lock, no locks there, or a directory that others refuse better.
+        with _open(RunDirectory(Path(logdir)).lock, "rb") as file:
+            return _lock(file, fcntl.LOCK_SH)
+    return None
 
 
-def _take(path: Path, stopping: Callable[[], bool]) -> int:
-    """Waits for the lock as long as its holder may be gone already; returns the lock file's descriptor."""
+def _wait(logdir: str | Path, attempt: Callable[[], T | Holder], stopping: Callable[[], bool] = bool) -> T:
+    """The first result of `attempt` that is no holder; waits as long as a holder may be gone already."""
     start, has_said = time.monotonic(), False
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | _OPEN, 0o644)
-        if _lock(handle, fcntl.LOCK_EX, path):
-            if _is_at(handle, path):
-                return handle
-            os.close(handle)  # The previous holder has removed the file in the meantime.
-            continue
-        holder = _read(handle)
-        os.close(handle)
-        is_elsewhere = holder.host not in ("", socket.gethostname())
+    while isinstance(found := attempt(), Holder):
+        is_elsewhere = found.host not in ("", socket.gethostname())
         patience = _OTHER_HOST_SECS if is_elsewhere else _SAME_HOST_SECS
-        if stopping() or time.monotonic() - start >= patience:
-            raise ValueError(_refusal(path.parent, holder))
-        if is_elsewhere and not has_said:
+        waited = time.monotonic() - start
+        if stopping() or waited >= patience:
+            raise ValueError(
+                f"The run directory {logdir} is in use by {found}; stop it, or choose another --logdir."
+            )
+        if waited >= _SILENT_SECS and not has_said:
             has_said = True
-            warn(
-                f"{path.parent} is locked by {holder}; waiting up to {patience:g} s in case the host is lost."
-            )
+            why = "its host is lost" if is_elsewhere else "that is ending"
+            say(f"{logdir} is in use by {found}; waiting up to {patience:g} s in case {why}.")
         time.sleep(_POLL_SECS)
+    return found
 
 
-def _lock(handle: int, kind: int, path: Path) -> bool:
-    """Tries to take the lock; also true if the file system does not support locks."""
+def _take(path: Path) -> io.FileIO | Holder:
+    """The lock's open file once it is locked, else who holds it."""
+    file = _open(path, "ab+")
     try:
-        fcntl.flock(handle, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        found = _lock(file, fcntl.LOCK_EX)
     except OSError as error:
-        if kind == fcntl.LOCK_EX:
-            warn(
-                f"the file system of {path.parent} does not support locks ({error.strerror}); make sure that "
-                "no other learner uses this run directory."
-            )
-    return True
+        found = None
+        warn(
+            f"the file system of {path.parent} does not support locks ({error.strerror}); make sure that no "
+            "other learner uses this run directory."
+        )
+    if found is None:
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                return file
+    file.close()
+    return found or Holder()  # A holder has removed the file in the meantime: the next attempt makes one.
 
 
-def _is_at(handle: int, path: Path) -> bool:
+def _open(path: Path, mode: Literal["rb", "ab+"]) -> io.FileIO:
+    """The open file; no link is followed, since it is rewritten, and nothing waits for a pipe."""
+    flags = os.O_NOFOLLOW | os.O_NONBLOCK
+    return open(path, mode, buffering=0, opener=lambda name, more: os.open(name, flags | more, 0o644))
+
+
+def _lock(file: io.FileIO, kind: int) -> Holder | None:
+    """Tries to lock a file; returns who holds it, or None. OSError: the file system has no locks."""
     try:
-        return os.path.samestat(os.fstat(handle), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _read(handle: int) -> Holder:
-    try:
-        words = os.pread(handle, 1024, 0).decode().split()
-    except (OSError, UnicodeDecodeError):
-        return Holder()
-    if len(words) != 2 or not _PROCESS.fullmatch(words[0]) or not words[1].isprintable():
-        return Holder()
-    return Holder(*words)
-
-
-def _refusal(logdir: str | Path, holder: Holder) -> str:
-    return f"The run directory {logdir} is in use by {holder}; stop it, or choose another --logdir."
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        file.seek(0)
+        words = _CONTENT.fullmatch(file.read(1024))
+        return Holder(*(word.decode() for word in words.groups())) if words else Holder()
