@@ -6,6 +6,7 @@ others, and parses everything.
 
 import contextlib
 import dataclasses
+import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
@@ -27,12 +28,20 @@ from seed_rl.flags.definitions import (
 )
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.flagfile import expand_flagfiles
-from seed_rl.flags.synonyms import nearest_flags
 from seed_rl.options import Options
 
 _GENERAL = "The choice of environment and agent, and help"
 _CHOICES = {True: "--environment=NAME and --agent=NAME", False: "--environment=NAME"}
 _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
+# What most other libraries call our flags, where spelling does not lead to them.
+_SYNONYMS = {
+    "lr": ("learning_rate", "actor_learning_rate"),
+    "gamma": ("discounting",),
+    "total_timesteps": ("total_environment_frames",),
+    "num_envs": ("env_batch_size", "num_actors"),
+    "device": ("training_devices",),
+    "env_id": ("game",),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -282,7 +291,9 @@ def _parse(
     try:
         return flag_values(["main", *args], known_only)
     except flags.UnrecognizedFlagError as error:
-        near = [f"--{name}" for name in nearest_flags(error.flagname, list(flag_values))]
+        name, known = error.flagname.replace("-", "_"), list(flag_values)
+        meant = [flag for flag in _SYNONYMS.get(name, ()) if flag in known]
+        near = [f"--{flag}" for flag in meant or difflib.get_close_matches(name, known)]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the valid ones."
         whose = f" for {chosen}" if chosen else ""
         raise UsageError(f"Unknown flag --{error.flagname}{whose}; {hint}") from None
