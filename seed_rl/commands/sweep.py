@@ -124,10 +124,7 @@ def _print_commands(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> No
 
 def _name_flagfiles(sweep: "Sweep") -> None:
     """Reports where the runs' settings come from, besides the space."""
-    names = ", ".join(str(shortened(path)) for path in sweep.flagfiles)
-    if sweep.preset:
-        say(f"{sweep.space.path} names no flagfile, so runs use the preset for small machines: {names}.")
-    elif names:
+    if names := ", ".join(str(shortened(path)) for path in sweep.flagfiles):
         say(f"runs read {names}; if a flag is set more than once, its last value counts.")
     else:
         say(f"no preset: what {sweep.space.path} does not set is computed from the environment's spaces.")

@@ -1,7 +1,6 @@
 """The directory of a sweep: Optuna's journal of its trials, and a lock that admits one sweep at a time."""
 
 import contextlib
-import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +10,13 @@ import optuna
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
 from seed_rl.messages import warn
+from seed_rl.runs import lock
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
-from seed_rl.sweeps.study import check_trials
+from seed_rl.sweeps.study import latest, outcomes
 
 _NAME = "sweep"
 _IDENTITY = "identity"
-_OLD_RECORD = "sweep.json"
 
 
 def read(directory: Path, identity: dict[str, Any]) -> optuna.Study:
@@ -30,16 +29,16 @@ def read(directory: Path, identity: dict[str, Any]) -> optuna.Study:
     """
     path = directory / SWEEP_JOURNAL
     if not is_directory(directory) or not path.exists():
-        _check_new(directory)
+        if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
+            raise ValueError(f"--logdir={directory} contains runs but no {path.name}; use another.")
         return _study(None)
     try:
         if b"\n" not in path.read_bytes():  # Nothing was written yet.
             return _study(None)
         study = optuna.load_study(study_name=_NAME, storage=_storage(path))
-        check_trials(study)
-    except (
-        Exception
-    ) as error:  # Optuna takes a journal for what it wrote itself, so damage can raise anything.
+        for trial in latest(study).values():
+            outcomes(trial)
+    except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
             f"{path} cannot be read ({reason}); put back a copy of it, or use another --logdir."
@@ -60,15 +59,7 @@ def held(directory: Path, identity: dict[str, Any]) -> Iterator[optuna.Study]:
     Raises:
       ValueError: it cannot be written, is in use, or belongs to another sweep; the message is one sentence.
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError as error:
-        raise ValueError(
-            f"--logdir={directory} cannot be used as a directory ({error.strerror}); use another."
-        ) from None
-    try:
-        _lock(handle, directory)
+    with lock.held(directory):
         read(directory, identity)
         try:
             _drop_torn_line(directory / SWEEP_JOURNAL)
@@ -80,8 +71,6 @@ def held(directory: Path, identity: dict[str, Any]) -> Iterator[optuna.Study]:
                 f"--logdir={directory} cannot be written ({error.strerror}); use another."
             ) from None
         yield study
-    finally:
-        os.close(handle)
 
 
 def _study(storage: optuna.storages.BaseStorage | None) -> optuna.Study:
@@ -98,16 +87,6 @@ def _storage(path: Path) -> optuna.storages.JournalStorage:
     return optuna.storages.JournalStorage(backend)
 
 
-def _check_new(directory: Path) -> None:
-    if (directory / _OLD_RECORD).exists():
-        raise ValueError(
-            f"--logdir={directory} has a sweep of an earlier version ({_OLD_RECORD}), which this one cannot "
-            "continue; its runs and its table stay as they are, so use another --logdir."
-        )
-    if RunDirectory(directory).record.exists() or next(directory.glob("trial_*"), None):
-        raise ValueError(f"--logdir={directory} contains runs but no {SWEEP_JOURNAL}; use another.")
-
-
 def _drop_torn_line(path: Path) -> None:
     """Removes a last line that is incomplete, after a full disk for example: Optuna would append to it."""
     if not path.exists():
@@ -117,14 +96,3 @@ def _drop_torn_line(path: Path) -> None:
     if complete < len(content):
         warn(f"{path}: the last line is incomplete and removed.")
         os.truncate(path, complete)
-
-
-def _lock(handle: int, directory: Path) -> None:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(
-            f"A sweep is already running in {directory}; wait until it has ended, or use another --logdir."
-        ) from None
-    except OSError:
-        pass  # A file system without locks.

@@ -3,6 +3,8 @@
 import time
 from collections.abc import Callable
 
+from tqdm import tqdm
+
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Ended, Event, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
@@ -159,7 +161,7 @@ class Runner:
             mean = sum(self._durations) / len(self._durations)
             rest = [max(0.0, mean - child.seconds) for child in self._running]
             left = max((mean * len(waiting) + sum(rest)) / self._parallel, *rest, 0.0)
-            words.append(f"about {describe_seconds(left)} left")
+            words.append(f"about {tqdm.format_interval(left)} left")
         return ", ".join(words)
 
 
@@ -172,10 +174,3 @@ def describe(found: Outcome, run: Run) -> str:
         return f"no episode ended within {found.env_frames:,} frames"
     name = (found.return_name or "").replace("_", " ")
     return f"{name} {found.final_return:.4g} after {found.env_frames:,} frames"
-
-
-def describe_seconds(seconds: float) -> str:
-    """A rounded duration: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

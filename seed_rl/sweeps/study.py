@@ -68,12 +68,6 @@ def make_pruner(name: str, total_frames: int) -> optuna.pruners.BasePruner:
     return optuna.pruners.MedianPruner(n_warmup_steps=_WARMUP * max(1, total_frames // _REPORTS))
 
 
-def check_trials(study: optuna.Study) -> None:
-    """Raises an error of any class if the study's trials are not those of a sweep."""
-    for trial in latest(study).values():
-        outcomes(trial)
-
-
 def latest(study: optuna.Study) -> dict[int, FrozenTrial]:
     """The trials of the sweep, by number, in ascending order."""
     newest = {trial.user_attrs["trial"]: trial for trial in study.get_trials(deepcopy=False)}
@@ -181,11 +175,8 @@ class Trials:
         ended = outcomes(trial)
         if trial.state.is_finished() or not all(seed in ended for seed in range(1, self.seeds + 1)):
             return
-        returns = returns_of(ended.values())
-        if returns:
-            self.study.tell(trial.number, statistics.fmean(returns))
-        else:
-            self.study.tell(trial.number, state=TrialState.FAIL)
+        mean, _ = final_return(trial)
+        self.study.tell(trial.number, mean, TrialState.FAIL if mean is None else TrialState.COMPLETE)
 
     def _open(self, trial: FrozenTrial) -> optuna.Trial:
         return optuna.Trial(self.study, trial._trial_id)
@@ -209,14 +200,11 @@ class Trials:
         )
 
 
-def returns_of(ended: Any) -> list[float]:
-    """The final returns of the runs that have one."""
-    return [outcome.final_return for outcome in ended if outcome.final_return is not None]
-
-
-def standard_error(returns: Sequence[float]) -> float | None:
-    """That of the mean, from the sample standard deviation; None for fewer than two returns."""
-    return statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else None
+def final_return(trial: FrozenTrial) -> tuple[float | None, float | None]:
+    """The mean of a trial's final returns and its standard error; None for too few, which are one and two."""
+    returns = [end.final_return for end in outcomes(trial).values() if end.final_return is not None]
+    error = statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else None
+    return statistics.fmean(returns) if returns else None, error
 
 
 def _kept(trial: FrozenTrial, retry_failed: bool) -> dict[int, Outcome]:

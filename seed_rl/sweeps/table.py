@@ -2,7 +2,6 @@
 
 import csv
 import io
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,10 @@ import optuna
 from optuna.trial import TrialState
 
 from seed_rl.files import write_atomically
-from seed_rl.sweeps.study import latest, outcomes, returns_of, standard_error
+from seed_rl.sweeps.study import final_return, latest, outcomes
 
 # With fewer trials the estimate is mostly noise.
 _ENOUGH_TRIALS = 10
-
-_STATES = {
-    TrialState.COMPLETE: "complete",
-    TrialState.PRUNED: "pruned",
-    TrialState.FAIL: "failed",
-    TrialState.RUNNING: "running",
-}
 
 
 def collect(study: optuna.Study) -> list[dict[str, Any]]:
@@ -38,16 +30,16 @@ def collect(study: optuna.Study) -> list[dict[str, Any]]:
     rows = []
     for number, trial in latest(study).items():
         ended = outcomes(trial).values()
-        returns = returns_of(ended)
+        mean, error = final_return(trial)
         rows.append(
             {
                 "trial": number,
                 **dict(sorted(trial.params.items())),
-                "final_return": statistics.fmean(returns) if returns else None,
-                "standard_error": standard_error(returns),
+                "final_return": mean,
+                "standard_error": error,
                 "seeds_done": sum(not found.failed for found in ended),
                 "seeds_failed": sum(found.failed for found in ended),
-                "state": _STATES[trial.state],
+                "state": "failed" if trial.state == TrialState.FAIL else trial.state.name.lower(),
             }
         )
     known = [row for row in rows if row["final_return"] is not None]

@@ -46,8 +46,7 @@ class Sweep:
       sweep_seed: the seed for sampling.
       directory: the directory of the sweep.
       identity: the settings that must not change in this directory, as JSON values.
-      preset: the preset that the launcher adds to runs of a space without a flagfile; None if it adds none.
-      flagfiles: every flagfile that a run reads, including the preset, each once.
+      flagfiles: every flagfile that a run reads, each once, with the preset of a space that names none.
       fixed: the flags that all runs have.
       total_frames: environment frames per run, unless they are drawn.
     """
@@ -56,7 +55,6 @@ class Sweep:
     sweep_seed: int
     directory: Path
     identity: dict[str, Any]
-    preset: Path | None
     flagfiles: list[Path]
     fixed: list[str]
     total_frames: int
@@ -105,7 +103,7 @@ def make_sweep(
     named = (flag.partition("=") for flag in fixed)
     flagfiles = list(dict.fromkeys(Path(value) for name, _, value in named if name == "--flagfile"))
     total_frames = line.read(LearnerConfig).total_environment_frames
-    return Sweep(space, sweep_seed, directory, identity, preset, flagfiles, fixed, total_frames)
+    return Sweep(space, sweep_seed, directory, identity, flagfiles, fixed, total_frames)
 
 
 def _resolved(flags: Sequence[str], directory: Path) -> CommandLine:

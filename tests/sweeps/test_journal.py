@@ -2,6 +2,7 @@ import os
 
 import pytest
 
+from seed_rl.runs import lock
 from seed_rl.sweeps import journal
 from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.study import Trials, latest, outcomes
@@ -52,7 +53,6 @@ def test_another_sweep_is_refused_with_the_difference(tmp_path):
     [
         ("run.json", "contains runs but no journal.log; use another."),
         ("trial_001", "contains runs but no journal.log; use another."),
-        ("sweep.json", "has a sweep of an earlier version (sweep.json), which this one cannot continue"),
     ],
 )
 def test_directories_of_others_are_refused_and_left_alone(tmp_path, name, words):
@@ -65,7 +65,7 @@ def test_directories_of_others_are_refused_and_left_alone(tmp_path, name, words)
 def test_a_file_is_no_directory(tmp_path):
     (tmp_path / "file").touch()
     assert "is a file; name a directory" in refusal(tmp_path / "file")
-    assert "cannot be used as a directory" in refusal(tmp_path / "file", attempt=held)
+    assert "cannot be written" in refusal(tmp_path / "file", attempt=held)
 
 
 DAMAGE = {
@@ -115,7 +115,9 @@ def test_an_empty_journal_is_a_new_one(tmp_path):
     assert held(tmp_path).user_attrs == {"identity": MINE}
 
 
-def test_only_one_sweep_at_a_time(tmp_path):
+def test_only_one_sweep_at_a_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(lock, "_SAME_HOST_SECS", 0.1)
     with journal.held(tmp_path, MINE):
-        assert f"A sweep is already running in {tmp_path}; wait until" in refusal(tmp_path, attempt=held)
+        assert f"{tmp_path} is in use by process {os.getpid()} on host" in refusal(tmp_path, attempt=held)
     held(tmp_path)
+    assert os.listdir(tmp_path) == ["journal.log"]

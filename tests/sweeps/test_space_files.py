@@ -17,7 +17,7 @@ DIRECTORY = configs_directory() / "sweeps"
 def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path, tmp_path):
     space = read_space(path)
     sweep = make_sweep(space, tmp_path / "new", 8, 1)
-    assert (sweep.preset, sweep.flagfiles) == (None, [space.flagfile])
+    assert sweep.flagfiles == [space.flagfile]
     for trial in range(1, 9):
         values = draw(space, 1, trial)
         run = sweep.run(trial, 1, values)

@@ -63,7 +63,7 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
     assert "seed_rl: 12 of 12 runs left to train" in err
     ended = r"trial 4 of 4, seed 3: mean return [\d.]+ after 1,004 frames \(\d+ of 12 runs done"
     assert len(re.findall(ended, err)) == 1
-    assert re.search(r"\(1 of 12 runs done, about \d+ s left\)", err)
+    assert re.search(r"\(1 of 12 runs done, about \d\d:\d\d left\)", err)
     assert "(12 of 12 runs done)" in err
     assert not list(sweeping.logdir.rglob("*.tmp"))
 

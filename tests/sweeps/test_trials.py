@@ -69,7 +69,7 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
     preset = configs_directory() / "small/catch_vtrace.flags"
     text = SPACE.replace("flagfile: preset.flags\n", "").replace("total_environment_frames: 5e4, ", "")
     sweep = made(tmp_path, text=text)
-    assert (sweep.preset, sweep.flagfiles) == (preset, [preset])
+    assert sweep.flagfiles == [preset]
     assert sweep.total_frames == 150_000  # The preset's.
     assert sweep.identity["flags"]["total_environment_frames"] == 150_000
     run = sweep.run(1, 1, {"learning_rate": 0.001})
@@ -83,7 +83,6 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
 
 def test_flagfiles_that_are_named_leave_no_room_for_a_preset(tmp_path):
     sweep = made(tmp_path, "--flagfile=/dev/null")
-    assert sweep.preset is None
     assert sweep.flagfiles == [tmp_path / "preset.flags", Path("/dev/null")]
     text = SPACE.replace("flagfile: preset.flags\n", "")
     assert made(tmp_path, "--flagfile=/dev/null", text=text).flagfiles == [Path("/dev/null")]
