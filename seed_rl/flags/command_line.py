@@ -230,6 +230,12 @@ def asks_help(args: Collection[str]) -> bool:
     return not help.ARGUMENTS.isdisjoint(args)
 
 
+def nearest_flags(name: str, known: Collection[str]) -> list[str]:
+    """The flags among `known` that somebody may mean by `name`: by meaning, else by spelling."""
+    meant = _SYNONYMS.get(name.replace("-", "_"), ())
+    return [flag for flag in meant if flag in known] or difflib.get_close_matches(name, known)
+
+
 def scan_environment(args: Sequence[str]) -> EnvironmentConfig:
     """The settings of the environment that a command line chooses; other flags are ignored.
 
@@ -291,9 +297,7 @@ def _parse(
     try:
         return flag_values(["main", *args], known_only)
     except flags.UnrecognizedFlagError as error:
-        name, known = error.flagname.replace("-", "_"), list(flag_values)
-        meant = [flag for flag in _SYNONYMS.get(name, ()) if flag in known]
-        near = [f"--{flag}" for flag in meant or difflib.get_close_matches(name, known)]
+        near = [f"--{name}" for name in nearest_flags(error.flagname, list(flag_values))]
         hint = f"did you mean {' or '.join(near)}?" if near else "--help lists the valid ones."
         whose = f" for {chosen}" if chosen else ""
         raise UsageError(f"Unknown flag --{error.flagname}{whose}; {hint}") from None
