@@ -14,6 +14,7 @@ import math
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 
 from benchmarks.harness import medians, print_result, print_table
 from benchmarks.impala import WAYS
@@ -69,7 +70,12 @@ def main(argv: list[str]) -> int:
 def _price(config: CostConfig) -> float:
     if config.core_price is not None:
         return config.core_price
-    return tables.prices()["CPU core"] if config.prices == "paper" else core_price(_FAMILY)
+    return _paper_prices()["CPU core"] if config.prices == "paper" else core_price(_FAMILY)
+
+
+def _paper_prices() -> dict[str, float]:
+    """SEED RL's Table 3: US dollars per hour by resource."""
+    return {row.resource: row.dollars_per_hour for row in tables.read("seed/table_3")}
 
 
 def read(path: Path) -> dict[tuple[str, str], dict[str, float]]:
@@ -122,9 +128,9 @@ def break_even(measured: Measured, way: str) -> str:
     raise AssertionError("some ratios are below 1 and some are not")
 
 
-def paper_dollars(row: tables.Cost) -> tuple[float, float]:
+def paper_dollars(row: SimpleNamespace) -> tuple[float, float]:
     """What actors and learner cost by Table 3's prices in a row of SEED RL's Tables 4, 5 and 12."""
-    prices = tables.prices()
+    prices = _paper_prices()
     cpus, accelerators = row.cpus * prices["CPU core"], row.accelerators * prices[row.accelerator]
     speed = row.frames_per_second
     return dollars_per_billion(cpus, speed), dollars_per_billion(accelerators, speed)

@@ -20,23 +20,25 @@ def test_the_papers_own_numbers_save_99_percent_of_the_bytes():
     assert saved == pytest.approx(1 - 2 / (148 + 2), abs=0.002)
 
 
-# Printed, though Table 3's prices give another one (tables.contradictions).
+# Printed, though Table 3's prices give another one (contradictions.csv).
 EXCEPTIONS = {(4, "SEED", "Default"): 26.1}
 
 
 @pytest.mark.parametrize("table", [4, 5, 12])
 def test_the_papers_costs_follow_from_its_speeds_and_prices(table):
-    for row in tables.costs(table):
+    for row in tables.read(f"seed/table_{table}"):
         expected = EXCEPTIONS.get((table, row.architecture, row.model), row.dollars)
         assert sum(cost.paper_dollars(row)) == pytest.approx(expected, abs=1.0), row
 
 
 def test_the_papers_split_of_costs_follows_from_its_speeds_and_prices():
     """But DeepMind Lab's learner in row 4 of Table 11, which is part of the contradiction."""
-    found = {("dmlab", r.model, r.architecture): cost.paper_dollars(r) for r in tables.costs(4)}
-    found |= {("football", r.model, r.architecture): cost.paper_dollars(r) for r in tables.costs(5)}
+    found = {("dmlab", r.model, r.architecture): cost.paper_dollars(r) for r in tables.read("seed/table_4")}
+    found |= {
+        ("football", r.model, r.architecture): cost.paper_dollars(r) for r in tables.read("seed/table_5")
+    }
     compared = 0
-    for row in tables.cost_splits():
+    for row in tables.read("seed/table_11"):
         key = row.suite, row.model, row.architecture
         if key not in found or key == ("dmlab", "Default", "SEED"):
             continue

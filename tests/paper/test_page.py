@@ -17,7 +17,7 @@ def test_the_page_has_the_contradictions_of_the_data():
     expected = [
         f"| {row.paper} | {row.quantity} | {row.first} ({row.first_source}) "
         f"| {row.second} ({row.second_source}) |".replace("$", r"\$")
-        for row in tables.contradictions()
+        for row in tables.read("contradictions")
     ]
     assert rows[2:] == expected
 
@@ -29,7 +29,7 @@ def test_the_page_has_every_preset_of_the_two_papers_and_the_rows_of_table_1():
     ):
         names = {path.stem for path in (configs_directory() / "paper" / directory).glob("*.flags")}
         assert {name for name in names if f"`{name}`" not in section(title)} == set()
-    for row in tables.speeds():
+    for row in tables.read("seed/table_1"):
         if row.preset:
             evaluating = " + 10" if row.suite == "atari" else ""
             (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| `{row.preset}` |"))

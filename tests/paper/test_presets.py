@@ -19,6 +19,7 @@ PRESETS = [
     path.relative_to(CONFIGS / "paper").with_suffix("").as_posix()
     for path in sorted((CONFIGS / "paper").rglob("*.flags"))
 ]
+SETTINGS = [row for paper in ("seed", "accelerated_methods") for row in tables.read(f"{paper}/settings")]
 
 
 def presets_of(setting):
@@ -29,13 +30,13 @@ def presets_of(setting):
 EXPECTED = [
     *(
         (preset, row.option, row.value, f"{row.source}: {row.parameter}")
-        for row in tables.settings()
+        for row in SETTINGS
         if row.option
         for preset in presets_of(row)
     ),
     *(
         (f"seed/{row.preset}", option, value, "Table 1")
-        for row in tables.speeds()
+        for row in tables.read("seed/table_1")
         if row.preset
         for option, value in (
             ("environment", row.suite),
@@ -90,7 +91,7 @@ def test_presets_have_the_values_that_the_papers_give():
 def test_every_preset_of_the_two_papers_is_compared():
     ours = [name for name in PRESETS if not name.startswith("others/")]
     assert set(ours) <= {preset for preset, *_ in EXPECTED}
-    assert all(presets_of(row) for row in tables.settings())
+    assert all(presets_of(row) for row in SETTINGS)
 
 
 def test_r2d2_without_a_preset_has_the_values_of_its_preset():
@@ -118,7 +119,7 @@ def test_the_actors_of_a_preset_have_its_environments(name):
 @pytest.mark.parametrize("name", ["dmlab_stability", "football"])
 def test_searches_have_the_ranges_of_tables_6_and_7(name):
     space = read_space(CONFIGS / "sweeps" / f"{name}.yaml")
-    expected = {row.option: (row.kind, row.values) for row in tables.ranges() if row.sweep == name}
+    expected = {row.option: (row.kind, row.values) for row in tables.read("seed/ranges") if row.sweep == name}
     assert {option: tuple(drawn) for option, drawn in drawn_from(space)} == expected
     preset = settings_of(space.flagfile)
     for option, (kind, values) in expected.items():

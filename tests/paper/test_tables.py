@@ -12,28 +12,29 @@ from seed_rl.paper import tables
 from seed_rl.runs.scores import human_normalized
 
 DATA = Path(seed_rl.__file__).parent
-PRICES = tables.prices()
-DMLAB, FOOTBALL, DMLAB_P100 = (tables.costs(table) for table in (4, 5, 12))
+SPEEDS = tables.read("seed/table_1")
+PRICES = {row.resource: row.dollars_per_hour for row in tables.read("seed/table_3")}
+DMLAB, FOOTBALL, DMLAB_P100 = (tables.read(f"seed/table_{table}") for table in (4, 5, 12))
 
 
 @pytest.mark.parametrize(
-    "read, num_rows, last",
+    "name, num_rows, last",
     [
         (
-            tables.speeds,
+            "seed/table_1",
             15,
             ("atari", "SEED", "Default", "TPU v3 core", 8, None, 1200, 419, 256, 440_000, 5.2),
         ),
-        (tables.football_scores, 12, ("scoring,checkpoints", "SEED", "TPU v3 core", 32, "Large", None, 7.66)),
-        (tables.latencies, 7, ("atari", "Default", None, 7.2)),
-        (tables.sampling_speeds, 4, (512, 35.8, 38.4)),
-        (tables.training_times, 8, ("Categorical DQN", 2048, 10.7, 6.0, 2.8, 1.8)),
+        ("seed/table_2", 12, ("scoring,checkpoints", "SEED", "TPU v3 core", 32, "Large", None, 7.66)),
+        ("seed/table_13", 7, ("atari", "Default", None, 7.2)),
+        ("accelerated_methods/table_1", 4, (512, 35.8, 38.4)),
+        ("accelerated_methods/table_3", 4, ("Categorical DQN", 2048, 10.7, 6.0, 2.8, 1.8)),
     ],
 )
-def test_rows_have_numbers_and_none_where_nothing_is_printed(read, num_rows, last):
-    rows = read()
+def test_rows_have_numbers_and_none_where_nothing_is_printed(name, num_rows, last):
+    rows = tables.read(name)
     assert len(rows) == num_rows
-    assert rows[-1][: len(last)] == last
+    assert tuple(vars(rows[-1]).values())[: len(last)] == last
 
 
 def per_hour(row):
@@ -54,7 +55,9 @@ def test_costs_follow_from_prices_and_speeds(row):
 
 @pytest.mark.parametrize("suite, table", [("dmlab", DMLAB), ("football", FOOTBALL)])
 def test_table_11_splits_the_costs_of_tables_4_and_5(suite, table):
-    splits = {(row.model, row.architecture): row for row in tables.cost_splits() if row.suite == suite}
+    splits = {
+        (row.model, row.architecture): row for row in tables.read("seed/table_11") if row.suite == suite
+    }
     assert len(splits) == len(table)
     for row in table:
         split = splits[row.model, row.architecture]
@@ -66,9 +69,9 @@ def test_table_11_splits_the_costs_of_tables_4_and_5(suite, table):
             assert split.learner_dollars == pytest.approx(learner, rel=0.03)
 
 
-@pytest.mark.parametrize("row", [row for row in tables.speeds() if row.ratio], ids=lambda row: row.preset)
+@pytest.mark.parametrize("row", [row for row in SPEEDS if row.ratio], ids=lambda row: row.preset)
 def test_ratios_of_table_1_follow_from_its_speeds(row):
-    alike = [other for other in tables.speeds() if (other.suite, other.model) == (row.suite, row.model)]
+    alike = [other for other in SPEEDS if (other.suite, other.model) == (row.suite, row.model)]
     assert row.frames_per_second / alike[0].frames_per_second == pytest.approx(row.ratio, rel=0.03)
 
 
@@ -83,8 +86,10 @@ def cost_ratio(model):
 
 def updates_per_second():
     """R2D2's updates per second with 1,200 actors, by its frames per second and Tables 8 and 9."""
-    (row,) = (row for row in tables.speeds() if row.preset == "atari_r2d2_1200_actors")
-    value = {row.option: row.value for row in tables.settings() if row.source in ("Table 8", "Table 9")}
+    (row,) = (row for row in SPEEDS if row.preset == "atari_r2d2_1200_actors")
+    value = {
+        row.option: row.value for row in tables.read("seed/settings") if row.source in ("Table 8", "Table 9")
+    }
     sequences = row.frames_per_second / int(value["num_action_repeats"]) / int(value["unroll_length"])
     return sequences * float(value["replay_ratio"]) / row.batch_size
 
@@ -101,7 +106,8 @@ def side(pixels, padding):
 
 
 def speed_up(algorithm):
-    (row,) = (row for row in tables.training_times() if row.algorithm == algorithm)
+    hours = [row for table in (2, 3) for row in tables.read(f"accelerated_methods/table_{table}")]
+    (row,) = (row for row in hours if row.algorithm == algorithm)
     return row.gpus_1 / row.gpus_8
 
 
@@ -128,7 +134,7 @@ SECOND = {
     "11.7": ON_P100.environments / ON_P100.actors,
     "60": 4 * cost(DMLAB_P100, "SEED", "Default").actors,
     "1846%": median_score(),
-    "176": tables.speeds()[1].environments,
+    "176": SPEEDS[1].environments,
     "12x9": side(104, 1),
     "0.0040": 0.0007 * (512 / 16) ** 0.5,
     "4.0": speed_up("PPO"),
@@ -137,8 +143,8 @@ SECOND = {
 
 
 def test_the_second_value_of_each_contradiction_follows_from_the_paper():
-    assert len(tables.contradictions()) == len(SECOND)
-    for row, (printed, value) in zip(tables.contradictions(), SECOND.items(), strict=True):
+    assert len(tables.read("contradictions")) == len(SECOND)
+    for row, (printed, value) in zip(tables.read("contradictions"), SECOND.items(), strict=True):
         assert printed.split()[0] == row.second.split()[0]
         number = re.search(r"[\d.]+", row.second)[0]
         decimals = len(number.partition(".")[2])
