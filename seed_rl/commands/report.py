@@ -19,9 +19,7 @@ from seed_rl.flags.outputs import check_output
 from seed_rl.messages import say
 from seed_rl.plotting.config import ReportConfig
 from seed_rl.plotting.gather import gather
-from seed_rl.plotting.paper_tables import atari_table, search_table, speed_table
-from seed_rl.plotting.render import as_csv, as_markdown
-from seed_rl.plotting.run_table import run_table
+from seed_rl.plotting.run_tables import atari_table, run_table, search_table, speed_table
 
 # By number in the SEED RL paper: what makes the table, and the metric that it needs; None is the return.
 _TABLES = {
@@ -45,7 +43,7 @@ def main(argv: list[str]) -> int:
         table = make(found.groups, config.label)
     for reason in found.skipped:
         say(f"skipped: {reason}")
-    text = as_csv(table) if config.format == "csv" else as_markdown(table)
+    text = table.as_csv() if config.format == "csv" else table.as_markdown()
     if config.output is None:
         print(text, end="")
         return 0

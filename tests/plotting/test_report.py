@@ -9,7 +9,7 @@ import pytest
 from seed_rl.commands import report
 from seed_rl.flags.errors import UsageError
 from seed_rl.plotting.gather import gather
-from seed_rl.plotting.run_table import rows
+from seed_rl.plotting.run_tables import run_table
 from seed_rl.runs.curves import curve, final_value, read_periods
 from seed_rl.runs.scores import human_normalized
 from tests.plotting.synthetic import write_run
@@ -32,26 +32,26 @@ def main(*args):
 
 
 def test_a_row_per_group_with_means_over_its_seeds(runs):
-    table = rows(gather([runs]).groups)
-    assert [(row.task, row.agent, row.seeds) for row in table] == [
+    table = run_table(gather([runs]).groups).rows
+    assert [(row["task"], row["agent"], row["seeds"]) for row in table] == [
         ("catch", "V-trace", 1),
         ("Pong", "PPO", 1),
         ("Pong", "V-trace", 3),
     ]
     row = table[2]
-    assert (row.frames, row.minutes, row.frames_per_second) == pytest.approx((2e6, 20.0, 6e6 / 3600))
+    assert (row["frames"], row["minutes"], row["frames_per_second"]) == pytest.approx((2e6, 20.0, 6e6 / 3600))
     curves = [curve(read_periods(runs / f"v{seed}"), "mean_return") for seed in (1, 2, 3)]
     finals = [final_value(found) for found in curves]
-    assert row.last_return == pytest.approx(np.mean(finals))
-    assert row.standard_error == pytest.approx(np.std(finals, ddof=1) / 3**0.5)
-    assert row.best_return == pytest.approx(np.mean([max(found.value) for found in curves]))
-    assert row.human_normalized == pytest.approx(human_normalized("atari", "Pong", row.last_return))
+    assert row["last_return"] == pytest.approx(np.mean(finals))
+    assert row["standard_error"] == pytest.approx(np.std(finals, ddof=1) / 3**0.5)
+    assert row["best_return"] == pytest.approx(np.mean([max(found.value) for found in curves]))
+    assert row["human_normalized"] == pytest.approx(human_normalized("atari", "Pong", row["last_return"]))
 
 
 def test_what_is_not_known_is_none(runs):
-    catch, ppo, _ = rows(gather([runs]).groups)
-    assert catch.human_normalized is None and ppo.human_normalized is not None
-    assert catch.standard_error is None
+    catch, ppo, _ = run_table(gather([runs]).groups).rows
+    assert catch["human_normalized"] is None and ppo["human_normalized"] is not None
+    assert catch["standard_error"] is None
 
 
 def test_markdown_is_a_table_with_aligned_columns(runs, capsys):
@@ -72,8 +72,8 @@ def test_a_column_without_figures_is_left_out(runs, capsys):
 def test_csv_has_all_figures(runs, capsys):
     assert main(runs, "--format=csv", "--label=Ours,Theirs") == 0
     found = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
-    table = rows(gather([runs]).groups, "Ours,Theirs")
-    assert [float(row["last_return"]) for row in found] == [row.last_return for row in table]
+    table = run_table(gather([runs]).groups, "Ours,Theirs").rows
+    assert [float(row["last_return"]) for row in found] == [row["last_return"] for row in table]
     assert sorted({row["agent"] for row in found}) == ["Ours", "Theirs"]
     assert found[0]["human_normalized"] == ""
 
