@@ -1,23 +1,23 @@
 """The look that all plots share: sizes, colours, axes, and a legend below that never covers a curve."""
 
 import itertools
+import math
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
 from cycler import cycler
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import EngFormatter
+from matplotlib.ticker import EngFormatter, MaxNLocator
 
 from seed_rl.files import replacing
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.groups import Task
-from seed_rl.plotting.labels import Unit, task_labels
+from seed_rl.plotting.labels import Unit
 from seed_rl.plotting.lines import Line
 
 STYLE: Any = {
@@ -42,11 +42,55 @@ _STROKES = cycler(linestyle=("-", "--", ":", "-.")) * cycler(color=COLORS)
 _CROWDED = 0.15  # Of the vertical axis: two names that are closer would cover each other.
 _LEGEND_CHARACTERS = 120  # Characters that fit in a row, in the legend's font.
 
-# How a line is drawn: arguments of matplotlib's `plot`.
-Stroke = dict[str, Any]
+_MOST_COLUMNS = 6
+_SMALL = 4  # From this many columns on, panels have small type.
+_MEAN_NOTE = "Thick lines: the mean over seeds, as far as all of them have trained. Thin lines: single seeds."
+_BAND_NOTE = (
+    "Shaded: 95% confidence interval (stratified bootstrap over each game's seeds, from three seeds on)."
+)
+
+RANK = Unit(1.0, "rank of the hyperparameter combination, best first")
+
+# The look of a line: arguments of matplotlib's `plot`.
+Stroke = Mapping[str, Any]
 
 
-def strokes(labels: Collection[str]) -> list[Stroke]:
+class Panel(NamedTuple):
+    """The contents of a pair of axes.
+
+    Attributes:
+      title: text above it.
+      lines: by label in the legend. The first ones are drawn last, on top of the others.
+      references: known scores to compare with, by name.
+    """
+
+    title: str
+    lines: Mapping[str, Sequence[Line]]
+    references: Mapping[str, float]
+
+
+class Picture(NamedTuple):
+    """The contents of a figure.
+
+    Attributes:
+      sets: panels by the unit of their horizontal axes, which may be `RANK`; equally many of each.
+      y: label of the vertical axes.
+      strokes: by label, in the order of the legend.
+      is_beside: whether a set is a column of panels, which share vertical axes with those beside them; else
+        it is a grid of panels, below that of the set before.
+      has_legend: whether there is a legend.
+      title: the title unless the user gives one.
+    """
+
+    sets: Mapping[Unit, Sequence[Panel]]
+    y: str
+    strokes: Mapping[str, Stroke]
+    is_beside: bool
+    has_legend: bool = True
+    title: str = ""
+
+
+def strokes(labels: Collection[str]) -> dict[str, Stroke]:
     """Strokes that can be told apart, one for each label: seven colours, then the same colours with dashes.
 
     Raises:
@@ -57,54 +101,96 @@ def strokes(labels: Collection[str]) -> list[Stroke]:
             f"{len(labels)} kinds of line cannot be told apart in one plot; pass fewer runs, or choose "
             "--style=sorted."
         )
-    return [{**stroke, "label": label} for stroke, label in zip(_STROKES, labels, strict=False)]
+    return dict(zip(labels, _STROKES, strict=False))
 
 
-def new_figure(height: float) -> Figure:
-    """An empty figure of the standard width, with this height in inches for all but the legend."""
-    return Figure((WIDTH, height), layout="constrained")
+def paint(picture: Picture, config: PlotConfig) -> Figure:
+    """The figure of a picture, with the limits of the vertical axes and the title of `config`."""
+    figure = Figure((WIDTH, WIDTH), layout="constrained")
+    axes = _columns(figure, picture) if picture.is_beside else _grids(figure, picture)
+    panels = [(x, panel) for x, several in picture.sets.items() for panel in several]
+    for (x, panel), place in zip(panels, axes, strict=True):
+        for label, lines in reversed(panel.lines.items()):
+            for line in reversed(lines):
+                _draw(place, line, x.size, label, picture.strokes[label])
+        for name, value in panel.references.items():
+            place.axhline(value, color="#666666", linewidth=0.8, linestyle=(0, (1, 2)), label=f"_{name}")
+        place.set_xlim(left=0)
+        if x is RANK:
+            place.set_xlim(0.5, place.dataLim.x1 + 0.5)
+            place.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        place.grid(alpha=0.25, linewidth=0.6)
+    for (x, panel), place in zip(panels, axes, strict=True):  # Axes that are shared have all lines now.
+        if not picture.is_beside or x is panels[-1][0]:
+            _name_references(place, panel.references)
+        place.set_ylim(config.lowest, config.highest)
+        if np.max(np.abs(place.get_ylim())) >= 1e4:
+            place.yaxis.set_major_formatter(EngFormatter(sep=""))
+    if picture.has_legend:
+        _add_legend(figure, picture, {line.get_label(): line for place in axes for line in place.lines})
+    if title := picture.title if config.title is None else config.title:
+        figure.suptitle(title)
+    return figure
 
 
-def draw_line(panel: Axes, line: Line, unit: Unit, stroke: Stroke) -> None:
-    """Draws a line, and its band if it has one; a single point is a dot."""
-    x = line.x / unit.size
-    marker = "o" if len(x) == 1 else None
-    panel.plot(x, line.y, **{"marker": marker, **stroke})
+def _columns(figure: Figure, picture: Picture) -> list[Axes]:
+    """Axes of which each set is a column."""
+    (first, *_) = picture.sets.values()
+    figure.set_figheight(1.2 + 2.2 * len(first))
+    grid = figure.subplots(len(first), len(picture.sets), sharex="col", sharey="row", squeeze=False)
+    for places, (x, panels) in zip(grid.T, picture.sets.items(), strict=True):
+        for place, panel in zip(places, panels, strict=True):
+            place.set_title(panel.title, fontsize=10)
+        places[-1].set_xlabel(x.label)
+    (grid[0, 0].set_ylabel if len(first) == 1 else figure.supylabel)(picture.y)
+    return list(grid.T.flat)
+
+
+def _grids(figure: Figure, picture: Picture) -> list[Axes]:
+    """Axes of which each set is a grid: nearly as many columns as rows, or a single row if that has room."""
+    count, num_sets = max(map(len, picture.sets.values())), len(picture.sets)
+    single_row = 3 if num_sets == 1 else 4
+    columns = count if count <= single_row else min(_MOST_COLUMNS, math.ceil(math.sqrt(count)))
+    rows = math.ceil(count / columns)
+    figure.set_figheight(num_sets * (rows * min(3.2, 0.72 * WIDTH / columns + 0.25) + 0.3))
+    axes: list[Axes] = []
+    # Without subfigures, the labels would lie on the legend.
+    bodies = figure.subfigures(num_sets, 1, squeeze=False).flat
+    for body, (x, panels) in zip(bodies, picture.sets.items(), strict=True):
+        body.supxlabel(x.label)
+        body.supylabel(picture.y)
+        grid = list(body.subplots(rows, columns, squeeze=False).flat)
+        for place, panel in zip(grid, panels, strict=False):
+            place.set_title(panel.title, fontsize=8 if columns >= _SMALL else 10)
+            place.tick_params(labelsize=7 if columns >= _SMALL else 9)
+        for place in grid[count:]:
+            place.remove()
+        axes += grid[:count]
+    return axes
+
+
+def _draw(panel: Axes, line: Line, size: float, label: str, stroke: Stroke) -> None:
+    """Draws a line with its band, if it has one, and one of several seeds thinly; a single point is a dot."""
+    x, thin = line.x / size, {"linewidth": 0.6, "alpha": 0.5, "label": None}
+    look = {"marker": "o" if len(x) == 1 else None, "label": label, **stroke}
+    panel.plot(x, line.y, **(look | thin if line.is_seed else look))
     if line.low is not None and line.high is not None:
         panel.fill_between(x, line.low, line.high, color=stroke["color"], alpha=0.2, linewidth=0)
 
 
-def draw_seeds(panel: Axes, seeds: Sequence[Line], mean: Line | None, unit: Unit, stroke: Stroke) -> None:
-    """Draws the mean over seeds with its band, and each seed thinly.
-
-    Without a mean, the seeds are drawn as the group's lines.
-    """
-    if mean is None:
-        draw_line(panel, seeds[0], unit, stroke)
-        seeds, thin = seeds[1:], {**stroke, "label": None}
-    else:
-        draw_line(panel, mean, unit, stroke)
-        thin = {**stroke, "label": None, "linewidth": 0.6, "alpha": 0.5}
-    if mean is None or len(seeds) > 1:
-        for line in seeds:
-            draw_line(panel, line, unit, thin)
-
-
-def draw_references(panel: Axes, references: Mapping[str, float], with_names: bool = True) -> None:
-    """Draws a level line for each known score, and its name right of the panel; to be called last.
+def _name_references(panel: Axes, references: Mapping[str, float]) -> None:
+    """Writes the name of each known score right of its line.
 
     Where two scores are so close that one name would cover the other, the lower name is below its line and
     the higher one above.
     """
-    for name, value in references.items():
-        panel.axhline(value, color="#666666", linewidth=0.8, linestyle=(0, (1, 2)), label=f"_{name}")
     low, high = panel.get_ylim()
     place = dict.fromkeys(references.values(), "center")
     for lower, upper in itertools.pairwise(sorted(references.values())):
         if upper - lower < _CROWDED * (high - low):
             place[upper] = "bottom"
             place[lower] = "top" if place[lower] == "center" else place[lower]
-    for name, value in references.items() if with_names else ():
+    for name, value in references.items():
         panel.annotate(
             f"{name}\n{value:,.0f}" if abs(value) >= 1000 else f"{name}\n{value:.4g}",
             (1.0, value),
@@ -119,45 +205,25 @@ def draw_references(panel: Axes, references: Mapping[str, float], with_names: bo
         )
 
 
-def finish(
-    figure: Figure,
-    panels: Iterable[Axes],
-    labels: Collection[str],
-    config: PlotConfig,
-    title: str = "",
-    note: str = "",
-) -> Figure:
-    """Sets grid, limits, legend and title after all lines are drawn; returns the figure.
+def _add_legend(figure: Figure, picture: Picture, lines: Mapping[object, Any]) -> None:
+    """Adds the one legend, given lines by label, and the height that it needs.
 
-    Args:
-      figure: the figure, which grows by the height of the legend.
-      panels: the panels with the lines; the first line with a label stands for all others.
-      labels: the labels of the one legend below all panels, in order; no legend is drawn if there are none.
-      config: limits of the vertical axis, and the title.
-      title: the title unless `config` has one.
-      note: text above the labels that says what thin lines and bands are, if any are drawn.
+    Above the labels is a note on thin lines and on bands, if any are drawn.
     """
-    handles: dict[str, Any] = {}
-    for panel in panels:
-        panel.grid(alpha=0.25, linewidth=0.6)
-        panel.set_ylim(config.lowest, config.highest)
-        if np.max(np.abs(panel.get_ylim())) >= 1e4:
-            panel.yaxis.set_major_formatter(EngFormatter(sep=""))
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    if labels:
-        longest = max(map(len, labels)) + 6  # The handle and the gap.
-        legend = figure.legend(
-            [handles[label] for label in labels],
-            [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
-            loc="outside lower center",
-            ncols=max(1, min(len(labels), _LEGEND_CHARACTERS // longest)),
-            title=note or None,
-        )
-        figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
-    if title := title if config.title is None else config.title:
-        figure.suptitle(title)
-    return figure
+    panels = [panel for several in picture.sets.values() for panel in several]
+    drawn = [line for panel in panels for lines in panel.lines.values() for line in lines]
+    notes = [_MEAN_NOTE] * any(line.is_seed for line in drawn)
+    notes += [_BAND_NOTE] * any(line.low is not None for line in drawn)
+    labels = list(picture.strokes)
+    longest = max(map(len, labels)) + 6  # The handle and the gap.
+    legend = figure.legend(
+        [lines[label] for label in labels],
+        [textwrap.fill(label, _LEGEND_CHARACTERS) for label in labels],
+        loc="outside lower center",
+        ncols=max(1, min(len(labels), _LEGEND_CHARACTERS // longest)),
+        title="\n".join(notes) or None,
+    )
+    figure.set_figheight(figure.get_figheight() + legend.get_window_extent().height / figure.dpi)
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -174,42 +240,3 @@ def save(figure: Figure, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as file:
         file.write(content.getvalue())
-
-
-_MOST_COLUMNS = 6
-_ASPECT = 0.72
-_HIGHEST_ROW = 3.2  # Inches.
-_SMALL = 4  # From this many columns on, panels have small type.
-
-
-def make_panels(tasks: Iterable[Task], y: str, *xs: str) -> tuple[Figure, list[dict[Task, Axes]]]:
-    """A figure with an empty panel for each game, in order, below its name; `y` labels all vertical axes.
-
-    There are as many sets of panels, one below the other, as there are labels `xs` of horizontal axes.
-    """
-    names = task_labels(tasks)
-    columns = _panel_columns(len(names), single_row=3 if len(xs) == 1 else 4)
-    rows = -(-len(names) // columns)
-    row_height = min(_HIGHEST_ROW, _ASPECT * WIDTH / columns + 0.25)
-    figure = new_figure(len(xs) * (rows * row_height + 0.3))
-    small = columns >= _SMALL
-    sets = []
-    # Without subfigures, the labels would lie on the legend.
-    for body, x in zip(figure.subfigures(len(xs), 1, squeeze=False).flat, xs, strict=True):
-        body.supxlabel(x)
-        body.supylabel(y)
-        grid = list(body.subplots(rows, columns, squeeze=False).flat)
-        for panel, name in zip(grid, names.values(), strict=False):
-            panel.set_title(name, fontsize=8 if small else 10)
-            panel.tick_params(labelsize=7 if small else 9)
-        for panel in grid[len(names) :]:
-            panel.remove()
-        sets.append(dict(zip(names, grid, strict=False)))
-    return figure, sets
-
-
-def _panel_columns(count: int, single_row: int) -> int:
-    """The number of columns: nearly as many as rows, and as many as panels if those fit in a single row."""
-    if count <= single_row:
-        return count
-    return next((n for n in range(2, _MOST_COLUMNS) if n * n >= count), _MOST_COLUMNS)

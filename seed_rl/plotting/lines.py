@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
-from seed_rl.plotting.groups import Group, Run
+from seed_rl.plotting.groups import Group
 from seed_rl.runs.scores import human_normalized
 
 FEWEST_SEEDS = 3  # For a band.
@@ -35,28 +35,32 @@ class Line(NamedTuple):
       y: the metric, or its mean, median or interquartile mean.
       low: lower edge of the 95% confidence band; None if a game has fewer than three seeds.
       high: upper edge; None in the same case.
+      is_seed: whether it is one of several seeds, of which another line is the mean.
     """
 
     x: np.ndarray
     y: np.ndarray
     low: np.ndarray | None = None
     high: np.ndarray | None = None
+    is_seed: bool = False
 
 
-def seed_lines(group: Group, axis: str) -> list[Line]:
-    """The metric of each run in a group, to its end, against `axis`: "env_frames" or "seconds"."""
-    return [Line(getattr(run.curve, axis), run.curve.value) for run in group.runs]
+def group_lines(group: Group, axis: str) -> list[Line]:
+    """The mean over a group's runs as far as all of them go, and each run to its end.
 
+    A single run is its own mean. There is no mean if one run ends before another begins.
 
-def mean_line(seeds: Sequence[Line]) -> Line | None:
-    """The mean over seeds as far as all of them go; None if one ends before another begins."""
-    if len(seeds) == 1:
-        return seeds[0]
+    Args:
+      group: the runs.
+      axis: what the metric is against: "env_frames" or "seconds".
+    """
+    seeds = [Line(getattr(run.curve, axis), run.curve.value) for run in group.runs]
     x = common_grid([line.x for line in seeds])
-    if not len(x):
-        return None
+    if len(seeds) == 1 or not len(x):
+        return seeds
     curves = np.stack([np.interp(x, line.x, line.y) for line in seeds])
-    return Line(x, mean_of_means(curves, axis=0), *band([curves], mean_of_means))
+    mean = Line(x, mean_of_means(curves, axis=0), *band([curves], mean_of_means))
+    return [mean, *(line._replace(is_seed=True) for line in seeds)]
 
 
 def normalized_line(groups: Sequence[Group], statistic: Statistic, axis: str) -> Line:
@@ -77,18 +81,11 @@ def normalized_line(groups: Sequence[Group], statistic: Statistic, axis: str) ->
             f"The runs to aggregate have no range of {what} in common (one ends before another has metrics); "
             "wait until they have all trained for as long, or leave some out."
         )
-    games = [
-        np.stack([np.interp(x, getattr(run.curve, axis), _normalized(run)) for run in group.runs])
-        for group in groups
-    ]
+    games = []
+    for group in groups:
+        curves = [np.interp(x, getattr(run.curve, axis), run.curve.value) for run in group.runs]
+        games.append(human_normalized(*group.task, np.stack(curves)))
     return Line(x, statistic(*games, axis=0), *band(games, statistic))
-
-
-def _normalized(run: Run) -> np.ndarray:
-    """The curve in percent. It is linear in the return, so its values at returns of 0 and 1 determine it."""
-    record = run.record
-    at_zero, at_one = (human_normalized(record.environment, record.game, value) for value in (0.0, 1.0))
-    return at_zero + (at_one - at_zero) * run.curve.value
 
 
 def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:

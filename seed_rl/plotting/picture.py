@@ -7,11 +7,10 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from seed_rl.messages import say
 from seed_rl.plotting import canvas
-from seed_rl.plotting.canvas import Stroke, make_panels
+from seed_rl.plotting.canvas import RANK, Panel, Picture, strokes
 from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.gather import Found, gather
 from seed_rl.plotting.groups import Group, Task, Variant, by_task
@@ -24,15 +23,7 @@ from seed_rl.plotting.labels import (
     variant_labels,
     with_counts,
 )
-from seed_rl.plotting.lines import (
-    Line,
-    Statistic,
-    interquartile_mean,
-    mean_line,
-    median_of_means,
-    normalized_line,
-    seed_lines,
-)
+from seed_rl.plotting.lines import Line, group_lines, interquartile_mean, median_of_means, normalized_line
 from seed_rl.plotting.searches import searches
 from seed_rl.runs.scores import goal, published_medians, published_scores
 
@@ -69,34 +60,24 @@ def draw(groups: Sequence[Group], config: PlotConfig) -> Figure:
     Raises:
       ValueError: the runs cannot be drawn in this style; the message is one sentence.
     """
-    styles = {
-        "curves": _draw_curves,
-        "best": _draw_best,
-        "aggregate": _draw_aggregate,
-        "sorted": _draw_sorted,
-    }
+    styles = {"curves": _curves, "best": _best, "aggregate": _aggregate, "sorted": _sorted}
     with matplotlib.rc_context(canvas.STYLE):
-        return styles[config.style](groups, config)
+        return canvas.paint(styles[config.style](groups, config), config)
 
 
-_CURVES_HEIGHT, _AGGREGATE_HEIGHT = 3.4, 5.6
 _AXES = ("env_frames", "seconds")
 _HIGHLIGHTED = 5
-_GREY: Stroke = {"color": "#BBBBBB", "linewidth": 1.0}
-_MEAN_NOTE = "Thick lines: the mean over seeds, as far as all of them have trained. Thin lines: single seeds."
-_BAND_NOTE = "Shaded: 95% confidence interval of that mean (bootstrap over seeds, from three seeds on)."
+_GREY = {"color": "#BBBBBB", "linewidth": 1.0}
 
 
-def _draw_curves(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws learning curves: a panel for each game, or frames and time side by side if there is one game."""
+def _curves(groups: Sequence[Group], config: PlotConfig) -> Picture:
+    """Learning curves: a panel for each game over frames, as in Figure 7 of the SEED RL paper."""
     names = with_counts(variant_labels(groups, config.label), groups)
-    if len(by_task(groups)) == 1:
-        return _draw_one_game(groups, names, config)
-    return _draw_games(groups, names, config, _AXES[:1])
+    return _learning_curves(groups, names, config, _AXES[:1])
 
 
-def _draw_best(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws the learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
+def _best(groups: Sequence[Group], config: PlotConfig) -> Picture:
+    """The learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
 
     The best one ends highest. There is a panel for each game over frames, and below it one over time.
 
@@ -118,106 +99,64 @@ def _draw_best(groups: Sequence[Group], config: PlotConfig) -> Figure:
             "No method has runs of several combinations of settings on one game, so none is the best; name "
             "the directory of a sweep, or choose --style=curves."
         )
-    names = with_counts(names, best)
-    if len(by_task(best)) == 1:
-        return _draw_one_game(best, names, config)
-    return _draw_games(best, names, config, _AXES)
+    return _learning_curves(best, with_counts(names, best), config, _AXES)
 
 
-def _draw_one_game(groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig) -> Figure:
-    """Draws the metric against environment frames and against time, side by side; one mean per group.
+def _learning_curves(
+    groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig, axes: Sequence[str]
+) -> Picture:
+    """The metric of each seed, and means over seeds, with a panel for each game and axis.
 
-    More groups than colours would clutter the plot: then the five that end highest are named, and the others
-    are grey. The most important groups are drawn last, so that they lie on top.
+    A single game has both axes side by side. There, more groups than colours would clutter the plot: then the
+    five that end highest are named and lie on top, and the others are grey.
     """
-    named = sorted(groups, key=lambda group: list(names).index(group.variant))
-    others: list[Group] = []
-    if len(named) > len(canvas.COLORS):
-        named.sort(key=lambda group: -group.final)
-        named, others = named[:_HIGHLIGHTED], named[_HIGHLIGHTED:]
-    labels = [names[group.variant] for group in named]
-    strokes = dict(zip(named, canvas.strokes(labels), strict=True))
+    titles, tasks = task_labels(by_task(groups)), by_task(groups)
+    is_one = len(tasks) == 1
+    labels, others = dict(names), list[Group]()
+    if is_one and len(groups) > len(canvas.COLORS):
+        ranked = sorted(groups, key=lambda group: -group.final)
+        named, others = ranked[:_HIGHLIGHTED], ranked[_HIGHLIGHTED:]
+        labels = {group.variant: names[group.variant] for group in named}
+        labels |= {group.variant: f"{len(others)} others, which end lower" for group in others}
+    looks = strokes(dict.fromkeys(labels.values()))
     if others:
-        labels.append(f"{len(others)} others, which end lower")
-        strokes |= dict.fromkeys(others, _GREY)
-        strokes[others[0]] = {**_GREY, "label": labels[-1]}
-    figure = canvas.new_figure(_CURVES_HEIGHT)
-    panels = figure.subplots(1, 2, sharey=True)
-    note = ""
-    for panel, axis in zip(panels, _AXES, strict=True):
-        unit = _unit(groups, axis)
-        for group, stroke in reversed(strokes.items()):
-            seeds = seed_lines(group, axis)
-            mean = mean_line(seeds)
-            if group in others and mean is not None:
-                mean = mean._replace(low=None, high=None)
-                seeds = []
-            canvas.draw_seeds(panel, seeds, mean, unit, stroke)
-            note = _longer(note, seeds, mean)
-        panel.set_xlabel(unit.label)
-        panel.set_xlim(left=0)
-    for panel in panels:
-        canvas.draw_references(panel, _references(groups), with_names=panel is panels[-1])
-    panels[0].set_ylabel(metric_label(groups))
-    (title,) = task_labels(group.task for group in groups).values()
+        looks[labels[others[0].variant]] = _GREY
+
+    def panel(task: Task, axis: str) -> Panel:
+        lines: dict[str, list[Line]] = {label: [] for label in looks}
+        for group in tasks[task]:
+            found = group_lines(group, axis)
+            if group in others:
+                found = [line._replace(low=None, high=None) for line in found if not line.is_seed]
+            lines[labels[group.variant]] += found
+        return Panel("" if is_one else titles[task], lines, _references(tasks[task]))
+
+    sets = {
+        _unit(groups, axis): [panel(task, axis) for task in tasks] for axis in (_AXES if is_one else axes)
+    }
+    title = next(iter(titles.values())) if is_one else ""
     if len(groups) == 1:
         title += f": {config.label or groups[0].variant.method}"
-        labels = labels if len(groups[0].runs) > 1 else []
-    return canvas.finish(figure, panels, labels, config, title, note)
-
-
-def _draw_games(
-    groups: Sequence[Group], names: Mapping[Variant, str], config: PlotConfig, axes: Sequence[str]
-) -> Figure:
-    """Draws a small panel for each game and axis, with all methods in each, as in the paper's Figure 7."""
-    strokes = dict(zip(names, canvas.strokes(names.values()), strict=True))
-    units = [_unit(groups, axis) for axis in axes]
-    tasks = by_task(groups)
-    figure, sets = make_panels(tasks, metric_label(groups), *(unit.label for unit in units))
-    note = ""
-    for panels, axis, unit in zip(sets, axes, units, strict=True):
-        for task, panel in panels.items():
-            for group in sorted(tasks[task], key=lambda group: -list(names).index(group.variant)):
-                seeds = seed_lines(group, axis)
-                mean = mean_line(seeds)
-                canvas.draw_seeds(panel, seeds, mean, unit, strokes[group.variant])
-                note = _longer(note, seeds, mean)
-            panel.set_xlim(left=0)
-            canvas.draw_references(panel, _references(tasks[task]))
-    every = [panel for panels in sets for panel in panels.values()]
-    return canvas.finish(figure, every, names.values(), config, note=note)
-
-
-def _longer(note: str, seeds: Sequence[Line], mean: Line | None) -> str:
-    """The note that explains these lines as well as those that `note` does."""
-    if mean is None or len(seeds) <= 1:
-        return note
-    return f"{_MEAN_NOTE}\n{_BAND_NOTE}" if mean.low is not None else note or _MEAN_NOTE
+    has_legend = len(groups) > 1 or len(groups[0].runs) > 1
+    return Picture(sets, metric_label(groups), looks, is_one, has_legend, title)
 
 
 def _unit(groups: Sequence[Group], axis: str) -> Unit:
-    return axis_unit(axis, max(line.x[-1] for group in groups for line in seed_lines(group, axis)))
+    return axis_unit(axis, max(getattr(run.curve, axis)[-1] for group in groups for run in group.runs))
 
 
 def _references(groups: Sequence[Group]) -> dict[str, float]:
     """Scores of a game to compare its returns with, by name; none for other metrics."""
-    if not {run.metric for group in groups for run in group.runs} <= {
-        "mean_return",
-        "mean_evaluation_return",
-    }:
+    metrics = {run.metric for group in groups for run in group.runs}
+    if not metrics <= {"mean_return", "mean_evaluation_return"}:
         return {}
     task = groups[0].task
     scores, mark = published_scores(*task), goal(*task)
     return (scores._asdict() if scores else {}) | ({} if mark is None else {"goal": mark})
 
 
-_AGGREGATE_NOTE = (
-    "Shaded: 95% confidence intervals (stratified bootstrap: the seeds of each game are drawn separately)."
-)
-
-
-def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws the median over games and, below it, the interquartile mean of the human-normalized return.
+def _aggregate(groups: Sequence[Group], config: PlotConfig) -> Picture:
+    """The median over games and, below it, the interquartile mean of the human-normalized return.
 
     The median is that of Figure 6 of the SEED RL paper, over frames and over time. Each method and setting
     has a line, as far as it has come in all games.
@@ -228,31 +167,24 @@ def _draw_aggregate(groups: Sequence[Group], config: PlotConfig) -> Figure:
     for kind, name in names.items():
         _check_games(name, [group.task for group in of_kind[kind]], tasks)
     labels = with_counts(names, groups)
-    strokes = canvas.strokes(labels.values())
-    figure = canvas.new_figure(_AGGREGATE_HEIGHT)
-    grid = figure.subplots(2, 2, sharex="col", sharey="row")
-    statistics: dict[str, Statistic] = {
-        f"median over {_count(len(tasks), 'game')}": median_of_means,
-        f"interquartile mean over {_count(len(tasks), 'game')}": interquartile_mean,
-    }
     levels = {"random": 0.0, "human": 100.0}
-    published = [published_medians([(task.environment, task.game) for task in tasks]), {}]
-    note = ""
-    for (title, statistic), panels, more in zip(statistics.items(), grid, published, strict=True):
-        for panel, axis in zip(panels, _AXES, strict=True):
-            unit = _unit(groups, axis)
-            for mine, stroke in reversed(list(zip(of_kind.values(), strokes, strict=True))):
-                line = normalized_line(mine, statistic, axis)
-                canvas.draw_line(panel, line, unit, stroke)
-                note = note if line.low is None else _AGGREGATE_NOTE
-            panel.set_title(title, fontsize=10)
-            panel.set_xlim(left=0)
-            if panel in grid[-1]:
-                panel.set_xlabel(unit.label)
-        for panel in panels:
-            canvas.draw_references(panel, levels | more, with_names=panel is panels[-1])
-    figure.supylabel("human-normalized return (percent)")
-    return canvas.finish(figure, grid.flat, labels.values(), config, note=note)
+    published = published_medians([(task.environment, task.game) for task in tasks])
+    rows = (
+        ("median", median_of_means, levels | published),
+        ("interquartile mean", interquartile_mean, levels),
+    )
+    sets = {
+        _unit(groups, axis): [
+            Panel(
+                f"{title} over {_count(len(tasks), 'game')}",
+                {labels[k]: [normalized_line(mine, statistic, axis)] for k, mine in of_kind.items()},
+                references,
+            )
+            for title, statistic, references in rows
+        ]
+        for axis in _AXES
+    }
+    return Picture(sets, "human-normalized return (percent)", strokes(labels.values()), is_beside=True)
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
@@ -266,28 +198,18 @@ def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) ->
         )
 
 
-def _draw_sorted(groups: Sequence[Group], config: PlotConfig) -> Figure:
-    """Draws final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper.
+def _sorted(groups: Sequence[Group], config: PlotConfig) -> Picture:
+    """Final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper.
 
     Each search has a line: the final values of its combinations of settings, sorted. A final value is the
     mean over seeds of the mean over the last tenth of each run.
     """
     found = searches(groups, config.label)
-    labels = [search.name for search in found]
+    looks = {label: {"marker": "o", **look} for label, look in strokes([s.name for s in found]).items()}
     seeds = ", mean over seeds" if any(len(group.runs) > 1 for group in groups) else ""
-    tasks = by_task(groups)
-    figure, (panels,) = make_panels(
-        tasks, f"final {metric_label(groups)}{seeds}", "rank of the hyperparameter combination, best first"
-    )
-    for task, panel in panels.items():
-        longest = 1
-        for search, stroke in reversed(list(zip(found, canvas.strokes(labels), strict=True))):
-            finals = np.array([group.final for group in search.on(task)])
-            longest = max(longest, len(finals))
-            if len(finals):
-                line = Line(np.arange(1.0, len(finals) + 1), finals)
-                canvas.draw_line(panel, line, Unit(1.0, ""), {"marker": "o", **stroke})
-        panel.set_xlim(0.5, longest + 0.5)
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        canvas.draw_references(panel, _references(tasks[task]))
-    return canvas.finish(figure, panels.values(), labels, config)
+    tasks, panels = by_task(groups), []
+    for task, title in task_labels(tasks).items():
+        finals = {search.name: np.array([group.final for group in search.on(task)]) for search in found}
+        lines = {name: [Line(np.arange(1.0, len(y) + 1), y)] for name, y in finals.items() if len(y)}
+        panels.append(Panel(title, lines, _references(tasks[task])))
+    return Picture({RANK: panels}, f"final {metric_label(groups)}{seeds}", looks, is_beside=False)

@@ -10,9 +10,10 @@ import contextlib
 import csv
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import gymnasium
+import numpy as np
 
 from seed_rl.environments.suites import dmlab_levels
 
@@ -22,6 +23,7 @@ _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
 _GOALS = {"catch": 0.95, "recall": 0.95}
 # Median human-normalized scores on Atari-57, in percent, at the end of training.
 _ATARI57_MEDIANS = {"SEED in 1.8 days,\nR2D2 in 5 days": 1880.0, "SEED with 1,200\nactors, about": 1000.0}
+_Returns = TypeVar("_Returns", float, np.ndarray)
 
 
 class Scores(NamedTuple):
@@ -30,8 +32,8 @@ class Scores(NamedTuple):
     random: float
     human: float
 
-    def human_normalized(self, value: float) -> float:
-        """A mean return in percent: 0 is the random policy's score, 100 the human's."""
+    def human_normalized(self, value: _Returns) -> _Returns:
+        """A mean return, or each of several, in percent: 0 is the random policy's score, 100 the human's."""
         return 100.0 * (value - self.random) / (self.human - self.random)
 
 
@@ -52,8 +54,8 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
     return None
 
 
-def human_normalized(environment: str, game: str | None, value: float) -> float:
-    """A mean return in percent of the human score; see `Scores`.
+def human_normalized(environment: str, game: str | None, value: _Returns) -> _Returns:
+    """A mean return, or each of several, in percent of the human score; see `Scores`.
 
     Raises:
       ValueError: there are no published scores for the game; the message is one sentence.

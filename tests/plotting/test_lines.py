@@ -9,12 +9,11 @@ from seed_rl.plotting.groups import Group, Run, group_records
 from seed_rl.plotting.lines import (
     band,
     common_grid,
+    group_lines,
     interquartile_mean,
-    mean_line,
     mean_of_means,
     median_of_means,
     normalized_line,
-    seed_lines,
 )
 from tests.plotting.synthetic import make_curve, make_record
 
@@ -89,18 +88,20 @@ def group(*curves, game="Pong"):
 
 
 def test_seeds_go_to_their_ends_and_the_mean_to_the_first_of_them():
-    seeds = seed_lines(group(make_curve([0, 10, 20], [0, 10, 40]), make_curve([0, 30], [0, 0])), "env_frames")
-    assert [line.x[-1] for line in seeds] == [20, 30]
-    mean = mean_line(seeds)
+    runs = group(make_curve([0, 10, 20], [0, 10, 40]), make_curve([0, 30], [0, 0]))
+    mean, *seeds = group_lines(runs, "env_frames")
+    assert [(line.x[-1], line.is_seed) for line in seeds] == [(20, True), (30, True)]
     np.testing.assert_array_equal(mean.x, [0, 10, 20])
     np.testing.assert_array_equal(mean.y, [0, 5, 20])
-    assert mean.low is None
+    assert mean.low is None and not mean.is_seed
 
 
 def test_one_seed_is_its_own_mean_and_seeds_apart_have_none():
-    apart = seed_lines(group(make_curve([0, 10], [1, 2]), make_curve([20, 30], [3, 4])), "seconds")
-    assert mean_line(apart[:1]) is apart[0]
-    assert mean_line(apart) is None
+    curves = make_curve([0, 10], [1, 2]), make_curve([20, 30], [3, 4])
+    for some in (curves[:1], curves):
+        found = group_lines(group(*some), "seconds")
+        assert [list(line.y) for line in found] == [list(curve.value) for curve in some]
+        assert not any(line.is_seed for line in found)
 
 
 @pytest.mark.parametrize(("axis", "end"), [("env_frames", 10), ("seconds", 0.01)])

@@ -86,7 +86,7 @@ def test_seeds_are_drawn_to_their_ends_and_their_mean_with_a_band(runs):
         assert len(panel.collections) == 1 and len(seeds(panel)) == 3
     left, _ = figure.axes
     assert max(lines(left)["V-trace (3 seeds)"].get_xdata()) == pytest.approx(2.1)
-    assert [max(line.get_xdata()) for line in seeds(left)] == pytest.approx([2.1, 2.2, 2.3])
+    assert sorted(max(line.get_xdata()) for line in seeds(left)) == pytest.approx([2.1, 2.2, 2.3])
     assert {line.get_color() for line in seeds(left)} == {lines(left)["V-trace (3 seeds)"].get_color()}
     assert len({line.get_color() for line in lines(left).values()}) == 2
     assert figure.get_suptitle() == "Pong"
@@ -103,8 +103,8 @@ def test_seeds_that_have_no_frames_in_common_have_no_mean(tmp_path):
     short = write_run(tmp_path / "short", seed=1, frames=1000, periods=4)
     late = write_run(tmp_path / "late", seed=2, frames=1_000_000, periods=4)
     left, _ = drawn(short, late).axes
-    assert len(lines(left)) == 1 and len(seeds(left)) == 1
-    assert {len(line.get_xdata()) for line in (*lines(left).values(), *seeds(left))} == {3}
+    assert len(lines(left)) == 1 and seeds(left) == []
+    assert [len(line.get_xdata()) for line in left.get_lines() if line.get_label()[0] != "_"] == [3, 3]
 
 
 @pytest.mark.parametrize(
@@ -270,10 +270,10 @@ def test_the_best_combination_of_each_variant_is_drawn_over_frames_and_over_time
 
 
 def test_strokes_can_be_told_apart():
-    looks = {(stroke["color"], stroke["linestyle"]) for stroke in strokes([""] * 28)}
+    looks = {(stroke["color"], stroke["linestyle"]) for stroke in strokes(range(28)).values()}
     assert len(looks) == 28
     with pytest.raises(ValueError, match="29 kinds of line cannot be told apart"):
-        strokes([""] * 29)
+        strokes(range(29))
 
 
 @pytest.mark.parametrize(
