@@ -3,12 +3,11 @@
 import dataclasses
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seed_rl.plotting.methods import method_name
 from seed_rl.runs.curves import Curve, final_value
 from seed_rl.runs.record import RunRecord, plumbing
 
@@ -18,11 +17,6 @@ class Task(NamedTuple):
 
     environment: str
     game: str | None
-
-    @classmethod
-    def of(cls, record: RunRecord) -> "Task":
-        """What a run plays."""
-        return cls(record.environment, record.game)
 
     def __str__(self) -> str:
         return self.game or self.environment
@@ -71,11 +65,9 @@ class Group:
         return float(np.mean(self.finals))
 
     @property
-    def count(self) -> str:
-        """How many runs there are: `3 seeds`, or `3 runs` if some have the same seed."""
-        seeds = {run.record.learner_settings["seed"] for run in self.runs}
-        noun = "seed" if len(seeds) == len(self.runs) else "run"
-        return f"{len(self.runs)} {noun}{'s' * (len(self.runs) > 1)}"
+    def has_distinct_seeds(self) -> bool:
+        """Whether no two runs have the same seed."""
+        return len({run.record.learner_settings["seed"] for run in self.runs}) == len(self.runs)
 
 
 def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], list[RunRecord]]:
@@ -84,18 +76,17 @@ def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], li
     Two groups of the same method on the same game differ in some setting, and every setting that differs in
     this way on any game is part of that method's variants. Settings that differ only between games are not.
     """
-    settings = [telling_settings(record) for record in records]
-    methods = [method_name(record) for record in records]
     alike: defaultdict[tuple[Task, str], list[dict[str, str]]] = defaultdict(list)
-    for record, method, mine in zip(records, methods, settings, strict=True):
-        alike[Task.of(record), method].append(mine)
+    keys = [(Task(run.environment, run.game), method_name(run), telling_settings(run)) for run in records]
+    for task, method, mine in keys:
+        alike[task, method].append(mine)
     telling: defaultdict[str, set[str]] = defaultdict(set)
     for (_, method), several in alike.items():
         telling[method] |= {name for name in set().union(*several) if len({s.get(name) for s in several}) > 1}
     groups: defaultdict[tuple[Task, Variant], list[RunRecord]] = defaultdict(list)
-    for record, method, mine in zip(records, methods, settings, strict=True):
+    for run, (task, method, mine) in zip(records, keys, strict=True):
         told = tuple((name, mine.get(name, "null")) for name in sorted(telling[method]))
-        groups[Task.of(record), Variant(method, told)].append(record)
+        groups[task, Variant(method, told)].append(run)
     return groups
 
 
@@ -126,3 +117,39 @@ def telling_settings(record: RunRecord) -> dict[str, str]:
     mine = record.learner_settings | record.environment_settings | record.agent_settings
     left_out = plumbing(record.agent) | {"game"}
     return {name: json.dumps(value, sort_keys=True) for name, value in mine.items() if name not in left_out}
+
+
+_NAMES = {
+    "a2c": "A2C",
+    "appo": "APPO",
+    "dqn": "DQN",
+    "pqn": "PQN",
+    "ppo": "PPO",
+    "r2d2": "R2D2",
+    "sac": "SAC",
+    "vtrace": "V-trace",
+}
+
+
+def method_name(run: RunRecord) -> str:
+    """The method's name in print.
+
+    Some sets of DQN's settings have names of their own, whichever preset or flags they came from: Rainbow
+    (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay and n-step
+    targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise. Noisy
+    dueling networks, quantiles and Munchausen's target are only a part of Beyond The Rainbow (BTR; Clark et
+    al., 2024). An agent of another package keeps the name that it is registered with.
+    """
+    if run.agent == "dqn":
+        return _dqn_name(run.agent_settings)
+    return _NAMES.get(run.agent, run.agent)
+
+
+def _dqn_name(settings: Mapping[str, Any]) -> str:
+    is_noisy = settings["exploration"] == "noisy"
+    has_common = settings["dueling"] and settings["n_steps"] > 1 and settings["priority_exponent"] > 0
+    if has_common and settings["double"] and settings["distribution"] == "categorical":
+        return "Rainbow" if is_noisy else "ε-Rainbow"
+    if has_common and is_noisy and settings["munchausen"] and settings["distribution"] == "quantile":
+        return "BTR in part"
+    return _NAMES["dqn"]

@@ -1,7 +1,8 @@
 """Names of games, axes and lines, as short as possible while everything in the plot can be told apart."""
 
-import itertools
+import dataclasses
 import json
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -19,25 +20,25 @@ class Unit(NamedTuple):
     label: str
 
 
-# By axis: what is divided by from which highest position on, and its label.
+# By axis, from the largest one on.
 _AXES = {
     "env_frames": (
-        (1e9, Unit(1e9, "environment frames (billions)")),
-        (1e6, Unit(1e6, "environment frames (millions)")),
-        (1e3, Unit(1e3, "environment frames (thousands)")),
-        (0.0, Unit(1.0, "environment frames")),
+        Unit(1e9, "environment frames (billions)"),
+        Unit(1e6, "environment frames (millions)"),
+        Unit(1e3, "environment frames (thousands)"),
+        Unit(1.0, "environment frames"),
     ),
     "seconds": (
-        (7200.0, Unit(3600.0, "hours of training")),
-        (120.0, Unit(60.0, "minutes of training")),
-        (0.0, Unit(1.0, "seconds of training")),
+        Unit(3600.0, "hours of training"),
+        Unit(60.0, "minutes of training"),
+        Unit(1.0, "seconds of training"),
     ),
 }
 
 
 def axis_unit(axis: str, highest: float) -> Unit:
-    """The unit for an axis, "env_frames" or "seconds", whose highest position this is."""
-    return next(unit for least, unit in _AXES[axis] if highest >= least)
+    """The largest unit for an axis, "env_frames" or "seconds", of which its highest position has one."""
+    return next((unit for unit in _AXES[axis] if highest >= unit.size), _AXES[axis][-1])
 
 
 def metric_label(groups: Iterable[Group]) -> str:
@@ -97,15 +98,18 @@ def renamed(names: Mapping[_Key, str], given: str) -> dict[_Key, str]:
 
 
 def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[Variant, str]:
-    """The names, each followed by the number of seeds, if any group has several."""
+    """The names, each followed by the number of seeds, if any group has several.
+
+    They are called runs if some of a group have the same seed.
+    """
     if all(len(group.runs) == 1 for group in groups):
         return dict(names)
     found: dict[Variant, str] = {}
     for variant, name in names.items():
-        mine = sorted((g for g in groups if g.variant == variant), key=lambda group: len(group.runs))
-        fewest, most = mine[0], mine[-1]
-        is_same = len(fewest.runs) == len(most.runs)
-        found[variant] = f"{name} ({most.count if is_same else f'{len(fewest.runs)} to {most.count}'})"
+        mine = [group for group in groups if group.variant == variant]
+        counts = [len(group.runs) for group in mine]
+        noun = "seed" if all(group.has_distinct_seeds for group in mine) else "run"
+        found[variant] = f"{name} ({span(counts)} {noun}{'s' * (max(counts) > 1)})"
     return found
 
 
@@ -137,7 +141,7 @@ _FIRST = (
     "discounting",
     "replay_ratio",
 )
-_DIGITS = 3
+_ROUNDED = ".3g"
 
 
 def _variant_names(distinct: Collection[Variant], groups: Sequence[Group]) -> dict[Variant, str]:
@@ -158,44 +162,40 @@ def names_by_settings(distinct: Collection[Variant]) -> dict[Variant, str]:
     """
     names: dict[Variant, str] = {}
     for method in dict.fromkeys(variant.method for variant in distinct):
-        alike = [variant for variant in distinct if variant.method == method]
-        chosen, is_all = _chosen_settings(alike)
-        short = [_label(variant, chosen, is_all, f".{_DIGITS}g") for variant in alike]
-        if len(set(short)) < len(short):
-            short = [_label(variant, chosen, is_all, "") for variant in alike]
-        names |= zip(alike, short, strict=True)
+        alike = {variant: dict(variant.settings) for variant in distinct if variant.method == method}
+        chosen, others = _chosen_settings(list(alike.values()))
+        for number_format in (_ROUNDED, ""):
+            short = {
+                variant: ", ".join([method, *(_setting(s, mine[s], number_format) for s in chosen), *others])
+                for variant, mine in alike.items()
+            }
+            if len(set(short.values())) == len(short):
+                break
+        names |= short
     return {variant: names[variant] for variant in distinct}
 
 
-def _chosen_settings(alike: Sequence[Variant]) -> tuple[list[str], bool]:
-    """The settings to name, at most three of those that differ, and whether these are all."""
-    values = [dict(variant.settings) for variant in alike]
-    differing = [name for name in values[0] if len({value[name] for value in values}) > 1]
-    if len(differing) <= _MOST_SETTINGS:
-        return differing, True
-    order = [*(name for name in _FIRST if name in differing), *(n for n in differing if n not in _FIRST)]
+def _chosen_settings(alike: Sequence[Mapping[str, str]]) -> tuple[list[str], list[str]]:
+    """The settings to name, at most three of those that differ, and an ellipsis if these are not all.
 
-    def separated(names: Iterable[str]) -> int:
-        return len({tuple(value[name] for name in names) for value in values})
-
-    some = itertools.islice(itertools.combinations(order, _MOST_SETTINGS), 1000)
-    return sorted(max(some, key=separated)), False
-
-
-def _label(variant: Variant, names: Iterable[str], is_all: bool, number_format: str) -> str:
-    values = dict(variant.settings)
-    texts = [_setting(name, json.loads(values[name]), number_format) for name in names]
-    return ", ".join([variant.method, *texts, *([] if is_all else ["…"])])
+    Those of most values come first.
+    """
+    counts = {name: len({settings[name] for settings in alike}) for name in alike[0]}
+    differing = sorted(
+        (name for name, count in counts.items() if count > 1),
+        key=lambda name: (-counts[name], [*_FIRST, name].index(name)),
+    )
+    return sorted(differing[:_MOST_SETTINGS]), ["…"] * (len(differing) > _MOST_SETTINGS)
 
 
 def settings_text(settings: Mapping[str, str]) -> str:
     """Settings, as JSON by name, in words: `learning rate 0.00123, no dueling`."""
-    return ", ".join(_setting(name, json.loads(value), f".{_DIGITS}g") for name, value in settings.items())
+    return ", ".join(_setting(name, value, _ROUNDED) for name, value in settings.items())
 
 
-def _setting(name: str, value: object, number_format: str) -> str:
-    """A setting in words: `learning rate 0.001`, `dueling`, `no dueling`."""
-    words = name.replace("_", " ")
+def _setting(name: str, text: str, number_format: str) -> str:
+    """A setting, as JSON, in words: `learning rate 0.001`, `dueling`, `no dueling`."""
+    words, value = name.replace("_", " "), json.loads(text)
     if isinstance(value, bool):
         return words if value else f"no {words}"
     if isinstance(value, float):
@@ -203,3 +203,89 @@ def _setting(name: str, value: object, number_format: str) -> str:
     if isinstance(value, int):
         return f"{words} {value:,}"
     return f"{words} {'none' if value is None else value}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Search:
+    """The combinations of settings of one variant, on one game or several.
+
+    Attributes:
+      name: the method and, where it has several variants, the settings that a search does not vary; else the
+        directory.
+      groups: a group for each combination and game; the one that ends highest is first.
+    """
+
+    name: str
+    groups: tuple[Group, ...]
+
+    def on(self, task: Task) -> list[Group]:
+        """The combinations on one game, best first."""
+        return [group for group in self.groups if group.task == task]
+
+
+def searches(groups: Sequence[Group], label: str | None = None) -> list[Search]:
+    """The searches that the groups belong to, by name.
+
+    A search is in the directory of a sweep or in one that the user named; see `Run.source`. Several searches
+    of a method are variants of it: they differ in a setting that none of them varies. Those that do not have
+    their directories in their names. A variant may have one search for each game.
+
+    Args:
+      groups: what `gather` has found.
+      label: names from the user; see `variant_labels`, which also says what is raised.
+    """
+    places = _places(groups)
+    told = _told(groups, places)
+    members: defaultdict[Variant, defaultdict[str, list[Group]]] = defaultdict(lambda: defaultdict(list))
+    for group in groups:
+        method, settings = group.variant
+        kept = tuple((name, value) for name, value in settings if name in told[method])
+        members[Variant(method, kept)][places[group]].append(group)
+    names = names_by_settings(members)
+    repeated = Counter(names.values())
+    found: defaultdict[str, list[Group]] = defaultdict(list)
+    for variant, by_place in members.items():
+        name = names[variant]
+        tasks = [task for several in by_place.values() for task in {group.task for group in several}]
+        is_one = repeated[name] == 1 and len(tasks) == len(set(tasks))
+        for place, several in by_place.items():
+            found[name if is_one else f"{name}, {place or 'other runs'}"] += several
+    given = {name: name for name in sorted(found)} if label is None else renamed({n: n for n in found}, label)
+    return [
+        Search(
+            short + where_measured(found[name], groups),
+            tuple(sorted(found[name], key=lambda group: -group.final)),
+        )
+        for name, short in given.items()
+    ]
+
+
+def _places(groups: Sequence[Group]) -> dict[Group, str]:
+    """The directory of each group's search; empty where its method has no second one.
+
+    A directory is that of a search if it has two combinations of the method on a game.
+    """
+    counts = Counter((group.variant.method, group.runs[0].source, group.task) for group in groups)
+    several: defaultdict[str, set[str]] = defaultdict(set)
+    for (method, source, _), count in counts.items():
+        if source and count > 1:
+            several[method].add(source)
+    found: dict[Group, str] = {}
+    for group in groups:
+        mine, source = several[group.variant.method], group.runs[0].source
+        found[group] = source if len(mine) > 1 and source in mine else ""
+    return found
+
+
+def _told(groups: Sequence[Group], places: dict[Group, str]) -> dict[str, set[str]]:
+    """By method, the settings that no search varies on a game; runs outside of searches do not count."""
+    told: dict[str, set[str]] = {}
+    for method in {group.variant.method for group in groups}:
+        mine = [group for group in groups if group.variant.method == method]
+        values: defaultdict[tuple[str, str, Task], set[str]] = defaultdict(set)
+        for group in [group for group in mine if places[group]] or mine:
+            for name, value in group.variant.settings:
+                values[name, places[group], group.task].add(value)
+        varied = {name for (name, _, _), found in values.items() if len(found) > 1}
+        told[method] = {name for name, _ in mine[0].variant.settings} - varied
+    return told

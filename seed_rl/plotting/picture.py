@@ -18,13 +18,13 @@ from seed_rl.plotting.labels import (
     Unit,
     axis_unit,
     metric_label,
+    searches,
     span,
     task_labels,
     variant_labels,
     with_counts,
 )
 from seed_rl.plotting.lines import Line, group_lines, interquartile_mean, median_of_means, normalized_line
-from seed_rl.plotting.searches import searches
 from seed_rl.runs.scores import goal, published_medians, published_scores
 
 

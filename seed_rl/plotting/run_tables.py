@@ -10,8 +10,7 @@ import numpy as np
 
 from seed_rl.paper import tables
 from seed_rl.plotting.groups import Group, Run, Task, by_task
-from seed_rl.plotting.labels import settings_text, span, task_labels, variant_labels
-from seed_rl.plotting.searches import searches
+from seed_rl.plotting.labels import searches, settings_text, span, task_labels, variant_labels
 from seed_rl.runs.curves import last_evaluation
 from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
 

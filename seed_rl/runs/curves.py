@@ -15,9 +15,6 @@ from seed_rl.runs.layout import RunDirectory
 # What every period has.
 _POSITIONS = ("env_frames", "seconds")
 
-# How many lines a warning names.
-_MOST_NAMED = 10
-
 
 class Curve(NamedTuple):
     """One metric of a run, float64 `[N]` each, in ascending order of environment frames.
@@ -61,9 +58,7 @@ def read_periods(logdir: str | Path, warn: Callable[[str], None] = warn) -> list
             periods.pop()
         periods.append(period)
     if torn:
-        more = f" and {len(torn) - _MOST_NAMED} more" if len(torn) > _MOST_NAMED else ""
-        named = ", ".join(map(str, torn[:_MOST_NAMED])) + more
-        several = f"lines {named} are" if len(torn) > 1 else f"line {named} is"
+        several = f"{len(torn)} lines from line {torn[0]} on are" if len(torn) > 1 else f"line {torn[0]} is"
         warn(f"{path}: {several} incomplete and skipped.")
     if not periods:
         raise ValueError(f"{path} contains no metrics yet; wait until the run has trained for a while.")

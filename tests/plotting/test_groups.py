@@ -3,7 +3,9 @@
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, plumbing
+from seed_rl.flags.configs import configs_directory
+from seed_rl.launch.plan import parse_local
+from seed_rl.plotting.groups import Group, Run, Task, by_task, group_records, method_name, plumbing
 from seed_rl.plotting.labels import metric_label, task_labels, variant_labels, with_counts
 from tests.plotting.synthetic import make_curve, make_record
 
@@ -191,3 +193,27 @@ def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
 def test_metrics(metrics, label):
     agents = dict(zip(("vtrace", "ppo"), metrics, strict=False))
     assert metric_label(grouped(*(make_record(agent=a) for a in agents), metrics=agents)) == label
+
+
+@pytest.mark.parametrize(
+    ("preset", "name"),
+    [
+        ("paper/others/atari_rainbow", "Rainbow"),
+        ("small/atari_rainbow_pong", "ε-Rainbow"),
+        ("small/minatar_rainbow", "Rainbow"),
+        ("paper/others/atari_btr", "BTR in part"),
+        ("paper/others/atari_dqn", "DQN"),
+        ("paper/accelerated_methods/atari_dqn_epsilon_rainbow", "ε-Rainbow"),
+        ("small/minatar_dqn", "DQN"),
+        ("small/catch_vtrace", "V-trace"),
+    ],
+)
+def test_names_of_presets(preset, name):
+    line = parse_local(["train", f"--flagfile={configs_directory() / preset}.flags"], "")
+    assert method_name(make_record(agent=line.agent, **line.agent_config().to_dict())) == name
+
+
+def test_every_agent_has_a_name_and_one_of_another_package_keeps_its_own():
+    names = {agent: method_name(make_record(agent=agent)) for agent in algorithms.names()}
+    assert len(set(names.values())) == len(names)
+    assert method_name(make_record(agent="their_agent")) == "their_agent"

@@ -3,7 +3,7 @@
 import pytest
 
 from seed_rl.plotting.groups import Group, Run, Task, group_records
-from seed_rl.plotting.searches import searches
+from seed_rl.plotting.labels import searches
 from tests.plotting.synthetic import make_curve, make_record
 
 

@@ -30,7 +30,7 @@ def test_incomplete_lines_are_left_out_with_a_warning(tmp_path, capsys):
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10, 20]
     (warning,) = capsys.readouterr().err.splitlines()
     path = tmp_path / "metrics.jsonl"
-    assert warning == f"seed_rl: warning: {path}: lines 2, 3, 4, 5, 6 are incomplete and skipped."
+    assert warning == f"seed_rl: warning: {path}: 5 lines from line 2 on are incomplete and skipped."
     write(tmp_path, period(10), '{"env_frames": 20, "seco')
     assert [p["env_frames"] for p in read_periods(tmp_path)] == [10]
     assert "line 2 is incomplete and skipped" in capsys.readouterr().err
