@@ -59,11 +59,13 @@ class Panel(NamedTuple):
     """The contents of a pair of axes.
 
     Attributes:
+      x: unit and label of the horizontal axis; `RANK` in plots of sorted values.
       title: text above it.
       lines: by label in the legend. The first ones are drawn last, on top of the others.
       references: known scores to compare with, by name.
     """
 
+    x: Unit
     title: str
     lines: Mapping[str, Sequence[Line]]
     references: Mapping[str, float]
@@ -73,20 +75,15 @@ class Picture(NamedTuple):
     """The contents of a figure.
 
     Attributes:
-      sets: panels by the unit of their horizontal axes, which may be `RANK`; equally many of each.
+      panels: in order; panels of the same values over different `x` are neighbours.
       y: label of the vertical axes.
       strokes: by label, in the order of the legend.
-      is_beside: whether a set is a column of panels, which share vertical axes with those beside them; else
-        it is a grid of panels, below that of the set before.
-      has_legend: whether there is a legend.
-      title: the title unless the user gives one.
+      title: the title unless the user gives one. If it names the only line there is, there is no legend.
     """
 
-    sets: Mapping[Unit, Sequence[Panel]]
+    panels: Sequence[Panel]
     y: str
     strokes: Mapping[str, Stroke]
-    is_beside: bool
-    has_legend: bool = True
     title: str = ""
 
 
@@ -107,65 +104,55 @@ def strokes(labels: Collection[str]) -> dict[str, Stroke]:
 def paint(picture: Picture, config: PlotConfig) -> Figure:
     """The figure of a picture, with the limits of the vertical axes and the title of `config`."""
     figure = Figure((WIDTH, WIDTH), layout="constrained")
-    axes = _columns(figure, picture) if picture.is_beside else _grids(figure, picture)
-    panels = [(x, panel) for x, several in picture.sets.items() for panel in several]
-    for (x, panel), place in zip(panels, axes, strict=True):
+    axes = _make_axes(figure, picture)
+    for place, panel in axes.items():
         for label, lines in reversed(panel.lines.items()):
             for line in reversed(lines):
-                _draw(place, line, x.size, label, picture.strokes[label])
+                _draw(place, line, panel.x.size, label, picture.strokes[label])
         for name, value in panel.references.items():
             place.axhline(value, color="#666666", linewidth=0.8, linestyle=(0, (1, 2)), label=f"_{name}")
         place.set_xlim(left=0)
-        if x is RANK:
+        if panel.x is RANK:
             place.set_xlim(0.5, place.dataLim.x1 + 0.5)
             place.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         place.grid(alpha=0.25, linewidth=0.6)
-    for (x, panel), place in zip(panels, axes, strict=True):  # Axes that are shared have all lines now.
-        if not picture.is_beside or x is panels[-1][0]:
+    for place, panel in axes.items():  # Axes that are shared have all lines now.
+        shared = place.get_shared_y_axes().get_siblings(place)
+        if place is max(shared, key=list(axes).index):
             _name_references(place, panel.references)
         place.set_ylim(config.lowest, config.highest)
         if np.max(np.abs(place.get_ylim())) >= 1e4:
             place.yaxis.set_major_formatter(EngFormatter(sep=""))
-    if picture.has_legend:
-        _add_legend(figure, picture, {line.get_label(): line for place in axes for line in place.lines})
+    _add_legend(figure, picture, {line.get_label(): line for place in axes for line in place.lines})
     if title := picture.title if config.title is None else config.title:
         figure.suptitle(title)
     return figure
 
 
-def _columns(figure: Figure, picture: Picture) -> list[Axes]:
-    """Axes of which each set is a column."""
-    (first, *_) = picture.sets.values()
-    figure.set_figheight(1.2 + 2.2 * len(first))
-    grid = figure.subplots(len(first), len(picture.sets), sharex="col", sharey="row", squeeze=False)
-    for places, (x, panels) in zip(grid.T, picture.sets.items(), strict=True):
-        for place, panel in zip(places, panels, strict=True):
-            place.set_title(panel.title, fontsize=10)
-        places[-1].set_xlabel(x.label)
-    (grid[0, 0].set_ylabel if len(first) == 1 else figure.supylabel)(picture.y)
-    return list(grid.T.flat)
+def _make_axes(figure: Figure, picture: Picture) -> dict[Axes, Panel]:
+    """Empty axes for each panel, in nearly as many columns as rows, or in a single row if that has room.
 
-
-def _grids(figure: Figure, picture: Picture) -> list[Axes]:
-    """Axes of which each set is a grid: nearly as many columns as rows, or a single row if that has room."""
-    count, num_sets = max(map(len, picture.sets.values())), len(picture.sets)
-    single_row = 3 if num_sets == 1 else 4
-    columns = count if count <= single_row else min(_MOST_COLUMNS, math.ceil(math.sqrt(count)))
+    Panels of the same values share the vertical axis if they have a row for themselves.
+    """
+    count, units = len(picture.panels), dict.fromkeys(panel.x for panel in picture.panels)
+    columns = count if count <= 3 else min(_MOST_COLUMNS, math.ceil(math.sqrt(count)))
+    columns = len(units) * math.ceil(columns / len(units))
     rows = math.ceil(count / columns)
-    figure.set_figheight(num_sets * (rows * min(3.2, 0.72 * WIDTH / columns + 0.25) + 0.3))
-    axes: list[Axes] = []
-    # Without subfigures, the labels would lie on the legend.
-    bodies = figure.subfigures(num_sets, 1, squeeze=False).flat
-    for body, (x, panels) in zip(bodies, picture.sets.items(), strict=True):
-        body.supxlabel(x.label)
-        body.supylabel(picture.y)
-        grid = list(body.subplots(rows, columns, squeeze=False).flat)
-        for place, panel in zip(grid, panels, strict=False):
-            place.set_title(panel.title, fontsize=8 if columns >= _SMALL else 10)
-            place.tick_params(labelsize=7 if columns >= _SMALL else 9)
-        for place in grid[count:]:
-            place.remove()
-        axes += grid[:count]
+    figure.set_figheight(rows * min(3.2, 0.72 * WIDTH / columns + 0.25) + 0.3)
+    body = figure.subfigures()  # Without it, the labels would lie on the legend.
+    body.supylabel(picture.y)
+    shares_rows = len(units) == columns > 1
+    grid = body.subplots(rows, columns, squeeze=False, sharey="row" if shares_rows else False)
+    axes = dict(zip(grid.flat, picture.panels, strict=False))
+    for number, (place, panel) in enumerate(axes.items()):
+        place.set_title(panel.title, fontsize=8 if columns >= _SMALL else 10)
+        place.tick_params(labelsize=7 if columns >= _SMALL else 9)
+        if len(units) > 1 and number + columns >= count:
+            place.set_xlabel(panel.x.label)
+    if len(units) == 1:
+        body.supxlabel(picture.panels[0].x.label)
+    for place in grid.flat[count:]:
+        place.remove()
     return axes
 
 
@@ -210,11 +197,12 @@ def _add_legend(figure: Figure, picture: Picture, lines: Mapping[object, Any]) -
 
     Above the labels is a note on thin lines and on bands, if any are drawn.
     """
-    panels = [panel for several in picture.sets.values() for panel in several]
-    drawn = [line for panel in panels for lines in panel.lines.values() for line in lines]
+    drawn = [line for panel in picture.panels for lines in panel.lines.values() for line in lines]
     notes = [_MEAN_NOTE] * any(line.is_seed for line in drawn)
     notes += [_BAND_NOTE] * any(line.low is not None for line in drawn)
     labels = list(picture.strokes)
+    if len(labels) == 1 and picture.title and not notes:
+        return
     longest = max(map(len, labels)) + 6  # The handle and the gap.
     legend = figure.legend(
         [lines[label] for label in labels],

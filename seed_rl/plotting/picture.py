@@ -79,7 +79,7 @@ def _curves(groups: Sequence[Group], config: PlotConfig) -> Picture:
 def _best(groups: Sequence[Group], config: PlotConfig) -> Picture:
     """The learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
 
-    The best one ends highest. There is a panel for each game over frames, and below it one over time.
+    The best one ends highest. Each game has a panel over frames and, beside it, one over time.
 
     Raises:
       ValueError: no search has several combinations; the message is one sentence.
@@ -129,16 +129,14 @@ def _learning_curves(
             if group in others:
                 found = [line._replace(low=None, high=None) for line in found if not line.is_seed]
             lines[labels[group.variant]] += found
-        return Panel("" if is_one else titles[task], lines, _references(tasks[task]))
+        title = "" if is_one else titles[task]
+        return Panel(_unit(groups, axis), title, lines, _references(tasks[task]))
 
-    sets = {
-        _unit(groups, axis): [panel(task, axis) for task in tasks] for axis in (_AXES if is_one else axes)
-    }
-    title = next(iter(titles.values())) if is_one else ""
+    title = titles[groups[0].task] if is_one else ""
     if len(groups) == 1:
         title += f": {config.label or groups[0].variant.method}"
-    has_legend = len(groups) > 1 or len(groups[0].runs) > 1
-    return Picture(sets, metric_label(groups), looks, is_one, has_legend, title)
+    panels = [panel(task, axis) for task in tasks for axis in (_AXES if is_one else axes)]
+    return Picture(panels, metric_label(groups), looks, title)
 
 
 def _unit(groups: Sequence[Group], axis: str) -> Unit:
@@ -173,18 +171,17 @@ def _aggregate(groups: Sequence[Group], config: PlotConfig) -> Picture:
         ("median", median_of_means, levels | published),
         ("interquartile mean", interquartile_mean, levels),
     )
-    sets = {
-        _unit(groups, axis): [
-            Panel(
-                f"{title} over {_count(len(tasks), 'game')}",
-                {labels[k]: [normalized_line(mine, statistic, axis)] for k, mine in of_kind.items()},
-                references,
-            )
-            for title, statistic, references in rows
-        ]
+    panels = [
+        Panel(
+            _unit(groups, axis),
+            f"{title} over {_count(len(tasks), 'game')}",
+            {labels[k]: [normalized_line(mine, statistic, axis)] for k, mine in of_kind.items()},
+            references,
+        )
+        for title, statistic, references in rows
         for axis in _AXES
-    }
-    return Picture(sets, "human-normalized return (percent)", strokes(labels.values()), is_beside=True)
+    ]
+    return Picture(panels, "human-normalized return (percent)", strokes(labels.values()))
 
 
 def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
@@ -211,5 +208,5 @@ def _sorted(groups: Sequence[Group], config: PlotConfig) -> Picture:
     for task, title in task_labels(tasks).items():
         finals = {search.name: np.array([group.final for group in search.on(task)]) for search in found}
         lines = {name: [Line(np.arange(1.0, len(y) + 1), y)] for name, y in finals.items() if len(y)}
-        panels.append(Panel(title, lines, _references(tasks[task])))
-    return Picture({RANK: panels}, f"final {metric_label(groups)}{seeds}", looks, is_beside=False)
+        panels.append(Panel(RANK, title, lines, _references(tasks[task])))
+    return Picture(panels, f"final {metric_label(groups)}{seeds}", looks)
