@@ -23,8 +23,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.options import Options, option
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.gather import gather
-from seed_rl.plotting.groups import Group, by_task
+from seed_rl.plotting.groups import Group, by_task, gather
 from seed_rl.plotting.labels import variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
 from seed_rl.plotting.picture import draw_found

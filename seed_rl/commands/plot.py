@@ -17,7 +17,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.plotting.config import PACKAGES, PlotConfig
-from seed_rl.plotting.gather import gather
+from seed_rl.plotting.groups import gather
 from seed_rl.runs.layout import RunDirectory
 
 

@@ -18,7 +18,7 @@ from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.messages import say
 from seed_rl.plotting.config import ReportConfig
-from seed_rl.plotting.gather import gather
+from seed_rl.plotting.groups import gather
 from seed_rl.plotting.run_tables import atari_table, run_table, search_table, speed_table
 
 # By number in the SEED RL paper: what makes the table, and the metric that it needs; None is the return.

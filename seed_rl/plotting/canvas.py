@@ -45,9 +45,7 @@ _LEGEND_CHARACTERS = 120  # Characters that fit in a row, in the legend's font.
 _MOST_COLUMNS = 6
 _SMALL = 4  # From this many columns on, panels have small type.
 _MEAN_NOTE = "Thick lines: the mean over seeds, as far as all of them have trained. Thin lines: single seeds."
-_BAND_NOTE = (
-    "Shaded: 95% confidence interval (stratified bootstrap over each game's seeds, from three seeds on)."
-)
+_BAND_NOTE = "Shaded: 95% confidence interval (stratified bootstrap over a game's seeds, at least three)."
 
 RANK = Unit(1.0, "rank of the hyperparameter combination, best first")
 
@@ -106,7 +104,7 @@ def paint(picture: Picture, config: PlotConfig) -> Figure:
     figure = Figure((WIDTH, WIDTH), layout="constrained")
     axes = _make_axes(figure, picture)
     for place, panel in axes.items():
-        for label, lines in reversed(panel.lines.items()):
+        for label, lines in reversed(list(panel.lines.items())):
             for line in reversed(lines):
                 _draw(place, line, panel.x.size, label, picture.strokes[label])
         for name, value in panel.references.items():
@@ -139,7 +137,7 @@ def _make_axes(figure: Figure, picture: Picture) -> dict[Axes, Panel]:
     columns = len(units) * math.ceil(columns / len(units))
     rows = math.ceil(count / columns)
     figure.set_figheight(rows * min(3.2, 0.72 * WIDTH / columns + 0.25) + 0.3)
-    body = figure.subfigures()  # Without it, the labels would lie on the legend.
+    body = figure.subfigures(1, 1, squeeze=False)[0, 0]  # Without it, the labels would lie on the legend.
     body.supylabel(picture.y)
     shares_rows = len(units) == columns > 1
     grid = body.subplots(rows, columns, squeeze=False, sharey="row" if shares_rows else False)

@@ -6,10 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from seed_rl.plotting.groups import Group, Task, Variant, variants
+from seed_rl.plotting.groups import Group, Task, Variant, order
 
-_RETURNS = {"mean_return": "mean return", "mean_evaluation_return": "mean return in evaluation"}
-_UNITS = {"ms": "ms", "mib": "MiB", "updates": "updates", "seconds": "seconds"}
 _Key = TypeVar("_Key")
 
 
@@ -36,8 +34,9 @@ _AXES = {
 }
 
 
-def axis_unit(axis: str, highest: float) -> Unit:
-    """The largest unit for an axis, "env_frames" or "seconds", of which its highest position has one."""
+def axis_unit(groups: Iterable[Group], axis: str) -> Unit:
+    """The largest unit for an axis, "env_frames" or "seconds", of which the longest run has one."""
+    highest = max(getattr(run.curve, axis)[-1] for group in groups for run in group.runs)
     return next((unit for unit in _AXES[axis] if highest >= unit.size), _AXES[axis][-1])
 
 
@@ -46,15 +45,7 @@ def metric_label(groups: Iterable[Group]) -> str:
 
     Returns in training and in evaluation may share an axis; the legend then says which is which.
     """
-    (metric, *others) = sorted(_metrics(groups))
-    if others:
-        return "mean return"
-    if metric in _RETURNS:
-        return _RETURNS[metric]
-    *words, last = metric.split("_")
-    if words and last in _UNITS:
-        return f"{' '.join(words)} ({_UNITS[last]})"
-    return metric.replace("_", " ")
+    return max(_metrics(groups)).replace("_", " ")
 
 
 def task_labels(tasks: Iterable[Task]) -> dict[Task, str]:
@@ -79,7 +70,7 @@ def variant_labels(groups: Sequence[Group], given: str | None = None) -> dict[Va
     if given is not None:
         names = renamed(_variant_names(dict.fromkeys(g.variant for g in groups), groups), given)
     else:
-        names = _variant_names(variants(groups), groups)
+        names = _variant_names(sorted({g.variant for g in groups}, key=order), groups)
     return {
         variant: name + where_measured([g for g in groups if g.variant == variant], groups)
         for variant, name in names.items()
@@ -108,7 +99,8 @@ def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[V
     for variant, name in names.items():
         mine = [group for group in groups if group.variant == variant]
         counts = [len(group.runs) for group in mine]
-        noun = "seed" if all(group.has_distinct_seeds for group in mine) else "run"
+        seeds = [{run.record.learner_settings["seed"] for run in group.runs} for group in mine]
+        noun = "seed" if [len(distinct) for distinct in seeds] == counts else "run"
         found[variant] = f"{name} ({span(counts)} {noun}{'s' * (max(counts) > 1)})"
     return found
 
@@ -132,15 +124,7 @@ def _metrics(groups: Iterable[Group]) -> set[str]:
 
 _MOST_SETTINGS = 3
 # Of many settings that differ, those that readers look for first.
-_FIRST = (
-    "torso",
-    "learning_rate",
-    "batch_size",
-    "unroll_length",
-    "entropy_cost",
-    "discounting",
-    "replay_ratio",
-)
+_FIRST = ("torso", "learning_rate", "batch_size", "unroll_length", "entropy_cost", "discounting")
 _ROUNDED = ".3g"
 
 

@@ -46,13 +46,9 @@ class Line(NamedTuple):
 
 
 def group_lines(group: Group, axis: str) -> list[Line]:
-    """The mean over a group's runs as far as all of them go, and each run to its end.
+    """The mean over a group's runs as far as all of them go, and each run, against "env_frames" or "seconds".
 
     A single run is its own mean. There is no mean if one run ends before another begins.
-
-    Args:
-      group: the runs.
-      axis: what the metric is against: "env_frames" or "seconds".
     """
     seeds = [Line(getattr(run.curve, axis), run.curve.value) for run in group.runs]
     x = common_grid([line.x for line in seeds])

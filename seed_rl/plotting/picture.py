@@ -12,10 +12,8 @@ from seed_rl.messages import say
 from seed_rl.plotting import canvas
 from seed_rl.plotting.canvas import RANK, Panel, Picture, strokes
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.gather import Found, gather
-from seed_rl.plotting.groups import Group, Task, Variant, by_task
+from seed_rl.plotting.groups import Found, Group, Task, Variant, by_task, gather
 from seed_rl.plotting.labels import (
-    Unit,
     axis_unit,
     metric_label,
     searches,
@@ -29,7 +27,7 @@ from seed_rl.runs.scores import goal, published_medians, published_scores
 
 
 def draw_runs(paths: Iterable[str | Path], config: PlotConfig) -> None:
-    """Draws the runs of all paths (see `gather.find_runs`) into the file that `config.output` names.
+    """Draws the runs of all paths (see `find_runs`) into the file that `config.output` names.
 
     Prints how many there are and, on standard error, a line about each run that is skipped.
 
@@ -130,17 +128,13 @@ def _learning_curves(
                 found = [line._replace(low=None, high=None) for line in found if not line.is_seed]
             lines[labels[group.variant]] += found
         title = "" if is_one else titles[task]
-        return Panel(_unit(groups, axis), title, lines, _references(tasks[task]))
+        return Panel(axis_unit(groups, axis), title, lines, _references(tasks[task]))
 
     title = titles[groups[0].task] if is_one else ""
     if len(groups) == 1:
         title += f": {config.label or groups[0].variant.method}"
     panels = [panel(task, axis) for task in tasks for axis in (_AXES if is_one else axes)]
     return Picture(panels, metric_label(groups), looks, title)
-
-
-def _unit(groups: Sequence[Group], axis: str) -> Unit:
-    return axis_unit(axis, max(getattr(run.curve, axis)[-1] for group in groups for run in group.runs))
 
 
 def _references(groups: Sequence[Group]) -> dict[str, float]:
@@ -160,10 +154,15 @@ def _aggregate(groups: Sequence[Group], config: PlotConfig) -> Picture:
     has a line, as far as it has come in all games.
     """
     names = variant_labels(groups, config.label)
-    tasks = list(by_task(groups))
+    tasks = task_labels(by_task(groups))
     of_kind = {kind: [group for group in groups if group.variant == kind] for kind in names}
-    for kind, name in names.items():
-        _check_games(name, [group.task for group in of_kind[kind]], tasks)
+    for kind, mine in of_kind.items():
+        if missing := set(tasks) - {group.task for group in mine}:
+            raise ValueError(
+                f"{names[kind]} has no run of {', '.join(sorted(tasks[task] for task in missing))}, and "
+                "aggregates over different games cannot be compared; name runs of the same games for every "
+                "method."
+            )
     labels = with_counts(names, groups)
     levels = {"random": 0.0, "human": 100.0}
     published = published_medians([(task.environment, task.game) for task in tasks])
@@ -173,7 +172,7 @@ def _aggregate(groups: Sequence[Group], config: PlotConfig) -> Picture:
     )
     panels = [
         Panel(
-            _unit(groups, axis),
+            axis_unit(groups, axis),
             f"{title} over {_count(len(tasks), 'game')}",
             {labels[k]: [normalized_line(mine, statistic, axis)] for k, mine in of_kind.items()},
             references,
@@ -182,17 +181,6 @@ def _aggregate(groups: Sequence[Group], config: PlotConfig) -> Picture:
         for axis in _AXES
     ]
     return Picture(panels, "human-normalized return (percent)", strokes(labels.values()))
-
-
-def _check_games(label: str, mine: Sequence[Task], all_tasks: Sequence[Task]) -> None:
-    """Refuses a method that lacks a game: aggregates over different games cannot be compared."""
-    names = task_labels(all_tasks)
-    missing = [names[task] for task in all_tasks if task not in mine]
-    if missing:
-        raise ValueError(
-            f"{label} has no run of {', '.join(missing)}, and aggregates over different games cannot be "
-            "compared; name runs of the same games for every method."
-        )
 
 
 def _sorted(groups: Sequence[Group], config: PlotConfig) -> Picture:

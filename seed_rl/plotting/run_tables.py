@@ -1,4 +1,8 @@
-"""Tables of runs: one row per group, or Tables 1, 2 and 10 of the SEED RL paper; as Markdown and as CSV."""
+"""Tables of runs: one row per group, or Tables 1, 2 and 10 of the SEED RL paper; as Markdown and as CSV.
+
+Each one is made of `groups`, what `gather` has found, measured by the return (Table 1: by `updates`). `label`
+are names from the user; see `variant_labels`, which also says what all of them raise.
+"""
 
 import csv
 import io
@@ -36,7 +40,7 @@ class Table(NamedTuple):
     def as_csv(self) -> str:
         """The values of all rows."""
         text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.rows[0]), lineterminator="\n")
+        writer = csv.DictWriter(text, list(self.rows[0]), extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.rows)
         return text.getvalue()
@@ -77,10 +81,6 @@ def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
     the frames of all runs by their seconds of training. `standard_error` is that of `last_return`, None for a
     single run. `human_normalized` is `last_return` in percent of the human score, None without a published
     one.
-
-    Args:
-      groups: what `gather` has found, measured by its return.
-      label: names from the user; see `variant_labels`, which also says what is raised.
     """
     names = variant_labels(groups, label)
     order, tasks = list(names), by_task(groups)
@@ -128,12 +128,7 @@ _OF_SPEED = ("num_envs", "training_devices", "inference_devices", "batch_size")
 
 
 def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
-    """Table 1: the speed of each variant in each suite, in the order in which the runs are given.
-
-    Args:
-      groups: what `gather` has found, measured by `updates`.
-      label: names from the user; see `variant_labels`, which also says what is raised.
-    """
+    """Table 1: the speed of each variant in each suite, in the order in which the runs are given."""
     names = variant_labels(groups, label)
     alike: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
     for group in groups:
@@ -168,20 +163,18 @@ def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
 
 def _published_speeds(suite: str) -> list[Row]:
     """The suite's rows of the paper's Table 1, with columns of `speed_table`."""
-    rows = []
+    rows: list[Row] = []
     for row in tables.read("seed/table_1"):
         if row.suite == suite:
             devices, trains = f"{row.accelerators} {row.accelerator}", row.training_accelerators
-            split = (devices, "") if trains is None else (f"{trains} of {devices}", "the others")
-            rows.append(
-                {
-                    "suite": suite,
-                    "agent": f"{row.architecture}, {row.model} model",
-                    **dict(zip(("training_devices", "inference_devices"), split, strict=True)),
-                    "num_envs": row.environments,
-                    **{name: vars(row)[name] for name in ("batch_size", "frames_per_second", "ratio")},
-                }
-            )
+            columns = {
+                "suite": suite,
+                "agent": f"{row.architecture}, {row.model} model",
+                "num_envs": row.environments,
+                "training_devices": f"{trains} of {devices}" if trains else devices,
+                "inference_devices": "the others" if trains else "",
+            }
+            rows.append(vars(row) | columns)
     return rows
 
 
@@ -197,7 +190,6 @@ def _speed(runs: Sequence[Run]) -> tuple[float, float]:
     return float(frames / max(seconds, 1e-9)), float(updates / max(seconds, 1e-9))
 
 
-_COMBINATIONS = 40  # Section 4.2.
 _SEARCH_NOTE = (
     "Median, maximum and minimum are over the combinations of settings of a search. The value of a\n"
     "combination is the mean over its seeds of the mean return over the last tenth of a run. Rows without a\n"
@@ -206,12 +198,7 @@ _SEARCH_NOTE = (
 
 
 def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
-    """Table 2: the median and the maximum over the combinations of settings of each search on each game.
-
-    Args:
-      groups: what `gather` has found, measured by its return.
-      label: names from the user; see `searches`, which also says what is raised.
-    """
+    """Table 2: the median and the maximum over the combinations of settings of each search on each game."""
     found = searches(groups, label)
     rows: list[Row] = []
     for task, title in task_labels(by_task(groups)).items():
@@ -233,10 +220,9 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
                 )
         if task == Task("football", "11_vs_11_hard_stochastic"):
             for row in tables.read("seed/table_2"):  # Score differences.
-                agent = (
-                    f"{row.architecture}, {row.model}, {row.accelerators} {row.accelerator}, {row.rewards}"
-                )
-                count = None if row.median is None else _COMBINATIONS
+                devices = f"{row.accelerators} {row.accelerator}"
+                agent = ", ".join([row.architecture, row.model, devices, row.rewards])
+                count = None if row.median is None else 40  # Section 4.2.
                 numbers = {"combinations": count, "median": row.median, "maximum": row.maximum}
                 rows.append({"task": title, "agent": agent, "seeds": "3", **numbers})
     columns = {
@@ -253,6 +239,7 @@ def _varied(group: Group, ranked: Sequence[Group]) -> str:
     return settings_text(dict(setting for setting in group.variant.settings if setting not in common))
 
 
+# Headings of the columns of published scores.
 _PUBLISHED = {
     "random": "random",
     "human": "human",
@@ -272,10 +259,6 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
 
     All of Atari-57 is in the table if a run plays an Atari game, with empty cells where there is no run.
     Medians and means are of human-normalized scores: over all games, and over those that all variants played.
-
-    Args:
-      groups: what `gather` has found, measured by its return.
-      label: names from the user; see `variant_labels`, which also says what is raised.
 
     Raises:
       ValueError: a name is that of another column; the message is one sentence.
@@ -343,7 +326,7 @@ def _summary(rows: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> list
             title = f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"
             summary: dict[str, Any] = {"game": title}
             for name, of in columns.items():
-                mine = [_normalized(row, of) for row in some]
-                summary[name] = None if None in mine else float(statistic(mine))
+                mine = [value for row in some if (value := _normalized(row, of)) is not None]
+                summary[name] = float(statistic(mine)) if len(mine) == len(some) else None
             found.append(summary)
     return found

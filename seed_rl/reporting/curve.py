@@ -1,6 +1,7 @@
 """A curve in block characters."""
 
 from collections.abc import Iterable
+from statistics import fmean
 from typing import TextIO
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -27,7 +28,7 @@ class Curve:
         self._points.append((frames, value))
         if len(self._points) > _MOST_POINTS:
             parts = [part for part in self._parts(_MOST_POINTS // 2) if part]
-            self._points = [(part[0][0], _mean(part)) for part in parts]
+            self._points = [(part[0][0], fmean(value for _, value in part)) for part in parts]
 
     def drawn(self, width: int) -> str:
         """The curve in at most `width` characters, from the first point to the last.
@@ -39,7 +40,7 @@ class Curve:
             return ""
         means: list[float] = []
         for part in self._parts(min(width, len(self._points))):
-            means.append(_mean(part) if part else means[-1])
+            means.append(fmean(value for _, value in part) if part else means[-1])
         low, high = min(means), max(means)
         top = len(_BLOCKS) - 1
         heights = (round(top * (mean - low) / (high - low)) if high > low else 0 for mean in means)
@@ -52,10 +53,6 @@ class Curve:
         for frames, value in self._points:
             parts[min(count - 1, count * (frames - first) // max(1, last - first))].append((frames, value))
         return parts
-
-
-def _mean(part: list[tuple[int, float]]) -> float:
-    return sum(value for _, value in part) / len(part)
 
 
 def can_draw(stream: TextIO) -> bool:

@@ -88,14 +88,9 @@ class RunFigures:
     def settled_return(self, num_eval_envs: int) -> float | None:
         """The mean return of evaluation, or of training without it; None until the window is full."""
         with self._lock:
-            if num_eval_envs:
-                evaluated = self._evaluated()
-                full = len(evaluated) == self._evaluations.maxlen
-                returns = [episode_return for episode_return, _ in evaluated]
-            else:
-                full = len(self._recent) == _WINDOW
-                returns = [episode_return for episode_return, _, _ in self._recent]
-        return float(np.mean(returns)) if full else None
+            returns = [episode[0] for episode in (self._evaluated() if num_eval_envs else self._recent)]
+        window = self._evaluations.maxlen if num_eval_envs else _WINDOW
+        return float(np.mean(returns)) if len(returns) == window else None
 
     @property
     def seconds(self) -> float:

@@ -12,8 +12,8 @@ from seed_rl.files import parse_json
 from seed_rl.messages import warn
 from seed_rl.runs.layout import RunDirectory
 
-# What every period has.
-_POSITIONS = ("env_frames", "seconds")
+# When a period ended, which each of them has, rather than how it went.
+POSITIONS = ("env_frames", "seconds")
 
 
 class Curve(NamedTuple):
@@ -72,7 +72,7 @@ def _period(line: str) -> dict[str, Any] | None:
     except (ValueError, AttributeError):
         return None
     period = {name: value for name, value in figures if type(value) in (int, float) and math.isfinite(value)}
-    return period if all(period.get(name, -1) >= 0 for name in _POSITIONS) else None
+    return period if all(period.get(name, -1) >= 0 for name in POSITIONS) else None
 
 
 def curve(periods: Sequence[dict[str, Any]], name: str) -> Curve:

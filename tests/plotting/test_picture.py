@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.plotting.canvas import save, strokes
 from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.gather import gather
+from seed_rl.plotting.groups import gather
 from seed_rl.plotting.picture import draw
 from seed_rl.runs.scores import human_normalized, published_games
 from tests.plotting.synthetic import write_run

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from seed_rl.plotting.gather import gather
+from seed_rl.plotting.groups import gather
 from seed_rl.plotting.run_tables import atari_table, search_table, speed_table
 from seed_rl.runs import record
 from seed_rl.runs.scores import human_normalized, published_games
