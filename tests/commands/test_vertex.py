@@ -31,6 +31,9 @@ def pause():
         time.sleep(0.05)
 """
 
+# As a learner and an actor report that training is complete; their exit code 0 does not count without it.
+COMPLETE = "from seed_rl.messages import COMPLETE, report_to_launcher\nreport_to_launcher(COMPLETE)\n"
+
 
 def run(children, most_restarts=None, **options):
     return vertex.run_children(children, most_restarts, timing=TIMING, **options)
@@ -110,7 +113,7 @@ def container(tmp_path, monkeypatch):
     """Runs the main as a container of trial 2 with Python code as its child; returns the exit code."""
 
     def start(code, pool="workerpool0", *more):
-        command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + code]
+        command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + COMPLETE + code]
         monkeypatch.setattr(vertex, "learner_command", lambda *_: command)
         monkeypatch.setattr(vertex, "actor_commands", lambda *_: {0: command})
         monkeypatch.setenv("CLUSTER_SPEC", cluster_spec(pool))
