@@ -27,9 +27,8 @@ from seed_rl.environments.function_file import contents
 from seed_rl.environments.making import Probed
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.evaluation.subject import load_subject
-from seed_rl.flags.command_line import parse_options, scan_environment
+from seed_rl.flags.command_line import nearest_flags, parse_options, scan_environment
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError, brief_usage_errors, usage_errors
-from seed_rl.flags.synonyms import nearest_flags
 from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import Child
 from seed_rl.launch.plan import default_logdir

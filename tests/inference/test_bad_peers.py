@@ -190,6 +190,27 @@ def test_the_others_of_a_batch_that_raises_get_their_answers_and_their_unrolls()
     assert sorted({unroll.env_id for unroll in unrolls}) == [0, 1, 2, 3, 4, 5]
 
 
+def test_steps_that_cannot_be_stored_end_their_connections_and_are_not_acted_on_again():
+    unrolls, acted = [], []
+    store = UnrollStore(NUM_ENVS, UnrollConfig(2, stagger=False), unrolls.extend)
+    core = InferenceCore(Echo(), SPEC, NUM_ENVS, 0, store, lambda: contextlib.nullcontext(0))
+    act, append = core._table.act, store.append
+    core._table.act = lambda rows: acted.append(len(rows)) or act(rows)
+
+    def fail_at_the_third(*arguments):
+        if len(acted) == 3:
+            raise KeyError("full")
+        return append(*arguments)
+
+    store.append = fail_at_the_third
+    for step in range(8):
+        answers, completed = core.process([request(0, (step, step)), request(1, (step, step))])
+        store.hand_over(completed)
+        assert [isinstance(answer, BadStep) for answer in answers] == [step == 2] * 2
+    assert acted == [4] * 8
+    assert {tuple(unroll.env.observation[:, 0].astype(int)) for unroll in unrolls} == {(3, 4, 5), (5, 6, 7)}
+
+
 def serve(core, batches, clock):
     """Answers batches, one a second, until one raises; returns how many were answered."""
     batcher, count = Batcher(NUM_ENVS, 0.0), 0
