@@ -87,6 +87,19 @@ class StopSignals:
                 signal.signal(signum, handler)
 
 
+@contextlib.contextmanager
+def kept_handlers() -> Iterator[None]:
+    """A context for code of others: at its end, the stop signals have their handlers back."""
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {signum: signal.getsignal(signum) for signum in STOP_SIGNALS if is_main}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            if handler is not None:  # Else C code has installed it.
+                signal.signal(signum, handler)
+
+
 def interrupt_main() -> StopSignals:
     """Makes signals raise KeyboardInterrupt in the main thread for the rest of this process's lifetime.
 

@@ -16,6 +16,7 @@ import gymnasium
 
 from seed_rl.messages import one_line
 from seed_rl.options import Options, option
+from seed_rl.signals import kept_handlers
 
 _log = logging.getLogger(__name__)
 
@@ -266,7 +267,7 @@ class Watched:
     def replace(self) -> Any:
         """Closes the broken environment, if there is one, makes a new one, and returns that."""
         self.close()
-        with self._deadline:
+        with kept_handlers(), self._deadline:
             self.env = self._make(self._failures)
         self.is_broken = False
         return self.env
@@ -282,7 +283,7 @@ class Watched:
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """What `env.reset` returned; raises what it raises. It gets only those of the two that are given."""
         given = {"seed": seed, "options": options}
-        with self._deadline:
+        with kept_handlers(), self._deadline:
             return self.env.reset(**{name: value for name, value in given.items() if value is not None})
 
     def close(self) -> str:

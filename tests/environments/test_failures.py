@@ -3,9 +3,11 @@
 import json
 import logging
 import re
+import signal
 import subprocess
 import sys
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -69,6 +71,26 @@ def test_a_failed_reset_keeps_the_reward_of_the_episode_before():
     made[0].replaced["reset"] = GONE
     assert play(batch, LENGTH)[-1] == (0, 1, True, False)
     assert len(made) == 3
+
+
+@pytest.mark.parametrize("place", ["make", "reset"])
+def test_handlers_of_signals_are_back_when_an_environment_has_replaced_them(place):
+    class Handling(gymnasium.wrappers.TimeLimit):
+        def reset(self, **kwargs):
+            if place == "reset":
+                signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            return super().reset(**kwargs)
+
+    def make(config, seed):
+        if place == "make":
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        return Handling(gymnasium.make("CartPole-v1"), 10)
+
+    before = signal.getsignal(signal.SIGTERM)
+    batch = SingleEnvironments(Suite(EnvironmentConfig, make), EnvironmentConfig(), [1])
+    batch.reset([1])
+    assert signal.getsignal(signal.SIGTERM) is before
+    batch.close()
 
 
 def test_one_failure_too_many_names_environment_episode_and_step():
