@@ -52,8 +52,8 @@ class RemoteChild(Child):
         self._code, self._tail, self._reports = None, b"", []
         self._answer = self._host.start.remote(self._program).future()
 
-    def poll(self) -> int | None:
-        """The same as `Child.poll`; also None while it waits for a place."""
+    def _poll(self) -> int | None:
+        """As `poll`, which is also None while it waits for a place."""
         if self._host is None or self._code is not None:
             return self._code
         if self._answer is None and time.monotonic() >= self._next_look:

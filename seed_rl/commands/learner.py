@@ -115,7 +115,7 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     try:
         make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
         parts = (environment, make, everything, security, met, listener)
-        learner = _make_learner(config, parts, display)
+        learner = _make_learner(config, hosts, parts, display)
         if stop.is_set() and not hosts:
             return stop.exit_code
         if is_first:
@@ -155,9 +155,14 @@ def _probe(
     stop: StopSignals,
     display: ProgressDisplay,
 ) -> EnvironmentDescription | None:
-    """Describes the environments by a probe, and imports TensorFlow meanwhile; None if asked to stop."""
+    """Describes the environments by a probe; None if asked to stop.
+
+    Meanwhile TensorFlow is imported, unless there are other hosts. With them, that comes after they have met:
+    to connect, TensorFlow blocks all threads of this process, also the one that has to tell the last host.
+    """
     with contextlib.closing(Probe([(name, environment_config)])) as probe:
-        _import_tensorflow(config, hosts, display)
+        if not hosts:
+            _import_tensorflow(config, hosts, display)
         display.stage("making one environment, to see its observations and actions")
         answers = probe.answers(stop.is_set)
         probe.warn()
@@ -167,8 +172,12 @@ def _probe(
         return EnvironmentDescription(name, environment_config.to_dict(), found(*answers).spec)
 
 
-def _make_learner(config: LearnerConfig, parts: Sequence[Any], display: ProgressDisplay) -> Any:
+def _make_learner(
+    config: LearnerConfig, hosts: LearnerHosts | None, parts: Sequence[Any], display: ProgressDisplay
+) -> Any:
     """Makes the learner of `parts`: the arguments of `setup.make_learner`."""
+    if hosts:
+        _import_tensorflow(config, hosts, display)
     from seed_rl.learner.setup import make_learner
 
     display.stage("making the network")

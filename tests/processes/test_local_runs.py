@@ -55,7 +55,7 @@ def test_the_same_command_on_a_complete_run_trains_nothing(finished_run):
     command = ("train", "catch", "vtrace", f"--logdir={house.logdir}")
     run = house.start(*command, "--total_environment_frames=120000")
     assert run.end(seconds=20) == 0  # Half a second on an idle machine.
-    assert "is already complete (120,000 frames)" in run.output
+    assert "is already complete: 120,000 frames" in run.output
     assert run.last_line == f"  seed_rl {' '.join(command)} --total_environment_frames=240000"
     assert "TensorFlow" not in run.output and house.metrics() == before
 
