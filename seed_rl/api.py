@@ -146,18 +146,18 @@ def train(
       KeyboardInterrupt: training was stopped, with a checkpoint.
       RuntimeError: training failed.
     """
-    code, logdir = _trained(environment, agent, overwrite, flags)
+    code, logdir, refusal = _trained(environment, agent, overwrite, flags)
     if code in STOP_CODES:
         raise KeyboardInterrupt
     if code == USAGE_EXIT_CODE:
-        raise UsageError("The run was refused; the sentence above says what to change.")
+        raise UsageError(refusal or "The run was refused; the sentence above says what to change.")
     if code:
         raise RuntimeError(f"Training ended with exit code {code}; what it printed says why.")
     return Run(logdir, trust_code=True)
 
 
-def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any]) -> tuple[int, Path]:
-    """The exit code of the launcher, and the run directory; raises UsageError."""
+def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any]) -> tuple[int, Path, str]:
+    """What the launcher returns (`commands.train.train`); raises UsageError."""
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
             "train() needs the main thread, since in another one no interrupt could stop it; call it there, "

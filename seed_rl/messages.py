@@ -23,7 +23,7 @@ _TENSORFLOW = re.compile(
 # The variable with the descriptor and the inode of the socket to the process that started this one.
 LAUNCHER_LINK = "SEED_RL_LAUNCHER_LINK"
 _LINK = os.environ.get(LAUNCHER_LINK, "")  # Now: environments may change the variables.
-# Reports to it: training is complete; a usage error; an episode of an actor has ended.
+# Reports to it: training is complete; a usage error, with its sentence; an episode of an actor has ended.
 COMPLETE, REFUSED, EPISODE = b"complete", b"refused", b"episode"
 
 _MOST_SAID = 2_000

@@ -52,8 +52,8 @@ def train(
     function: tuple[Path, bytes] | None = None,
     probed: Probed | None = None,
     overwrite: bool = False,
-) -> tuple[int, Path]:
-    """Trains; returns the exit code and the run directory.
+) -> tuple[int, Path, str]:
+    """Trains; returns the exit code, the run directory, and the sentence of a usage error of a child.
 
     Args:
       argv: the command line.
@@ -79,7 +79,7 @@ def train(
             set_aside(plan.logdir)
         check_directory(line, plan)
         if is_done(plan, argv):
-            return 0, plan.logdir
+            return 0, plan.logdir, ""
         for note in notes:
             say(note)
         introduce(line, plan, preset)
@@ -99,4 +99,4 @@ def train(
     say_failures(plan)
     if code == 0:
         say_next(plan, argv)
-    return code, plan.logdir
+    return code, plan.logdir, next(filter(None, (child.refusal for child in (*learners, *actors))), "")

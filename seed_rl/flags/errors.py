@@ -104,7 +104,7 @@ def run_main(main: Callable[[list[str]], int | None], argv: Sequence[str] | None
             for text in note.splitlines():
                 print(" " * (len(text) - len(text.lstrip())) + one_line(text), file=sys.stderr)
         complain(str(error))
-        report_to_launcher(REFUSED)
+        report_to_launcher(REFUSED + b" " + one_line(error).encode())
         code = USAGE_EXIT_CODE
     except KeyboardInterrupt:
         code = stop.exit_code or exit_code(signal.SIGINT)

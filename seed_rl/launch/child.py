@@ -133,9 +133,15 @@ class Child:
         """Seconds since the latest start."""
         return time.monotonic() - self._started_at
 
-    def has_reported(self, line: bytes) -> bool:
-        """Whether the command has sent this line since its latest start."""
-        return line in self.reports()
+    def has_reported(self, word: bytes) -> bool:
+        """Whether the command has sent a line with this first word since its latest start."""
+        return any(line.partition(b" ")[0] == word for line in self.reports())
+
+    @property
+    def refusal(self) -> str:
+        """The sentence of a usage error that the command has reported; empty if there is none."""
+        found = (line.partition(b" ") for line in self.reports())
+        return next((sentence.decode() for word, _, sentence in found if word == REFUSED), "")
 
     def poll(self) -> int | None:
         """The exit code (-N if signal N ended it); None while it runs.
