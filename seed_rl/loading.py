@@ -16,8 +16,8 @@ KindT = TypeVar("KindT")
 
 
 # Keras imports these if they are installed, for pictures and data frames, which nothing here asks it for.
-# Half of the time of its import goes into them.
-_NOT_FOR_KERAS = ("matplotlib", "pandas")
+# Half of the time of its import goes into them, and OpenCV (cv2) changes LD_LIBRARY_PATH.
+_NOT_FOR_KERAS = ("cv2", "matplotlib", "pandas")
 
 
 @contextlib.contextmanager
@@ -39,9 +39,9 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def fast_tensorflow_import() -> Iterator[None]:
-    """For the first import of TensorFlow and Keras: without garbage collection, matplotlib and pandas.
+    """For the first import of TensorFlow and Keras: without garbage collection and packages of no use there.
 
-    Both packages can be imported afterwards.
+    These packages can be imported afterwards.
     """
     hidden = [name for name in _NOT_FOR_KERAS if name not in sys.modules]
     for name in hidden:

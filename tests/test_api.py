@@ -51,10 +51,9 @@ def test_a_function_may_make_a_vector_environment(tmp_path):
     assert run.evaluate(2)["episodes"] == 2
 
 
-def test_a_vector_environment_of_another_size_than_the_group_is_refused(tmp_path, capfd):
-    with pytest.raises(ValueError, match="refused"):
+def test_a_vector_environment_of_another_size_than_the_group_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="has 5 environments and the group 8; make it with num_envs=8"):
         seed_rl.train(lambda: gymnasium.make_vec("CartPole-v1", 5), "ppo", logdir=tmp_path / "run", **SMALL)
-    assert "has 5 environments and the group" in capfd.readouterr().err
 
 
 def test_importing_the_package_imports_nothing_heavy():

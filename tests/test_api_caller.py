@@ -108,7 +108,7 @@ def test_the_caller_finds_its_process_as_it_was(tmp_path, environment):
     done = subprocess.run(
         [sys.executable, "script.py", environment],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LD_LIBRARY_PATH": "/usr/lib"},  # OpenCV changes it.
         capture_output=True,
         text=True,
         timeout=300,

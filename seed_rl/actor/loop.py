@@ -158,8 +158,7 @@ class Actor:
         spec = self._take(welcome)
         carrier = self._carrier(stream, welcome, spec)
         applied = [group.applied for group in self._groups]
-        ready = pb.Ready(applied=applied, shares_memory=isinstance(carrier, Memory))
-        stream.send(pb.FromActor(ready=ready).SerializeToString())
+        stream.say(ready=pb.Ready(applied=applied, shares_memory=isinstance(carrier, Memory)))
         before = sum(group.applied for group in self._groups)
         try:
             with _ended_if_stuck(self._config.failures.env_step_timeout_secs) as postpone:

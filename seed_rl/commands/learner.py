@@ -166,7 +166,7 @@ def _probe(
         display.stage("making one environment, to see its observations and actions")
         answers = probe.answers(stop.is_set)
         probe.warn()
-    if stop.is_set() and not hosts:  # Several hosts have to agree to stop.
+    if stop.is_set():
         return None
     with usage_errors():
         return EnvironmentDescription(name, environment_config.to_dict(), found(*answers).spec)

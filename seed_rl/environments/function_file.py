@@ -28,6 +28,7 @@ def contents(function: Callable[..., Any]) -> tuple[bytes, str]:
     import cloudpickle
 
     path = [os.path.abspath(place) for place in sys.path if not is_installed(place)]
+    path = list(filter(os.path.exists, path))  # Editable installs add entries that are no paths.
     specs, own = {}, []
     for env_id, spec in sorted(gymnasium.registry.items()):
         module = _module(spec)

@@ -75,7 +75,7 @@ class Gateway(InferenceService):
         call = Stream(self._channel, self._metadata, put=put)
         with contextlib.ExitStack() as at_failure:
             at_failure.callback(call.close)
-            call.send(pb.FromActor(join=join).SerializeToString())
+            call.say(join=join)
             message = await received.get()
             if isinstance(message, Ended):
                 end(Refusal(*message[:2]))
@@ -119,7 +119,7 @@ class _Connection:
     async def begin(self, ready: pb.Ready, stream: MessageCarrier) -> None:
         ready.shares_memory, self.is_ready, self._stream = True, True, stream
         self._loop.add_reader(self._link.fileno(), self._on_wake_up)
-        self._call.send(pb.FromActor(ready=ready).SerializeToString())
+        self._call.say(ready=ready)
 
     def steps(self, steps: Iterable[Step], carrier: Carrier) -> None:
         numbers, num_groups = [], len(self._link.parts) if self.is_ready else 0

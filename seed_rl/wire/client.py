@@ -113,7 +113,7 @@ class Channel:
           LearnerGoneError: no answer in time.
         """
         stream = Stream(self._channel, self._security.metadata(), _WAIT_FOR_READY)
-        stream.send(pb.FromActor(join=join).SerializeToString())
+        stream.say(join=join)
         probe, deadline = Probe(self.address, self._security), time.monotonic() + timeout_secs
         while (message := stream.receive(min(_POLL_SECS, timeout_secs))) is None:
             if time.monotonic() > deadline:
@@ -154,7 +154,8 @@ class Stream:
         """Starts a call with these metadata and flags. `put` replaces the queue, and may not fail."""
         self._received: queue.SimpleQueue[bytes | Ended] = queue.SimpleQueue()
         self._put = put or self._received.put
-        self._waiting: list[bytes] = []
+        self._said: list[bytes] = []
+        self._waiting: list[bytes] = []  # Steps.
         self._is_sending = False
         self._due = 2  # Batches of operations that gRPC has not reported.
         self._lock = threading.RLock()
@@ -169,13 +170,20 @@ class Stream:
         )
         self._start(cygrpc.ReceiveMessageOperation(0))
 
-    def send(self, message: bytes) -> None:
-        """Sends a FromActor soon; those that come while others are being sent become one message.
+    def say(self, **said: Any) -> None:
+        """Sends a `join` or `ready` soon, as `send` does, and as a message of its own."""
+        self._queue(self._said, pb.FromActor(**said).SerializeToString())
+
+    def send(self, steps: bytes) -> None:
+        """Sends a FromActor with steps soon; those that come while others are being sent become one message.
 
         Never fails: `receive` reports whatever is wrong with the stream.
         """
+        self._queue(self._waiting, steps)
+
+    def _queue(self, messages: list[bytes], message: bytes) -> None:
         with self._lock:
-            self._waiting.append(message)
+            messages.append(message)
             if not self._is_sending:
                 self._send_waiting()
 
@@ -210,7 +218,10 @@ class Stream:
 
     def _send_waiting(self) -> None:
         with self._lock:
-            data, self._waiting = b"".join(self._waiting), []
+            if self._said:
+                data = self._said.pop(0)
+            else:
+                data, self._waiting = b"".join(self._waiting), []
             self._is_sending = bool(data) and self._start(cygrpc.SendMessageOperation(data, 0))
 
     def _on_event(self, event: Any) -> bool:

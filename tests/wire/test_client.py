@@ -96,23 +96,27 @@ def test_messages_come_until_the_end(serve):
 
 
 def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
-    """Whatever is written before the learner is there, in order, and each byte once."""
+    """Whatever is written before the learner is there, in order, and each byte once; not Join and Ready."""
+    said = [pb.FromActor(join=pb.Join(task=1)), pb.FromActor(ready=pb.Ready(applied=[2]))]
+    said = [message.SerializeToString() for message in said]
     got, sent = [], [f"{number} ".encode() for number in range(1_000)]
 
     async def connect(requests, context):
-        while sum(map(len, got)) < len(b"".join(sent)):
+        while sum(map(len, got)) < len(b"".join(said + sent)):
             got.append(await context.read())
         await context.write(b"all")
 
     with contextlib.closing(Channel(f"unix:{tmp_path}/s")) as channel:
         stream = Stream(channel._channel, (), client._WAIT_FOR_READY)
+        stream.say(join=pb.Join(task=1))
+        stream.say(ready=pb.Ready(applied=[2]))
         for message in sent:
             stream.send(message)
         listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
         listener.add(SERVICE, connect)
         assert stream.receive(0.0) is None and stream.receive(20.0) == b"all"
     listener.stop()
-    assert b"".join(got) == b"".join(sent) and len(got) < 10
+    assert got[:2] == said and b"".join(got[2:]) == b"".join(sent) and len(got) < 12
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "all_proxy"])
