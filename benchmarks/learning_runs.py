@@ -45,7 +45,7 @@ class Case:
 
     Attributes:
       environment: name of the suite.
-      agent: name of the agent, or of a variant such as `rainbow`.
+      agent: name of the agent, or `rainbow`.
       game: the environment's `--game`, as given or from the preset; None if the suite has none.
       arguments: what `seed_rl train` takes for this, without the seed and the run directory.
       total_frames: environment frames after which a run is complete.

@@ -13,7 +13,7 @@ class Goal(NamedTuple):
       environment: name of the suite.
       game: its game; None for a suite without games.
       mark: the mean return.
-      agents: the agents, and variants, that are meant to reach it.
+      agents: those that are meant to reach it, and perhaps `rainbow`.
     """
 
     environment: str

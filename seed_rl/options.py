@@ -11,7 +11,7 @@ import reprlib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 OptionsT = TypeVar("OptionsT", bound="Options")
 
@@ -67,9 +67,14 @@ class Options:
 
     The options of all parts form one flat set of names, in flags, in `of` and in `to_dict`.
 
+    Attributes:
+      removed: options of earlier versions, each with the default that left everything as it is now.
+
     Raises:
       ValueError: an option is not valid; one sentence that names it and its valid values.
     """
+
+    removed: ClassVar[Mapping[str, Any]] = {}
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):

@@ -37,8 +37,7 @@ _ALGORITHMS = {name.lower(): _built_in(name.lower(), name) for name in _CLASSES}
 
 _ENTRY_POINTS = "seed_rl.algorithms"
 
-# Names for sets of an agent's options. `seed_rl train` takes them in the place of the agent's name.
-VARIANTS = {"rainbow": "dqn", "btr": "dqn"}
+_RAINBOW = "rainbow"  # DQN with other options, and with presets and defaults of its own.
 
 # An agent's output for 1,000 observations then takes 260 MB.
 _MOST_ACTION_VALUES = 2**16
@@ -49,9 +48,14 @@ def names() -> list[str]:
     return sorted({*_ALGORITHMS, *entry_points(_ENTRY_POINTS)})
 
 
-def listed() -> str:
-    """All names for messages, with those of variants at the end."""
-    return ", ".join([*names(), *VARIANTS])
+def choices() -> list[str]:
+    """The words that launchers take as an agent: the valid `names` and, at the end, "rainbow"."""
+    return [*names(), _RAINBOW]
+
+
+def base(choice: str) -> str:
+    """The name of the algorithm that one of `choices` trains with; any other word stays as it is."""
+    return "dqn" if choice == _RAINBOW else choice
 
 
 def config_class(name: str) -> type[Options]:
@@ -108,11 +112,11 @@ def _entry(name: str) -> AlgorithmEntry:
 
 
 def _not_valid(name: str) -> str:
-    if name in VARIANTS:
+    if name == _RAINBOW:
         return (
-            f"--agent={name} is {VARIANTS[name]} with other options, which only launchers choose (`seed_rl "
-            f"train`); give --agent={VARIANTS[name]} and its options."
+            f"--agent={name} is {base(name)} with other options, which only launchers choose (`seed_rl "
+            f"train`); give --agent={base(name)} and its options."
         )
-    close = nearest(name, [*names(), *VARIANTS], count=1)
+    close = nearest(name, choices(), count=1)
     guess = f"did you mean {close[0]}? Choose" if close else "choose"
-    return f"--agent={name} is not valid; {guess} one of: {listed()}."
+    return f"--agent={name} is not valid; {guess} one of: {', '.join(choices())}."

@@ -54,7 +54,7 @@ def candidates(words: list[str], start: str) -> list[str]:
     elif words[0] == "completion":
         found = list(_LINES)
     elif words[0] in _WITH_ENVIRONMENT and not any(word.startswith("-") for word in words):
-        places = [environments.names(), [*algorithms.names(), *algorithms.VARIANTS]]
+        places = [environments.names(), algorithms.choices()]
         found = list(places[len(words) - 1]) if len(words) <= len(places) else []
     else:
         return []

@@ -37,7 +37,7 @@ class ListConfig(Options):
 def main(argv: list[str]) -> int:
     """Prints the table; returns the exit code."""
     config, _ = parse_options(argv, __doc__ or "", ListConfig)
-    agents = [*algorithms.names(), *algorithms.VARIANTS]
+    agents = algorithms.choices()
     rows, notes = [["", *agents]], []
     for name in environments.names():
         game = config.game if name == "gym" else None
@@ -67,7 +67,7 @@ def _look(name: str, game: str | None) -> tuple[defaults.Kind | None, str]:
 def _cell(name: str, agent: str, game: str | None, kind: defaults.Kind | None) -> str:
     if kind is None:
         return "missing"
-    if defaults.refusal(algorithms.VARIANTS.get(agent, agent), kind.action):
+    if defaults.refusal(agent, kind.action):
         return "no"
     return "preset" if find_preset(configs_directory(), name, agent, game) else "computed"
 

@@ -40,7 +40,7 @@ def check_choices(environment: str | None, agent: str | None) -> None:
     Raises:
       UsageError: there is no such environment or agent; the message has the command that was likely meant.
     """
-    agents = [*algorithms.names(), *algorithms.VARIANTS]
+    agents = algorithms.choices()
     if environment is None or environment in environments.names():
         return
     if environment in agents and agent in environments.names():

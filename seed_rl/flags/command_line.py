@@ -146,7 +146,7 @@ def parse(
     if with_agent and environment is None:
         raise UsageError(f"No environment is chosen; add --environment=NAME ({_list(environments.names())}).")
     if with_agent and agent is None:
-        raise UsageError(f"No agent is chosen; add --agent=NAME ({algorithms.listed()}).")
+        raise UsageError(f"No agent is chosen; add --agent=NAME ({_list(algorithms.choices())}).")
     chosen = f"environment {environment} and agent {agent}" if agent else f"environment {environment}"
     _parse_all(expand_flagfiles(args, passed_over=foreign - set(flag_values)), flag_values, chosen)
     return CommandLine(environment or "", agent, environment_class, agent_class, flag_values)
@@ -258,7 +258,7 @@ def _define_general(flag_values: flags.FlagValues, with_agent: bool) -> None:
     names = _list(environments.names())
     flags.DEFINE_flag(_string_flag("environment", f"The environment to act in, one of: {names}."), **where)
     if with_agent:
-        names = algorithms.listed()
+        names = _list(algorithms.choices())
         flags.DEFINE_flag(_string_flag("agent", f"The algorithm to train with, one of: {names}."), **where)
     text = "A file of flags, one per line; later flags override earlier ones."
     flags.DEFINE_flag(_string_flag("flagfile", text), **where)

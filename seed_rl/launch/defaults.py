@@ -44,7 +44,7 @@ _ENVS_PER_ACTOR = {"images": 16, "boards": 16, "vectors": 8}
 _AGENT_STEPS = {"images": 2_000_000, "boards": 3_000_000, "vectors": 1_000_000}
 _REPLAY_STEPS = {"images": 500_000, "boards": 1_000_000, "vectors": 300_000}
 
-_REPLAY_AGENTS = ("dqn", "r2d2", "sac")
+_REPLAY_AGENTS = ("dqn", "r2d2", "rainbow", "sac")
 
 _BY_ENVIRONMENT: dict[str, dict[str, Any]] = {
     "atari": {"full_action_space": False, "terminal_on_life_loss": True},
@@ -75,6 +75,12 @@ _Q_LEARNING = {
     "discounting": 0.99,
     "start_at_zero": True,
 }
+_DQN = {
+    **_Q_LEARNING,
+    **{"double": True, "n_steps": 3, "batch_size": 64, "update_target_every_n_step": 250},
+    **{"replay_buffer_size": 100_000, "replay_buffer_min_size": 2_000, "replay_ratio": 4.0},
+    "num_env_groups": 2,
+}
 # A batch of agents without replay has the unrolls of 1/batch_share of the environments.
 _BY_AGENT: dict[str, dict[str, Any]] = {
     "a2c": {**_POLICY_GRADIENT, "unroll_length": 16, "batch_share": 1},
@@ -87,11 +93,14 @@ _BY_AGENT: dict[str, dict[str, Any]] = {
         **{"final_epsilon": 0.02, "epsilon_fraction": 0.2},
     },
     "dqn": {
-        **_Q_LEARNING,
-        **{"double": True, "n_steps": 3, "batch_size": 64, "update_target_every_n_step": 250},
-        **{"replay_buffer_size": 100_000, "replay_buffer_min_size": 2_000, "replay_ratio": 4.0},
+        **_DQN,
         **{"priority_exponent": 0.0, "importance_sampling_exponent": 0.0},
-        **{"initial_epsilon": 1.0, "final_epsilon": 0.02, "epsilon_fraction": 0.2, "num_env_groups": 2},
+        **{"initial_epsilon": 1.0, "final_epsilon": 0.02, "epsilon_fraction": 0.2},
+    },
+    "rainbow": {
+        **{**_DQN, "dueling": True, "torso_units": 0, "head_size": 128},
+        **{"distribution": "categorical", "num_atoms": 51, "v_min": -10.0, "v_max": 10.0},
+        **{"exploration": "noisy", "priority_exponent": 0.5, "importance_sampling_exponent": 0.4},
     },
     "r2d2": {
         **_Q_LEARNING,
@@ -115,6 +124,8 @@ _SPECIAL: dict[tuple[str, str], dict[str, Any]] = {
     ("dqn", "vectors"): {"layer_norm": True, "replay_ratio": 8.0, "update_target_every_n_step": 50},
     ("dqn", "images"): {"max_abs_reward": 1.0},
     ("pqn", "images"): {"max_abs_reward": 1.0},
+    ("rainbow", "vectors"): {"replay_ratio": 8.0, "update_target_every_n_step": 50},
+    ("rainbow", "images"): {"max_abs_reward": 1.0},
     ("sac", "continuous"): {"replay_ratio": 64.0, "replay_buffer_size": 300_000},
     ("sac", "images"): {"replay_ratio": 4.0, "max_abs_reward": 1.0, "batch_size": 64},
     **{
@@ -123,23 +134,7 @@ _SPECIAL: dict[tuple[str, str], dict[str, Any]] = {
     },
 }
 _CONTINUOUS_NETWORK = {"initializer": "glorot_uniform", "mlp_activation": "tanh"}
-
-# What makes variants of an agent, each with the options of its paper.
-_BY_VARIANT: dict[str, dict[str, Any]] = {
-    "rainbow": {
-        **{"dueling": True, "torso_units": 0, "head_size": 128, "layer_norm": False},
-        **{"distribution": "categorical", "num_atoms": 51, "v_min": -10.0, "v_max": 10.0},
-        **{"exploration": "noisy", "priority_exponent": 0.5, "importance_sampling_exponent": 0.4},
-    },
-    "btr": {
-        **{"dueling": True, "torso_units": 0, "head_size": 128, "layer_norm": False, "double": False},
-        **{"distribution": "quantile", "num_quantiles": 8, "num_target_quantiles": 8},
-        **{"num_acting_quantiles": 8, "munchausen": True, "munchausen_temperature": 0.03},
-        **{"exploration": "noisy", "priority_exponent": 0.2, "importance_sampling_exponent": 0.45},
-    },
-}
-_ONLY_ANNEALED = ("initial_epsilon", "final_epsilon", "epsilon_fraction")
-_NOT_WITH_NETWORK = ("torso", "normalize_observations", "layer_norm", "torso_units")
+_NOT_WITH_NETWORK = {"torso", "normalize_observations", "layer_norm", "torso_units"}
 
 
 def kind_of(spec: EnvironmentSpec) -> Kind:
@@ -169,7 +164,7 @@ def _is_single_frame(image: ArraySpec) -> bool:
 
 def refusal(agent: str, action: str) -> str:
     """What a built-in agent needs if it cannot choose these actions (`Kind.action`); '' if it can."""
-    if agent in ("dqn", "pqn", "r2d2") and action != "discrete":
+    if agent in ("dqn", "pqn", "r2d2", "rainbow") and action != "discrete":
         return "one discrete action"
     if agent == "sac" and action == "several discrete":
         return "continuous actions or one discrete action"
@@ -188,12 +183,11 @@ def of_agent(
     env_batch_size: int | None = None,
     has_network: bool = False,
 ) -> list[str]:
-    """The flags for an agent, or one of `algorithms.registry.VARIANTS`, in environments of a kind.
+    """The flags for one of `algorithms.registry.choices` in environments of a kind.
 
     `num_actors` and `env_batch_size` are what the user has given; `has_network` is whether a network of the
     user's own takes the place of torsos.
     """
-    variant, agent = agent, algorithms.VARIANTS.get(agent, agent)
     has_replay = agent in _REPLAY_AGENTS
     per_actor = 4 if agent == "sac" else _ENVS_PER_ACTOR[kind.observation]
     num_envs = (num_actors or 2) * (env_batch_size or per_actor)
@@ -204,7 +198,6 @@ def of_agent(
         **_BY_AGENT.get(agent, {}),
         **_SPECIAL.get((agent, kind.observation), {}),
         **_SPECIAL.get((agent, kind.action), {}),
-        **_BY_VARIANT.get(variant, {}),
     }
     if share := settings.pop("batch_share", None):
         settings["batch_size"] = max(1, num_envs // share)
@@ -212,9 +205,9 @@ def of_agent(
         settings["num_eval_envs"] = num_envs // 8
         per_item = kind.nbytes * settings.get("unroll_length", 1)
         settings["replay_buffer_size"] = min(settings["replay_buffer_size"], _MOST_REPLAY_BYTES // per_item)
-    dropped: tuple[str, ...] = _NOT_WITH_NETWORK if has_network else ()
-    dropped += _ONLY_ANNEALED if settings.get("exploration") == "noisy" else ()
-    known = option_names(algorithms.config_class(agent), TrainerConfig) | {"num_env_groups"}
+    known = option_names(algorithms.config_class(algorithms.base(agent)), TrainerConfig) | {"num_env_groups"}
+    if has_network:
+        known -= _NOT_WITH_NETWORK
     steps = (_REPLAY_STEPS if has_replay else _AGENT_STEPS)[kind.observation]
     return _as_flags(
         {
@@ -222,7 +215,7 @@ def of_agent(
             "env_batch_size": per_actor,
             "inference_batch_size": num_envs,
             "total_environment_frames": steps * kind.repeats,
-            **{name: value for name, value in settings.items() if name in known and name not in dropped},
+            **{name: value for name, value in settings.items() if name in known},
         }
     )
 

@@ -78,8 +78,8 @@ def complete_arguments(
 ) -> tuple[list[str], Path | None]:
     """Turns `[environment] [agent] [actors] [environments per actor] [flags…]` into flags, defaults first.
 
-    The defaults are those of a preset, else computed from the environment's spaces. The agent may be one of
-    `algorithms.registry.VARIANTS`. Presets are in `configs`, by default the project's own.
+    The defaults are those of a preset, else computed from the environment's spaces. The agent is one of
+    `algorithms.registry.choices`. Presets are in `configs`, by default the project's own.
 
     Args:
       args: the arguments, without the program's name.
@@ -97,31 +97,28 @@ def complete_arguments(
     """
     flags = name_positional(args, _POSITIONAL)
     expanded = expand_flagfiles(flags)
-    chosen_agent = scan(expanded, ("agent",))["agent"]
-    variant = chosen_agent if chosen_agent in algorithms.VARIANTS else None
-    has_flagfile = expanded != flags
-    if variant:
-        flags.append(f"--agent={algorithms.VARIANTS[variant]}")
     first = [f"--agent={DEFAULT_AGENT}"]
+    agent = scan([*first, *expanded], ("agent",))["agent"] or ""
+    base = algorithms.base(agent)
+    has_flagfile = expanded != flags
+    if base != agent:
+        flags.append(f"--agent={base}")
     if has_flagfile:
         return [*first, *_fitted(first, [], expanded, tell), *flags], None
     first.append(f"--environment={DEFAULT_ENVIRONMENT}")
-    chosen = scan([*first, *flags], ("environment", "agent", "game"))
-    if variant:
-        chosen["agent"] = variant
+    chosen = scan([*first, *flags], ("environment", "game")) | {"agent": agent}
+    if base != agent:
         seed = whole_number(scan(expanded, ("seed",))["seed"])
-        own = default_logdir(chosen["environment"], variant, chosen["game"], seed=seed)
+        own = default_logdir(chosen["environment"], agent, chosen["game"], seed=seed)
         first.append(f"--logdir={own}")
-    check_choices(chosen["environment"], chosen["agent"])
+    check_choices(chosen["environment"], agent)
     if not any(scan(flags, ("environment", "game", "total_environment_frames")).values()):
         tell(_NOTHING_CHOSEN)
     _check_count(chosen["environment"] or "", flags)
     preset = find_preset(configs or configs_directory(), **chosen)  # type: ignore[arg-type]
     if preset and _is_for_others(preset, first, flags, probed):
         preset = None
-    start = (
-        [f"--flagfile={preset}"] if preset else _computed(first, flags, str(chosen["agent"]), tell, probed)
-    )
+    start = [f"--flagfile={preset}"] if preset else _computed(first, flags, agent, tell, probed)
     return [*first, *start, *_fitted(first, expand_flagfiles(start), flags, tell), *flags], preset
 
 
@@ -170,7 +167,7 @@ def _computed(
     If only help is asked for, an environment that cannot be made is no error.
     """
     name = scan([*first, *flags], ("environment",))["environment"] or ""
-    base = algorithms.VARIANTS.get(agent, agent)
+    base = algorithms.base(agent)
     easier = defaults.of_environment(name)
     with usage_errors():
         algorithms.config_class(base)

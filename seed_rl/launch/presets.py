@@ -15,8 +15,8 @@ def shortened(path: Path) -> Path:
 def find_preset(configs: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
     """The flagfile for a small machine: the game's, else the environment's, else the only one.
 
-    They are in `configs`/small and named ENVIRONMENT_AGENT or ENVIRONMENT_AGENT_GAME. `agent` may be one of
-    `algorithms.registry.VARIANTS`; `game` is the `--game` that was given, None if the preset determines it.
+    They are in `configs`/small and named ENVIRONMENT_AGENT or ENVIRONMENT_AGENT_GAME. `agent` is one of
+    `algorithms.registry.choices`; `game` is the `--game` that was given, None if the preset determines it.
     """
     directory, stem = configs / "small", f"{environment}_{agent}"
     exact = [f"{stem}_{game.lower()}"] if game and "/" not in game else []

@@ -108,7 +108,8 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
 
     Raises:
       ValueError: the path is a file or cannot be printed, its checkpoints are elsewhere, its run has no
-        readable record, or it belongs to another run; the message is one sentence.
+        readable record, it belongs to another run, or it was trained with an option that was removed; the
+        message is one sentence.
     """
     run = RunDirectory(Path(logdir))
     if not is_directory(run.path):
@@ -132,6 +133,8 @@ def check(logdir: str, mine: dict[str, Any]) -> None:
             f"--logdir={logdir} belongs to another run ({'; '.join(told)}); use another --logdir, or the "
             "flags of that run; in Python, overwrite=True starts anew."
         )
+    if algorithms.config_class(recorded["agent"]["name"]).removed:
+        read(logdir).agent_config()  # Raises ValueError if the run has one of them.
 
 
 def is_directory(logdir: Path) -> bool:
@@ -245,9 +248,9 @@ def completed(content: Any) -> Any:
     """The content of a run.json, with missing settings at their defaults.
 
     A setting that is newer than the run did not exist then, and its default changes nothing, or the suite's
-    `before` says what it was. This rule is applied only here, so every reader of a record gets a complete
-    one. Parts that are not in the form that this version writes, or that are of an unknown environment or
-    agent, stay as they are.
+    `before` says what it was. One of the agent's that was `removed` since is left out if it had its default.
+    These rules are applied only here, so every reader of a record gets a complete one. Parts that are not in
+    the form that this version writes, or that are of an unknown environment or agent, stay as they are.
     """
     content = copy.deepcopy(content)
     # `differences` or the reader reports it.
@@ -264,7 +267,9 @@ def completed(content: Any) -> Any:
         # In older records, some of the network's settings are only among those of the agent.
         settings = agent_class.defaults() | content.get("settings", {}).get("agent", {})
         agent["network"] = _picked(settings, _network_options(agent_class)) | agent["network"]
-        content["settings"]["agent"] = agent_class.defaults() | content["settings"]["agent"]
+        recorded, removed = content["settings"]["agent"].items(), agent_class.removed.items()
+        kept = dict(item for item in recorded if item not in removed)
+        content["settings"]["agent"] = agent_class.defaults() | kept
     with misfit:
         content["settings"]["learner"] = LearnerConfig.defaults() | content["settings"]["learner"]
     return content

@@ -27,7 +27,7 @@ CASES = {
         {"distribution": "categorical", "num_atoms": ATOMS, "exploration": "noisy", "n_steps": 3},
         ATOMS,
     ),
-    "munchausen": ("dqn", {"distribution": "quantile", "munchausen": True, "exploration": "ladder"}, 1),
+    "iqn": ("dqn", {"distribution": "quantile", "exploration": "ladder"}, 1),
     "pqn": ("pqn", {}, 1),
     "sac": ("sac", {"num_eval_envs": 2}, 1),
 }

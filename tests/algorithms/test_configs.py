@@ -7,7 +7,6 @@ from seed_rl.algorithms.dqn.config import DISTRIBUTIONS, EXPLORATIONS, DQNConfig
 from seed_rl.flags.definitions import define_options, read_options
 
 FULL_REPLAY = {"replay_buffer_size": 10, "replay_buffer_min_size": 11}
-RESCALED = {"value_function_rescaling_epsilon": 1e-3}
 REFUSED = [
     ("dqn", {"lstm_size": 64}, "--lstm_size=64 needs a recurrent state.*choose --agent=r2d2"),
     ("dqn", FULL_REPLAY, "--replay_buffer_min_size=11 is more than"),
@@ -17,11 +16,11 @@ REFUSED = [
     ("dqn", {"distribution": "quantile", "num_atoms": 21}, "--num_atoms=21 contradicts"),
     ("dqn", {"distribution": "categorical", "num_quantiles": 8}, "--num_quantiles=8 contradicts"),
     ("dqn", {"distribution": "categorical", "loss": "squared"}, "--loss=squared contradicts"),
-    ("dqn", {"distribution": "quantile", **RESCALED}, "--value_function_rescaling_epsilon=0.001 contradicts"),
-    ("dqn", {"munchausen_alpha": 0.5}, "--munchausen_alpha=0.5 contradicts --munchausen=False"),
-    ("dqn", {"munchausen": True, "double": True}, "--munchausen does not go with --double"),
-    ("dqn", {"munchausen": True, "distribution": "categorical"}, "go with --distribution=categorical"),
-    ("dqn", {"munchausen": True, **RESCALED}, "go with --value_function_resc"),
+    (
+        "dqn",
+        {"distribution": "quantile", "value_function_rescaling_epsilon": 1e-3},
+        "--value_function_rescaling_epsilon=0.001 contradicts",
+    ),
     ("dqn", {"distribution": "categorical", "v_min": 10.0}, "--v_min=10.0 must be less than --v_max=10.0"),
     ("dqn", {"frame_stack": 3}, "--frame_stack=3 is not valid"),
     ("ppo", {"epochs": 0}, "--epochs=0 is too low"),
@@ -59,8 +58,6 @@ def test_every_setting_is_a_flag(name):
 def test_extensions_of_dqn_go_together(distribution, exploration):
     options = {"distribution": distribution, "exploration": exploration, "dueling": True, "n_steps": 3}
     assert DQNConfig.of(**options, double=True).double
-    if distribution != "categorical":
-        assert DQNConfig.of(**options, munchausen=True, munchausen_alpha=0.5).munchausen
 
 
 def test_limits_themselves_are_fine():

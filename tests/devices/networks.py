@@ -22,11 +22,7 @@ CASES = {
         VECTORS,
         {"unroll_length": 4, "lstm_size": 0, "normalize_observations": True, "normalize_rewards": True},
     ),
-    "dqn-scalar": (
-        "dqn",
-        VECTORS,
-        {"n_steps": 2, "dueling": True, "munchausen": True, "layer_norm": True, **_OFTEN},
-    ),
+    "dqn-scalar": ("dqn", VECTORS, {"n_steps": 2, "dueling": True, "layer_norm": True, **_OFTEN}),
     "dqn-frames": (
         "dqn",
         IMAGES,

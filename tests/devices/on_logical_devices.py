@@ -38,7 +38,7 @@ OPTIONS = {
     "appo": {**LSTM, **STATISTICS},
     "a2c": {**LSTM, "normalize_advantages": True, "normalize_rewards": True},
     "dqn": {
-        **{"n_steps": 3, "head_size": 16, "dueling": True, "munchausen": True},
+        **{"n_steps": 3, "head_size": 16, "dueling": True, "double": True},
         **{"update_target_every_n_step": 3, "target_update_rate": 0.5, "normalize_observations": True},
     },
     "pqn": {**LSTM, "normalize_observations": True, "epochs": 2},

@@ -48,8 +48,7 @@ def registries(monkeypatch):
     environments = SimpleNamespace(names=lambda: list(suites), suite=_lookup(suites, "environment"))
     agents = SimpleNamespace(
         names=lambda: ["greedy"],
-        listed=lambda: "greedy",
-        VARIANTS={},
+        choices=lambda: ["greedy"],
         config_class=_lookup({"greedy": GreedyConfig}, "agent"),
     )
     for module in (command_line, choices):

@@ -18,7 +18,7 @@ IMAGE = spaces.Box(0, 255, (84, 84, 3), np.uint8)
 BOARD = spaces.Box(0, 1, (10, 10, 4), np.bool_)
 VECTOR = spaces.Box(-np.inf, np.inf, (5,))
 DISCRETE = spaces.Discrete(3)
-AGENTS = (*algorithms.names(), *algorithms.VARIANTS)
+AGENTS = algorithms.choices()
 NO_PRESETS = Path("/nonexistent")
 
 
@@ -76,8 +76,7 @@ def test_an_agent_is_refused_where_its_algorithm_cannot_act(action, expected, ag
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_has_valid_defaults_for_what_it_can_play(observation, action, agent):
     found = kind(observation, action, repeats=4)
-    base = algorithms.VARIANTS.get(agent, agent)
-    flags = ["--environment=catch", f"--agent={base}", *defaults.of_agent(agent, found)]
+    flags = ["--environment=catch", f"--agent={algorithms.base(agent)}", *defaults.of_agent(agent, found)]
     line = plan.parse_local(["train", *flags], "")
     assert plan.make_plan(line, "unix:/tmp/x").actors
     config = line.read(LearnerConfig, num_envs=1, logdir="")

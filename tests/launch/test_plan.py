@@ -78,7 +78,7 @@ def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
     assert made.logdir == Path("runs/atari_vtrace_Breakout").absolute()
 
 
-def test_a_variant_is_an_agent_with_a_preset_of_its_own(configs):
+def test_rainbow_is_dqn_with_presets_of_its_own(configs):
     (configs / "small/catch_rainbow.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
     args, preset = plan.complete_arguments(["catch", "rainbow", "3", "--n_steps=2"], configs)
     assert preset == configs / "small/catch_rainbow.flags"

@@ -49,7 +49,7 @@ def test_the_nearest_preset_is_found(configs, environment, agent, game, expected
 )
 def test_every_preset_is_valid(name):
     line, made = resolved(name)
-    words = [line.agent, *(word for word, agent in algorithms.VARIANTS.items() if agent == line.agent)]
+    words = [line.agent, *(word for word in algorithms.choices() if algorithms.base(word) == line.agent)]
     assert Path(name).name.startswith(tuple(f"{line.environment}_{word}" for word in words))
     assert made.actors
 

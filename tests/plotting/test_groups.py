@@ -211,7 +211,6 @@ def test_metrics(metrics, label):
         ("paper/others/atari_rainbow", "Rainbow"),
         ("small/atari_rainbow_pong", "ε-Rainbow"),
         ("small/minatar_rainbow", "Rainbow"),
-        ("paper/others/atari_btr", "BTR in part"),
         ("paper/others/atari_dqn", "DQN"),
         ("paper/accelerated_methods/atari_dqn_epsilon_rainbow", "ε-Rainbow"),
         ("small/minatar_dqn", "DQN"),

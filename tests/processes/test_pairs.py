@@ -16,7 +16,6 @@ PAIRS = [
     ("minatar", "appo", 3_000, ()),
     ("recall", "dqn", 3_000, ()),
     ("catch", "rainbow", 3_000, ()),
-    ("catch", "btr", 3_000, ()),
     ("atari", "sac", 9_000, ("--replay_buffer_min_size=500",)),
     ("gym", "ppo", 3_000, ("--game=Pendulum-v1",)),
     ("gym", "vtrace", 3_000, ("--game=Pendulum-v1",)),
@@ -36,7 +35,7 @@ def test_a_pair_without_a_preset_trains(house, environment, agent, frames, flags
     assert last["env_frames"] >= frames and last["updates"] > 0
 
 
-AGENTS = [*algorithms.names(), *algorithms.VARIANTS]
+AGENTS = algorithms.choices()
 # Environments, with a game of continuous actions besides; and the kind of actions.
 ENVIRONMENTS = [*((name, (), "discrete") for name in environments.names())]
 ENVIRONMENTS += [("gym", ("--game=Pendulum-v1",), "continuous")]
@@ -55,8 +54,8 @@ def test_every_pair_trains_for_20_seconds_or_is_refused(house, environment, game
         pytest.importorskip("gfootball")
     flags = (f"--logdir={house.logdir}", "--log_period_secs=1")
     run = house.start("train", environment, agent, *game, *flags)
-    if defaults.refusal(algorithms.VARIANTS.get(agent, agent), action):
-        assert run.end() == 2 and f"--agent={algorithms.VARIANTS.get(agent, agent)} needs" in run.last_line
+    if defaults.refusal(agent, action):
+        assert run.end() == 2 and f"--agent={algorithms.base(agent)} needs" in run.last_line
         return
 
     def trained():

@@ -167,6 +167,23 @@ def test_settings_that_came_later_have_their_defaults_and_unknown_ones_are_named
         record.read(str(tmp_path)).agent_config()
 
 
+@pytest.mark.parametrize(("value", "is_known"), [(False, True), (True, False)])
+def test_a_run_with_a_removed_option_goes_on_only_if_that_had_its_default(tmp_path, value, is_known):
+    content = made_of_defaults(tmp_path, agent="dqn")
+    new = copy.deepcopy(content["settings"])
+    content["settings"]["agent"] |= {"munchausen": value, "munchausen_alpha": 0.9}
+    (tmp_path / "run.json").write_text(json.dumps(content))
+    assert record.changes(tmp_path, new) == {}
+    if is_known:
+        record.check(str(tmp_path), content["identity"])
+        assert record.read(str(tmp_path)).agent_settings == new["agent"]
+    else:
+        words = "its settings munchausen are unknown to this one; use that version."
+        assert words in refused(tmp_path, content["identity"])
+        with pytest.raises(ValueError, match=words):
+            record.read(str(tmp_path)).agent_config()
+
+
 def test_what_is_no_run_is_refused(tmp_path):
     with pytest.raises(ValueError, match=f"{tmp_path} contains no run.json, so it is not a run directory"):
         record.read(str(tmp_path))

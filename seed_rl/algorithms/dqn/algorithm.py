@@ -13,36 +13,17 @@ from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_du
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.masked import masked_mean
-from seed_rl.ops.munchausen import munchausen_bonus, soft_value
 from seed_rl.ops.n_step import NStepReturn, n_step_return
 from seed_rl.ops.rewards import clip_reward
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest, Sample
 
 
 class Step(NamedTuple):
-    """What a network needs to know at one step of each transition: arrays and nests of `[B, ...]`."""
+    """Inputs of a network at one step of each transition: arrays and nests of `[B, ...]`."""
 
     prev_action: tf.Tensor
     env: EnvOutput
     state: Nest
-
-
-class Transitions(NamedTuple):
-    """A batch of n-step transitions.
-
-    Attributes:
-      first: the step that the transition starts from.
-      last: the step to bootstrap from.
-      action: integers `[B]`, the action taken at the first step.
-      returned: the rewards between the two steps, and the discount of what comes after them.
-      valid: bool `[B]`, False where the first step was the last of an episode cut short (types.py).
-    """
-
-    first: Step
-    last: Step
-    action: tf.Tensor
-    returned: NStepReturn
-    valid: tf.Tensor
 
 
 class DQN(Algorithm):
@@ -88,21 +69,22 @@ class DQN(Algorithm):
 
     def losses(self, sample: Sample) -> Losses:
         """The loss of transitions `[frame_stack - 1 + n + 1, B, ...]`; networks run on two steps of each."""
-        transitions = self._transitions(sample)
-        features, _ = self._online.features(*transitions.first)
+        first, last, returned = self._transitions(sample)
+        action = sample.agent.action[self.unroll.burn_in]
+        features, _ = self._online.features(*first)
         fractions = self._returns.fractions(tf.shape(features)[0], for_target=False)
         outputs = self._online.outputs(features, fractions, self._exploration.noisy)
-        taken = tf.gather(outputs, transitions.action, batch_dims=1)
-        target = tf.stop_gradient(self._targets(transitions))
+        taken = tf.gather(outputs, action, batch_dims=1)
+        target = tf.stop_gradient(self._targets(last, returned))
         loss, error = self._returns.loss(taken, fractions, target)
-        valid = transitions.valid
+        valid = tf.logical_not(first.env.truncated)  # The last step of an episode cut short starts nothing.
         loss, error = (tf.where(valid, x, 0.0) for x in (loss, error))
 
         q_values = self._returns.mean(outputs)
-        allowed_values = self._online.mask.apply(q_values, transitions.first.env.observation)
+        allowed_values = self._online.mask.apply(q_values, first.env.observation)
         means = {
             "td_error": error,
-            "q_value": tf.gather(q_values, transitions.action, batch_dims=1),
+            "q_value": tf.gather(q_values, action, batch_dims=1),
             "q_max": tf.reduce_max(allowed_values, -1),
             "target": self._returns.mean_target(target),
         }
@@ -111,8 +93,8 @@ class DQN(Algorithm):
         metrics["importance_weight"] = tf.reduce_mean(sample.weight)
         return Losses({LOSS: loss}, error, metrics)
 
-    def _transitions(self, sample: Sample) -> Transitions:
-        """Finds the two steps of each transition, with their stacks of frames."""
+    def _transitions(self, sample: Sample) -> tuple[Step, Step, NStepReturn]:
+        """Finds the first step of each transition, the one to bootstrap from, and what comes between them."""
         config, start = self._config, self.unroll.burn_in
         env, batch_size = sample.env, sample.weight.shape[0]
         states = self._online.trunk.states(env, self.policy.initial_state(batch_size))
@@ -122,43 +104,26 @@ class DQN(Algorithm):
             cut=env.truncated[start:-1],
         )
         steps = Step(sample.prev_action, env, states)
-        rows = tf.range(batch_size)
-        last = tf.stack([start + returned.step, rows], -1)
-        return Transitions(
-            first=tf.nest.map_structure(lambda x: x[start], steps),
-            last=tf.nest.map_structure(lambda x: tf.gather_nd(x, last), steps),
-            action=sample.agent.action[start],
-            returned=returned,
-            valid=tf.logical_not(env.truncated[start]),
+        last = tf.stack([start + returned.step, tf.range(batch_size)], -1)
+        return (
+            tf.nest.map_structure(lambda x: x[start], steps),
+            tf.nest.map_structure(lambda x: tf.gather_nd(x, last), steps),
+            returned,
         )
 
-    def _targets(self, transitions: Transitions) -> tf.Tensor:
-        """What the online network's outputs are regressed to; see `Returns.target`."""
-        config, returns, noisy = self._config, self._returns, self._exploration.noisy
-        reward, discount, _ = transitions.returned
-        features, _ = self._target.features(*transitions.last)
+    def _targets(self, last: Step, returned: NStepReturn) -> tf.Tensor:
+        """Targets of the online network's outputs; see `Returns.target`."""
+        returns, noisy = self._returns, self._exploration.noisy
+        features, _ = self._target.features(*last)
         fractions = returns.fractions(tf.shape(features)[0], for_target=True)
         outputs = self._target.outputs(features, fractions, noisy)
-        masked = self._online.mask.apply
-        observation = transitions.last.env.observation
-        if config.munchausen:
-            first, _ = self._target.features(*transitions.first)
-            reward += munchausen_bonus(
-                masked(returns.q_values(self._target, first, noisy), transitions.first.env.observation),
-                transitions.action,
-                config.munchausen_alpha,
-                config.munchausen_temperature,
-                config.munchausen_clip,
-            )
-            q_values = masked(returns.mean(outputs), observation)
-            value = soft_value(outputs, q_values, config.munchausen_temperature)
-            return returns.target(reward, discount, value)
         q_values = returns.mean(outputs)
-        if config.double:
-            online_features, _ = self._online.features(*transitions.last)
+        if self._config.double:
+            online_features, _ = self._online.features(*last)
             q_values = returns.q_values(self._online, online_features, noisy)
-        best = tf.gather(outputs, tf.argmax(masked(q_values, observation), -1), batch_dims=1)
-        return returns.target(reward, discount, best)
+        q_values = self._online.mask.apply(q_values, last.env.observation)
+        best = tf.gather(outputs, tf.argmax(q_values, -1), batch_dims=1)
+        return returns.target(returned.reward, returned.discount, best)
 
     def after_update(self, iteration: tf.Tensor, progress: tf.Tensor) -> None:
         """Moves the target network when that is due, and epsilon."""

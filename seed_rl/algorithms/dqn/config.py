@@ -1,6 +1,8 @@
 """Settings of DQN and its descendants. Imports no TensorFlow."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.networks.config import TransitionNetworkConfig
@@ -14,7 +16,6 @@ _ONLY_WITH = (
     ("distribution", "scalar", ("loss", "value_function_rescaling_epsilon")),
     ("distribution", "categorical", ("num_atoms", "v_min", "v_max")),
     ("distribution", "quantile", ("num_quantiles", "num_target_quantiles", "num_acting_quantiles")),
-    ("munchausen", True, ("munchausen_alpha", "munchausen_temperature", "munchausen_clip")),
     ("exploration", "annealed", ("initial_epsilon", "final_epsilon", "epsilon_fraction")),
     ("exploration", "noisy", ("noisy_sigma",)),
 )
@@ -48,6 +49,11 @@ class QNetworkConfig(TransitionNetworkConfig):
 @dataclasses.dataclass(frozen=True)
 class DQNConfig(Options):
     """DQN (Mnih et al., 2015), Rainbow (Hessel et al., 2018), IQN (Dabney et al., 2018) and their like."""
+
+    removed: ClassVar[Mapping[str, Any]] = {
+        **{"munchausen": False, "munchausen_alpha": 0.9},
+        **{"munchausen_temperature": 0.03, "munchausen_clip": -1.0},
+    }
 
     net: QNetworkConfig = part(QNetworkConfig)
     replay: TransitionReplayConfig = part(TransitionReplayConfig)
@@ -90,20 +96,6 @@ class DQNConfig(Options):
     )
     num_acting_quantiles: int = option(
         32, "Fractions, evenly spaced, whose mean is an action's value; IQN uses 32.", at_least=1
-    )
-    munchausen: bool = option(
-        False,
-        "Whether the policy's scaled log-probability is added to the reward (of the first transition, with "
-        "--n_steps above 1), and targets are soft (Vieillard et al., 2020).",
-    )
-    munchausen_alpha: float = option(
-        0.9, "Weight of the log-probability in the reward; the paper uses 0.9.", at_least=0, at_most=1
-    )
-    munchausen_temperature: float = option(
-        0.03, "Temperature (tau) of the policy softmax(q / tau); the paper uses 0.03.", above=0
-    )
-    munchausen_clip: float = option(
-        -1.0, "Lowest scaled log-probability that counts (l_0); the paper uses -1.", at_most=0
     )
     value_function_rescaling_epsilon: float = option(
         0.0,
@@ -165,16 +157,3 @@ class DQNConfig(Options):
                     )
         if self.v_min >= self.v_max:
             raise ValueError(f"--v_min={self.v_min} must be less than --v_max={self.v_max}; lower it.")
-        if self.munchausen:
-            self._validate_munchausen()
-
-    def _validate_munchausen(self) -> None:
-        """Its policy is the target network's, and the papers have no mathematics for the rest."""
-        clashes = {
-            "--double": self.double,
-            "--distribution=categorical": self.distribution == "categorical",
-            "--value_function_rescaling_epsilon": self.value_function_rescaling_epsilon > 0,
-        }
-        for name, is_set in clashes.items():
-            if is_set:
-                raise ValueError(f"--munchausen does not go with {name}; leave one of them out.")

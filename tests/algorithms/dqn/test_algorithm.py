@@ -129,15 +129,8 @@ class Slow:
         action = self.action[self.start, b]
         taken = self.outputs(online, self.start, b, self.fractions[False][b] if quantile else None)[action]
         later = self.outputs(target, step, b, self.fractions[True][b] if quantile else None)
-        if config.munchausen:
-            tau = config.munchausen_temperature
-            first = np.log(softmax(self.allowed(self.q(target, self.start, b), self.start, b) / tau)[action])
-            total += config.munchausen_alpha * max(tau * first, config.munchausen_clip)
-            policy = softmax(self.allowed(self.mean(later), step, b) / tau)
-            later = sum(policy[a] * (later[a] - tau * np.log(policy[a])) for a in range(A) if policy[a])
-        else:
-            values = self.q(online, step, b) if config.double else self.mean(later)
-            later = later[self.allowed(values, step, b).argmax()]
+        values = self.q(online, step, b) if config.double else self.mean(later)
+        later = later[self.allowed(values, step, b).argmax()]
         if config.distribution == "categorical":
             return self.categorical(taken, total, discount, softmax(later))
         if quantile:
@@ -185,15 +178,13 @@ def softmax(x):
 SETTINGS = [
     {},
     {"double": True, "dueling": True},
-    {"munchausen": True, "munchausen_temperature": 0.5},
     {"distribution": "categorical", "num_atoms": 6, "dueling": True, "v_min": -3.0, "v_max": 8.0},
-    {"distribution": "quantile", "num_acting_quantiles": 6, "munchausen": True, "dueling": True},
+    {"distribution": "quantile", "num_acting_quantiles": 6, "dueling": True},
 ]
 FURTHER_SETTINGS = [
     {"n_steps": 1},
     {"loss": "squared", "max_abs_reward": 1.0},
     {"value_function_rescaling_epsilon": 0.1, "double": True},
-    {"munchausen": True, "munchausen_clip": -0.01, "n_steps": 1},
     {"distribution": "categorical", "num_atoms": 11, "double": True},
     {"distribution": "quantile", "num_acting_quantiles": 6, "double": True},
     {"use_last_action_and_reward": True},
@@ -223,7 +214,7 @@ def test_loss_and_priorities_against_numpy(options, observation, monkeypatch):
     [
         {"dueling": True, "double": True, "exploration": "noisy"},
         {"distribution": "categorical", "dueling": True},
-        {"distribution": "quantile", "munchausen": True, "layer_norm": True},
+        {"distribution": "quantile", "layer_norm": True},
     ],
     ids=str,
 )

@@ -53,9 +53,9 @@ def draw(played, num_steps, rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "options",
+    ("options", "num_steps"),
     [
-        {},
+        ({}, STEPS),
         pytest.param(
             {
                 "distribution": "categorical",
@@ -64,16 +64,15 @@ def draw(played, num_steps, rng):
                 "v_max": 2.0,
                 "exploration": "noisy",
             },
+            STEPS,
             id="rainbow",
         ),
-        pytest.param(
-            {"distribution": "quantile", "munchausen": True, "double": False, "num_quantiles": 8},
-            id="btr",
-        ),
-        pytest.param({"exploration": "ladder", "loss": "squared"}, id="ladder"),
+        # With 600, one seed of three has not learned yet.
+        pytest.param({"distribution": "quantile", "num_quantiles": 8, "double": False}, 2 * STEPS, id="iqn"),
+        pytest.param({"exploration": "ladder", "loss": "squared"}, STEPS, id="ladder"),
     ],
 )
-def test_learns_catch(options):
+def test_learns_catch(options, num_steps):
     keras.utils.set_random_seed(0)
     options = {
         "mlp_sizes": "64",
@@ -85,4 +84,4 @@ def test_learns_catch(options):
         "update_target_every_n_step": 50,
     } | options
     # A random policy gets about -0.6.
-    assert learn(DQN(DQNConfig.of(**options), CATCH, B)) > 0.8
+    assert learn(DQN(DQNConfig.of(**options), CATCH, B), num_steps) > 0.8
