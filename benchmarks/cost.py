@@ -18,12 +18,13 @@ from types import SimpleNamespace
 
 from benchmarks.harness import medians, print_result, print_table
 from benchmarks.impala import WAYS
-from gcp.estimate import core_price, dollars_per_billion
+from seed_rl.files import read_yaml
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main
 from seed_rl.options import Options, option
 from seed_rl.paper import tables
 
+_PRICES = Path(__file__).parents[1] / "gcp" / "prices.yaml"
 _FAMILY = "n1-standard-"
 _WIDTHS = {"pong": 1, "width_2": 2, "width_4": 4}
 
@@ -70,7 +71,14 @@ def main(argv: list[str]) -> int:
 def _price(config: CostConfig) -> float:
     if config.core_price is not None:
         return config.core_price
-    return _paper_prices()["CPU core"] if config.prices == "paper" else core_price(_FAMILY)
+    if config.prices == "paper":
+        return _paper_prices()["CPU core"]
+    return read_yaml(_PRICES)["machines"][_FAMILY]
+
+
+def dollars_per_billion(dollars_per_hour: float, frames_per_second: float) -> float:
+    """The cost of 10^9 environment frames at a speed."""
+    return dollars_per_hour * 1e9 / (3600 * frames_per_second)
 
 
 def _paper_prices() -> dict[str, float]:

@@ -16,11 +16,6 @@ fail() {
 
 project="${1:-}" region="${2:-us-central1}" tag="${3:-latest}"
 [[ -n "$project" ]] || fail "No project is named; run gcp/build_images.sh PROJECT [REGION] [TAG]."
-command -v docker >/dev/null ||
-    fail "docker is not installed; install it (https://docs.docker.com/engine/install), or set PATH to it."
-docker info >/dev/null 2>&1 || fail "No Docker engine answers; start it, and check it with docker info."
-docker buildx version >/dev/null 2>&1 ||
-    fail "docker buildx is not installed; install it (https://docs.docker.com/build/install-buildx)."
 host="$region-docker.pkg.dev" repository="$region-docker.pkg.dev/${project/:/\/}/seed-rl"
 output=--load
 if [[ "${PUSH:-1}" == 1 ]]; then

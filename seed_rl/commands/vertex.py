@@ -15,52 +15,168 @@ after SIGTERM. A learner that crashes is restarted up to --learner_restarts time
 needed. When one of several learners is lost, the others end as well, and each container restarts its own.
 """
 
+import dataclasses
 import json
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from seed_rl.actor.config import ActorConfig
+from seed_rl.files import parse_json
+from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.vertex_job import (
-    CLUSTER_VARIABLES,
-    METRIC,
-    VertexConfig,
-    actor_commands,
-    find_place,
-    learner_command,
-    parse_job,
-    run_directory,
-)
+from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.credentials import SERVER_NAME
+from seed_rl.launch.plan import child_command, code_flags, place_flags
 from seed_rl.launch.watch import Ended, Event, Signalled, Timing, Watch, shell_code
+from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import say
+from seed_rl.options import Options, option
 from seed_rl.runs.curves import final_return, read_periods
 from seed_rl.signals import STOP_CODES, STOP_SIGNALS
+from seed_rl.wire.security import is_local
+
+# The metric that a trial of a hyperparameter tuning job reports.
+METRIC = "final_return"
+
+_COMPUTED = frozenset(("server_address", "task", "learner_hosts", "learner_index"))
+
+
+@dataclasses.dataclass(frozen=True)
+class VertexConfig(Options):
+    """What the containers of a job on Vertex AI need besides the flags of learner and actors."""
+
+    learner_replicas: int = option(1, "Learner hosts: worker pool 0 and, of several, pool 1.", at_least=1)
+    actors_per_replica: int = option(1, "Actor processes in each replica of the actors' pool.", at_least=1)
+    learner_restarts: int = option(
+        5,
+        "How often a learner that crashes, or has lost another one, is restarted in its container, from the "
+        "last checkpoint.",
+        at_least=0,
+    )
 
 
 def main(argv: list[str]) -> int:
     """Runs this container's part to the end; returns the exit code."""
-    line = parse_job(argv, __doc__ or "")
+    # Vertex AI mounts every bucket in /gcs.
+    line = parse_job([arg.replace("=gs://", "=/gcs/", 1) for arg in argv], __doc__ or "")
     config = line.read(VertexConfig)
-    place = find_place(os.environ, config.learner_replicas)
-    for name in CLUSTER_VARIABLES:  # Actors do not need the learner's key.
+    learners, index = find_place(os.environ, config.learner_replicas)
+    for name in ("CLUSTER_SPEC", "TF_CONFIG"):  # Both may have the whole job in them, with the learner's key.
         os.environ.pop(name, None)
-    if place.learner is None:
-        children = [
-            Child(f"actor {number}", command, env=ACTOR_ENV, plays=True)
-            for number, command in actor_commands(line, place).items()
-        ]
-        return run_children(children)
+    if index is None:
+        command, numbers = actor_command(line, learners), range(config.actors_per_replica)
+        return run_children([Child(f"actor {n}", command, env=ACTOR_ENV, plays=True) for n in numbers])
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
-    logdir = run_directory(line, trial)
-    learner = Child("the learner", learner_command(line, place, logdir), plays=True)
-    several = config.learner_replicas > 1
-    code = run_children([learner], config.learner_restarts, may_be_stopped=several)
+    logdir = Path(line.read(LearnerConfig).logdir, f"trial_{trial}" if trial else "")
+    learner = Child("the learner", learner_command(line, learners, index, logdir), plays=True)
+    code = run_children([learner], config.learner_restarts, may_be_stopped=len(learners) > 1)
     # The return of a run that was stopped is not a result.
-    if trial and code == 0 and place.learner == 0:
+    if trial and code == 0 and index == 0:
         report_trial(logdir, trial, os.environ)
     return code
+
+
+def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
+    """Parses the flags of a job and checks all values; see `command_line.parse`."""
+    line = parse(
+        argv,
+        description,
+        (VertexConfig, LearnerConfig, ActorConfig),
+        leave_out=dict.fromkeys((LearnerConfig, ActorConfig), _COMPUTED),
+        elsewhere=(LocalConfig, LearnerConfig, ActorConfig),
+    )
+    replicas = line.read(VertexConfig).learner_replicas
+    line.read(ActorConfig)
+    learner = line.read(LearnerConfig)
+    if replicas > 1 and not learner.insecure_reductions:
+        raise UsageError(
+            f"The {replicas} learners would add up gradients over TensorFlow's own connections, without "
+            "encryption or credentials; give --insecure_reductions if you trust the network between them."
+        )
+    if learner.num_gateways:
+        raise UsageError(
+            "--num_gateways needs several of the learner's ports, but Vertex AI names one of each container; "
+            "leave it out."
+        )
+    if learner.inference == "actor":
+        raise UsageError(
+            "--inference=actor needs TensorFlow in the actors' image, which has none; leave it out."
+        )
+    line.environment_config()
+    line.agent_config()
+    return line
+
+
+def job_arguments(line: CommandLine) -> list[str]:
+    """All flags that were set for a job, with flagfiles expanded, for `parse_job` in a container."""
+    classes = (VertexConfig, LearnerConfig, ActorConfig, line.environment_class, line.agent_class)
+    return [f"--environment={line.environment}", f"--agent={line.agent}", *line.given(*classes)]
+
+
+def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[list[str], int | None]:
+    """Reads CLUSTER_SPEC, which Vertex AI sets in every container.
+
+    It is JSON: `cluster` lists the HOST:PORT of every replica by worker pool, and `task` has the `type` (the
+    pool) and the `index` of this one. Other fields may contain secrets, so errors do not show them.
+
+    Returns:
+      HOST:PORT of each learner, the one that keeps the run directory first.
+      The index of this container among them; None: it is for actors.
+
+    Raises:
+      UsageError: it is not set, lacks a required field, or has another number of learners.
+    """
+    text = environ.get("CLUSTER_SPEC")
+    if not text:
+        raise UsageError(
+            "CLUSTER_SPEC is not set, so this is not a container on Vertex AI; use `seed_rl learner` and "
+            "`seed_rl actor`, or `seed_rl train`."
+        )
+    pools = ["workerpool0", "workerpool1"][:learner_replicas]
+    spec = None
+    try:
+        spec = parse_json(text)
+        learners = [address for pool in pools for address in spec["cluster"][pool]]
+        pool, index = spec["task"]["type"], int(spec["task"]["index"])
+        is_complete = len(learners) == learner_replicas and pool in (*pools, f"workerpool{len(pools)}")
+        if not is_complete or not all(re.fullmatch(r".+:\d+", address) for address in learners):
+            raise ValueError("another cluster")
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
+        found = spec if isinstance(spec, dict) else {}
+        shown = json.dumps({name: found.get(name) for name in ("cluster", "task")})
+        raise UsageError(
+            f"CLUSTER_SPEC with {shown} describes no job of {learner_replicas} learners and their actors "
+            f"({error!r}); submit the job with seed_rl submit."
+        ) from None
+    return learners, index + pools.index(pool) if pool in pools else None
+
+
+def learner_command(line: CommandLine, learners: Sequence[str], index: int, logdir: Path) -> list[str]:
+    """The command of a learner, which listens on its port at all addresses of its container."""
+    address = learners[index]
+    if not is_local(address):
+        address = f"0.0.0.0:{address.rpartition(':')[2]}"
+    own: dict[str, Any] = {"environment": line.environment, "agent": line.agent, "server_address": address}
+    several = place_flags(learners, index) if len(learners) > 1 else []
+    if several:  # They wait for one another as long as actors for a learner: one may need another machine.
+        own |= {"tls_server_name": SERVER_NAME, "host_timeout_secs": 300}
+    flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
+    return child_command("learner", {**own, "logdir": logdir}, [*several, *flags])
+
+
+def actor_command(line: CommandLine, learners: Sequence[str]) -> list[str]:
+    """The command of every actor; certificate and token are in environment variables.
+
+    The learner assigns the tasks. A fixed task might still be held by an actor whose machine is gone when its
+    successor asks for it, and an actor that gives up ends the whole job.
+    """
+    own = {"server_address": learners[0], "tls_server_name": SERVER_NAME}
+    return child_command("actor", own, [*line.given(ActorConfig), *code_flags(line)])
 
 
 def run_children(
@@ -71,25 +187,13 @@ def run_children(
 ) -> int:
     """Runs until all have succeeded, one has failed for good, or a signal has ended them.
 
-    Needs the main thread, for signals.
-
-    Args:
-      children: those of a container, not started yet: its learner, or its actors.
-      most_restarts: how often a child that crashes is restarted, unless SIGTERM ended it; None: restarts
-        after every error, without limit.
-      may_be_stopped: whether a child that SIGTERM seems to have ended is restarted, too: of several
-        learners, all stop when one of them is asked to.
-      timing: the intervals and time limits.
+    Needs the main thread, for signals. A child that crashes is restarted `most_restarts` times unless SIGTERM
+    ended it; None: after every error, without limit. If it `may_be_stopped`, it is restarted after SIGTERM,
+    too: of several learners, all stop when one of them is asked to.
 
     Returns 0 if all have succeeded, else the exit code of the signal or of the child that failed.
     """
     watch = Watch(timing=timing)
-
-    def is_final(child: Child, code: int) -> bool:
-        if code == USAGE_EXIT_CODE or most_restarts is None:
-            return code == USAGE_EXIT_CODE
-        stopped = code in STOP_CODES or -code in STOP_SIGNALS
-        return (stopped and not may_be_stopped) or watch.restarts(child) >= most_restarts
 
     def react(event: Event) -> int | None:
         match event:
@@ -98,10 +202,14 @@ def run_children(
                 return 0 if all(child.poll() == 0 for child in children) else watch.stop.exit_code
             case Ended(_, 0):
                 return 0 if all(child.poll() == 0 for child in children) else None
-            case Ended(child, code) if is_final(child, code):
-                say(f"{event}; it is not started again.")
-                return shell_code(code)
-            case Ended():
+            case Ended(child, code):
+                is_final = code == USAGE_EXIT_CODE
+                if most_restarts is not None:
+                    stopped = code in STOP_CODES or -code in STOP_SIGNALS
+                    is_final |= (stopped and not may_be_stopped) or watch.restarts(child) >= most_restarts
+                if is_final:
+                    say(f"{event}; it is not started again.")
+                    return shell_code(code)
                 watch.restart(event, most_restarts)
         return None
 

@@ -282,11 +282,11 @@ def make_plan(line: CommandLine, server_address: str | None) -> Plan:
     chosen = {"environment": line.environment, "agent": line.agent, **learner}
     return Plan(
         learners=[
-            _command("learner", chosen, [*place_flags(addresses, i), *learner_flags])
+            child_command("learner", chosen, [*place_flags(addresses, i), *learner_flags])
             for i in range(local.num_learners)
         ],
         actors=[
-            _command(actor_command, {**({"task": i} if addresses else {}), **actor}, actor_flags)
+            child_command(actor_command, {**({"task": i} if addresses else {}), **actor}, actor_flags)
             for i in range(local.num_actors)
         ],
         logdir=logdir,
@@ -383,5 +383,6 @@ def private_server_address(num_learners: int = 1) -> Iterator[str]:
         yield f"unix:{path}"
 
 
-def _command(name: str, values: dict[str, Any], flags: Sequence[str]) -> list[str]:
+def child_command(name: str, values: Mapping[str, Any], flags: Sequence[str]) -> list[str]:
+    """The command line of a `seed_rl NAME`; `values` are flags by name, and stand before the others."""
     return [sys.executable, "-m", "seed_rl", name, *(f"--{k}={v}" for k, v in values.items()), *flags]

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from benchmarks import cost, impala
-from gcp.estimate import dollars_per_billion
 from seed_rl.flags.errors import UsageError
 from seed_rl.paper import tables
 from tests.benchmarks.running import result
@@ -84,7 +83,7 @@ def test_a_file_without_results_is_refused(tmp_path, text):
 
 
 def test_dollars_per_billion():
-    assert dollars_per_billion(3.6, 1000.0) == pytest.approx(1000.0)
+    assert cost.dollars_per_billion(3.6, 1000.0) == pytest.approx(1000.0)
 
 
 @pytest.mark.slow

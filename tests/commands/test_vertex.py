@@ -1,9 +1,10 @@
-"""A container on Vertex AI looks after its children, and reports its trial."""
+"""A container's place in a job on Vertex AI, the commands of its children, their restarts, and its trial."""
 
 import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from seed_rl.commands import vertex
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Timing
+from seed_rl.learner.config import LearnerConfig
 
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
@@ -101,11 +103,121 @@ def test_a_signal_to_the_actors_container_gives_its_exit_code(tmp_path):
     assert run([*actors, sender]) == 143
 
 
-def cluster_spec(pool):
-    """As the documentation has it: `job` is the whole specification, with the learner's key."""
-    cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["actors-0:2222"]}
-    task = {"type": pool, "index": 0, "trial": "2"}
-    return json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": ["the key"]})
+# A job with two actors, in the form of the documentation.
+CLUSTER = {
+    "workerpool0": ["cmle-training-workerpool0-ab-0:2222"],
+    "workerpool1": ["cmle-training-workerpool1-ab-0:2222", "cmle-training-workerpool1-ab-1:2222"],
+}
+FLAGS = ("--environment=catch", "--agent=vtrace", "--num_envs=16", "--env_batch_size=4", "--rows=7")
+LOGDIR = "--logdir=gs://my-runs/a/catch/"
+KEY = "-----BEGIN PRIVATE KEY-----"
+
+
+def spec(pool="workerpool1", index=1, cluster=CLUSTER):
+    """As the documentation says, `job` has the specification that was submitted, secrets included."""
+    task = {"type": pool, "index": index, "trial": ""}
+    job = {"worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": KEY}]}}]}
+    return {
+        "CLUSTER_SPEC": json.dumps({"cluster": cluster, "environment": "cloud", "task": task, "job": job})
+    }
+
+
+def line(*flags):
+    return vertex.parse_job(["vertex", *FLAGS, LOGDIR, *flags])
+
+
+def test_the_place_is_read_from_the_cluster():
+    address = CLUSTER["workerpool0"][0]
+    assert vertex.find_place(spec("workerpool0", 0)) == ([address], 0)
+    assert vertex.find_place(spec("workerpool1", 1)) == ([address], None)
+    with pytest.raises(UsageError, match=r'"cluster": .*cmle-training-workerpool0.*"task": .*"workerpool7"'):
+        vertex.find_place(spec("workerpool7", 0))
+
+
+def test_several_learners_come_before_the_actors():
+    pools = [["a:2222"], ["b:2222", "c:2222"], ["x:2222", "y:2222"]]
+    cluster = {f"workerpool{i}": pool for i, pool in enumerate(pools)}
+    for pool, index, learner in [(0, 0, 0), (1, 0, 1), (1, 1, 2), (2, 0, None), (2, 1, None)]:
+        found = vertex.find_place(spec(f"workerpool{pool}", index, cluster), 3)
+        assert found == (["a:2222", "b:2222", "c:2222"], learner)
+    with pytest.raises(UsageError, match="describes no job of 2 learners"):
+        vertex.find_place(spec("workerpool0", 0, cluster), 2)
+
+
+def test_each_of_several_learners_has_the_others_addresses_and_their_certificate():
+    parsed = line("--learner_replicas=2", "--insecure_reductions", "--host_timeout_secs=60.0")
+    learners = ["a:2222", "b:2222"]
+    command = vertex.learner_command(parsed, learners, 1, Path("x"))
+    several = {"--learner_hosts=a:2222,b:2222", "--learner_index=1", "--tls_server_name=learner.seed-rl"}
+    assert several | {"--server_address=0.0.0.0:2222", "--logdir=x"} <= set(command)
+    assert command.index("--host_timeout_secs=300") < command.index("--host_timeout_secs=60.0")
+    assert "--server_address=a:2222" in vertex.actor_command(parsed, learners)
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"CLUSTER_SPEC": "{"},
+        {"CLUSTER_SPEC": "[]"},
+        {"CLUSTER_SPEC": "[" * 3000},
+        {"CLUSTER_SPEC": spec()["CLUSTER_SPEC"].replace('"index": 1', '"index": Infinity')},
+        {"CLUSTER_SPEC": spec()["CLUSTER_SPEC"][:-1]},
+        spec("workerpool2", 0),
+        spec("workerpool1", "first"),
+        spec(cluster={"workerpool0": []}),
+        spec(cluster={"workerpool0": ["learner"]}),
+    ],
+)
+def test_a_cluster_that_is_none_is_one_sentence(environ):
+    with pytest.raises(UsageError) as caught:
+        vertex.find_place(environ)
+    text = str(caught.value)
+    assert text.startswith("CLUSTER_SPEC") and "\n" not in text
+    assert "PRIVATE KEY" not in text and "worker_pool_specs" not in text
+
+
+def test_the_learner_listens_everywhere_at_its_port():
+    command = vertex.learner_command(line("--learning_rate=0.01"), CLUSTER["workerpool0"], 0, Path("x"))
+    assert command[:4] == [sys.executable, "-m", "seed_rl", "learner"]
+    kept = [flag for flag in FLAGS if flag != "--env_batch_size=4"]
+    own = ["--server_address=0.0.0.0:2222", "--logdir=x", "--learning_rate=0.01"]
+    assert sorted(command[4:]) == sorted([*kept, *own])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_a_learner_on_this_machine_stays_on_it(host):
+    assert f"--server_address={host}:7" in vertex.learner_command(line(), [f"{host}:7"], 0, Path("x"))
+
+
+def test_actors_ask_the_learner_for_their_tasks():
+    assert vertex.actor_command(line("--actors_per_replica=3"), ["learner:2222"]) == [
+        *(sys.executable, "-m", "seed_rl", "actor", "--server_address=learner:2222"),
+        *("--tls_server_name=learner.seed-rl", "--env_batch_size=4"),
+    ]
+
+
+def test_arguments_of_a_job_are_parsed_to_the_same_again(tmp_path):
+    (tmp_path / "f.flags").write_text("--environment=catch\n--agent=vtrace\n--num_actors=3\n--lstm_size=0\n")
+    parsed = vertex.parse_job(["vertex", f"--flagfile={tmp_path / 'f.flags'}", "--num_envs=8"])
+    arguments = vertex.job_arguments(parsed)
+    assert set(arguments) == {"--environment=catch", "--agent=vtrace", "--lstm_size=0", "--num_envs=8"}
+    assert vertex.job_arguments(vertex.parse_job(["vertex", *arguments])) == arguments
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("--task=1", "Unknown flag --task"),
+        ("--server_address=x:1", "Unknown flag --server_address"),
+        ("--num_envs=0", "--num_envs=0 is too low"),
+        ("--learner_replicas=2", "--insecure_reductions"),
+        ("--num_gateways=1", r"--num_gateways needs several .* leave it out"),
+    ],
+)
+def test_flags_that_are_not_for_a_job_are_refused(flag, words):
+    with pytest.raises(UsageError, match=words):
+        line(flag)
 
 
 @pytest.fixture
@@ -115,9 +227,10 @@ def container(tmp_path, monkeypatch):
     def start(code, pool="workerpool0", *more):
         command = [sys.executable, "-c", CHILD.format(directory=str(tmp_path)) + COMPLETE + code]
         monkeypatch.setattr(vertex, "learner_command", lambda *_: command)
-        monkeypatch.setattr(vertex, "actor_commands", lambda *_: {0: command})
-        monkeypatch.setenv("CLUSTER_SPEC", cluster_spec(pool))
-        monkeypatch.setenv("TF_CONFIG", cluster_spec(pool))
+        monkeypatch.setattr(vertex, "actor_command", lambda *_: command)
+        cluster = {"workerpool0": ["learner:2222"], "workerpool1": ["another:2222"]}
+        for name in ("CLUSTER_SPEC", "TF_CONFIG"):
+            monkeypatch.setenv(name, spec(pool, 0, cluster)["CLUSTER_SPEC"])
         monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "2")
         monkeypatch.setenv("CLOUD_ML_HP_METRIC_FILE", str(tmp_path / "output.metrics"))
         flags = ("--environment=catch", "--agent=vtrace", f"--logdir={tmp_path}", *more)
@@ -147,7 +260,22 @@ def test_the_jobs_specification_is_kept_from_the_children(container, tmp_path, p
     seen = tmp_path / "environ"
     assert container(f"Path({str(seen)!r}).write_text(repr(dict(os.environ)))", pool) == 0
     assert "CLOUD_ML_TRIAL_ID" in seen.read_text()
-    assert not any(text in seen.read_text() for text in ("CLUSTER_SPEC", "TF_CONFIG", "the key"))
+    assert not any(text in seen.read_text() for text in ("CLUSTER_SPEC", "TF_CONFIG", "PRIVATE KEY"))
+
+
+def test_every_value_in_a_bucket_is_mounted(monkeypatch):
+    seen = []
+
+    def learner_command(line, learners, index, logdir):
+        seen.extend([logdir, *line.given(LearnerConfig)])
+        raise UsageError("That is all.")
+
+    monkeypatch.setattr(vertex, "learner_command", learner_command)
+    monkeypatch.setenv("CLUSTER_SPEC", spec("workerpool0", 0)["CLUSTER_SPEC"])
+    monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
+    with pytest.raises(UsageError, match="That is all"):
+        vertex.main(["vertex", *FLAGS, LOGDIR, "--init_checkpoint=gs://b/run"])
+    assert seen[0] == Path("/gcs/my-runs/a/catch/trial_7") and "--init_checkpoint=/gcs/b/run" in seen
 
 
 def test_a_trial_without_an_episode_reports_nothing_and_says_so(tmp_path, capsys):

@@ -1,28 +1,24 @@
-"""Fakes of Vertex AI, Cloud Storage and an image registry on loopback, for the real client of gcp.submit."""
+"""A fake of Vertex AI's job service on loopback, for the real client of gcp.submit."""
 
 import concurrent.futures
-import http.server
-import json
 import re
-import threading
 
 import grpc
 import pytest
-import requests
 import yaml
 from google.cloud.aiplatform_v1 import types
 from google.cloud.aiplatform_v1.services.job_service import JobServiceClient
 from google.cloud.aiplatform_v1.services.job_service.transports import JobServiceGrpcTransport
 
 from gcp import submit
-from gcp.service import Service
+from seed_rl.flags.errors import UsageError
 from tests.gcp.vertex_double import VertexJob
 
 KINDS = {"CustomJob": "custom_job", "HyperparameterTuningJob": "hyperparameter_tuning_job"}
 
 
 class FakeCloud:
-    """The services that gcp.submit talks to.
+    """The service that gcp.submit talks to.
 
     Attributes:
       created: (parent, request) of every job, as it arrived.
@@ -30,14 +26,10 @@ class FakeCloud:
       filters: the filters of requests to list jobs.
       jobs: (display name, state) of the existing jobs.
       refusals: (gRPC code, text) for the next requests to create a job; None accepts the job.
-      statuses: HTTP status by path of a bucket or an image; 200 for all others.
-      buckets: (location, its type) by name of a bucket; all others are in us-central1.
-      asked: the (method, path) of every HTTP request.
     """
 
     def __init__(self):
         self.created, self.routing, self.filters, self.jobs, self.refusals = [], [], [], [], []
-        self.statuses, self.buckets, self.asked = {}, {}, []
         handlers = {}
         for kind, field in KINDS.items():
             create, listed = getattr(types, f"Create{kind}Request"), getattr(types, f"List{kind}sRequest")
@@ -54,35 +46,15 @@ class FakeCloud:
         self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(service, handlers)])
         self._vertex = f"127.0.0.1:{self._server.add_insecure_port('127.0.0.1:0')}"
         self._server.start()
-        self._web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.registry = f"127.0.0.1:{self._web.server_port}"
-        self._thread = threading.Thread(target=self._web.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
         self._channel = grpc.insecure_channel(self._vertex)
 
     def connect(self, region):
-        """Replaces `gcp.service.connect`: the same client, with channels to this machine."""
-        session = requests.Session()
-        session.trust_env = False
-        client = JobServiceClient(transport=JobServiceGrpcTransport(channel=self._channel))
-        return Service(client, session, f"http://{self.registry}")
-
-    def describe(self, bucket):
-        """What Cloud Storage says of a bucket, in its own form."""
-        location, kind = self.buckets.get(bucket, ("US-CENTRAL1", "region"))
-        return json.dumps({"location": location, "locationType": kind}).encode()
+        """The same client as that of `gcp.submit`, with a channel to this machine."""
+        return JobServiceClient(transport=JobServiceGrpcTransport(channel=self._channel))
 
     def close(self):
         self._channel.close()
         self._server.stop(None).wait()
-        if self._thread.is_alive():
-            self.close_web()
-
-    def close_web(self):
-        """Shuts down the storage and the registry."""
-        self._web.shutdown()
-        self._web.server_close()
-        self._thread.join()
 
     def _creator(self, field):
         def create(request, context):
@@ -108,25 +80,6 @@ class FakeCloud:
 
         return list_jobs
 
-    def _handler(cloud):
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def answer(self):
-                path = self.path.partition("?")[0]
-                cloud.asked.append((self.command, path))
-                bucket = re.fullmatch(r"/storage/v1/b/([^/]+)", path)
-                body = cloud.describe(bucket.group(1)) if bucket else b""
-                self.send_response(cloud.statuses.get(path, 200))
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            do_GET = do_HEAD = answer
-
-            def log_message(self, *_):
-                pass
-
-        return Handler
-
 
 @pytest.fixture
 def cloud():
@@ -136,14 +89,13 @@ def cloud():
 
 
 @pytest.fixture
-def job_file(tmp_path, cloud):
+def job_file(tmp_path):
     """Writes a job file: Catch on two replicas, except for the given changes; None removes a key."""
 
     def write(**changes):
         content = {
             "display_name": "catch",
             "project": "my-project",
-            "repository": f"{cloud.registry}/my-project/seed-rl",
             "learner": {"machine": "n1-standard-8"},
             "actors": {"machine": "n1-standard-4", "replicas": 2, "processes": 2, "environments": 4},
             "flags": {"environment": "catch", "agent": "vtrace"},
@@ -162,6 +114,20 @@ def send(cloud, job_file):
 
     def run(*flags, **changes):
         return submit.main(["gcp.submit", f"--config={job_file(**changes)}", *flags], cloud.connect)
+
+    return run
+
+
+@pytest.fixture
+def refusal(send):
+    """Submits a job that is refused; returns the one sentence."""
+
+    def run(*flags, **changes):
+        with pytest.raises(UsageError) as caught:
+            send(*flags, **changes)
+        text = str(caught.value)
+        assert "\n" not in text and text.endswith((".", "?"))
+        return text
 
     return run
 

@@ -161,10 +161,12 @@ class VertexJob:
 
     def _container(self, name, container, cluster_spec):
         assert container.command[0] == "python"
-        command = [sys.executable, *container.command[1:], *container.args, *self._arguments]
+        # The mount is a directory here, and /gcs in a container.
+        arguments = [arg.replace("=gs://", f"={self.buckets}/", 1) for arg in container.args]
+        command = [sys.executable, *container.command[1:], *arguments, *self._arguments]
         with open(self._directory / f"{name}.txt", "ab") as output:
             return subprocess.Popen(
-                [*command, f"--gcs_mount={self.buckets}"],
+                command,
                 cwd=self._directory,
                 env={
                     **os.environ,
