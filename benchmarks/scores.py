@@ -22,11 +22,9 @@ from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.options import Options, option
-from seed_rl.plotting.config import PlotConfig
-from seed_rl.plotting.groups import Group, by_task, gather
-from seed_rl.plotting.labels import variant_labels
+from seed_rl.plotting.groups import Group, by_task, gather, variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
-from seed_rl.plotting.picture import draw_found
+from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs.scores import published_scores
 
 RECORDS = ROOT / "docs" / "records"
@@ -104,7 +102,7 @@ def write(records: Path) -> None:
             raise UsageError(" ".join(found.skipped))
         rows = _rows(found.groups, machines)
         picture = page.with_name(f"scores_{suite}.png")
-        draw_found(found, PlotConfig(), picture)
+        draw_runs([records / suite], picture)
         text += _section(suite, rows, _aggregate(found.groups), picture)
         summary += [] if suite == _NOT_IN_README else rows
     text += "\n## Machines\n\n" + "".join(f"* {letter}: {name}\n" for name, letter in machines.items())
@@ -138,9 +136,10 @@ def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
 def _rows(groups: Sequence[Group], machines: dict[str, str]) -> list[dict[str, str]]:
     """The cells of a suite's table by column; new machines get the next letters."""
     names = variant_labels(groups)
+    order = list(names)
     rows = []
     for task, several in by_task(groups).items():
-        for group in several:
+        for group in sorted(several, key=lambda group: order.index(group.variant)):
             seeds = sorted(_seeds(group))
             letters = {
                 machines.setdefault(one.machine, string.ascii_uppercase[len(machines)]) for one in seeds
@@ -173,7 +172,7 @@ def _cells(seeds: Sequence[_Seed], mark: float | None) -> list[str]:
     runs = [one.found for one in seeds]
     finals = [np.nan if run.final is None else run.final for run in runs]
     shares = [run.final / run.best for run in runs if run.final is not None and run.best and run.best > 0]
-    low, high = band([np.array(finals)[:, np.newaxis]], lambda *games, axis: games[0].mean(axis=axis))
+    low, high = band([np.array(finals)[:, np.newaxis]], np.mean)
     interval = "" if low is None or high is None else f" ({_number(low[0])} to {_number(high[0])})"
     return [
         ", ".join(str(one.seed) for one in seeds),

@@ -10,6 +10,7 @@ Pass run directories, or directories that contain runs. Runs that differ only in
 tables of --table are those of the SEED RL paper.
 """
 
+import dataclasses
 from pathlib import Path
 
 from seed_rl.files import write_atomically
@@ -17,7 +18,7 @@ from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.messages import say
-from seed_rl.plotting.config import ReportConfig
+from seed_rl.options import Options, option
 from seed_rl.plotting.groups import gather
 from seed_rl.plotting.run_tables import atari_table, run_table, search_table, speed_table
 
@@ -28,6 +29,31 @@ _TABLES = {
     "2": (search_table, None),
     "10": (atari_table, None),
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class ReportConfig(Options):
+    """Which table of runs to print, its format, and where it goes."""
+
+    table: str | None = option(
+        None,
+        "A table of the SEED RL paper. 1: speed by variant, environments and batch size. 2: median, maximum "
+        "and minimum over the combinations of settings of each search. 10: each game of Atari-57 with "
+        "published scores, and median and mean of the human-normalized ones. By default, one row per group "
+        "of runs.",
+        choices=("1", "2", "10"),
+    )
+    format: str = option(
+        "markdown",
+        "markdown: a table to read and to paste. csv: all digits, for other programs.",
+        choices=("markdown", "csv"),
+    )
+    output: str | None = option(None, "File for the table; by default the terminal.", is_path=True)
+    label: str | None = option(
+        None,
+        "Names, separated by commas, in place of our own labels, in the order in which the runs are given.",
+    )
+    overwrite: bool = option(False, "Overwrite a file that --output names.")
 
 
 def main(argv: list[str]) -> int:

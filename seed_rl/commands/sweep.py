@@ -29,7 +29,7 @@ from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
 from seed_rl.options import Options, option
-from seed_rl.plotting.config import PACKAGES, PlotConfig
+from seed_rl.plotting import PACKAGES
 from seed_rl.sweeps.space import read_space
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _plot(logdir: Path) -> None:
         from seed_rl.plotting import picture
 
         with usage_errors():
-            picture.draw_runs([logdir], PlotConfig(style="sorted", output=str(output)))
+            picture.draw_runs([logdir], output, "sorted")
     except (UsageError, ImportError) as error:
         say(f"cannot draw {output}: {error}")
 

@@ -1,22 +1,28 @@
-"""Finds and reads runs, and groups those that differ only in the seed and in plumbing."""
+"""Groups of runs that differ only in the seed and in plumbing, their names, and searches over their settings.
+
+Names of games and lines are as short as possible while everything in the plot can be told apart.
+"""
 
 import dataclasses
 import json
-import os
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from seed_rl.runs import record
 from seed_rl.runs.curves import POSITIONS, Curve, curve, final_value, read_periods
-from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
+from seed_rl.runs.layout import find_runs
 from seed_rl.runs.record import RunRecord, plumbing
 
-_DEPTH = 3
+_Key = TypeVar("_Key")
+
 _RETURNS = ("mean_evaluation_return", "mean_return")
+_MOST_SETTINGS = 3
+# Of many settings that differ, those that readers look for first.
+_FIRST = ("torso", "learning_rate", "batch_size", "unroll_length", "entropy_cost", "discounting")
 
 
 class Task(NamedTuple):
@@ -37,28 +43,23 @@ class Variant(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A run and the one metric of it that is plotted.
-
-    Attributes:
-      record: its run.json.
-      metric: name of the metric.
-      curve: the finite values of the metric; never empty.
-      source: the directory of the sweep that it belongs to; else the directory of several runs in which it
-        was found; empty if the run itself was named.
-    """
+    """A run, the metric of it that is plotted, never empty, and its `source`; see `find_runs`."""
 
     record: RunRecord
-    metric: str
     curve: Curve
     source: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
-    """Runs that differ only in their seed and in plumbing; a group is equal only to itself."""
+    """Runs that differ only in their seed and in plumbing; a group is equal only to itself.
+
+    `metric` is the name of the one that is plotted.
+    """
 
     task: Task
     variant: Variant
+    metric: str
     runs: tuple[Run, ...]
 
     @property
@@ -73,53 +74,10 @@ class Group:
 
 
 class Found(NamedTuple):
-    """The runs of some paths.
-
-    Attributes:
-      groups: at least one.
-      skipped: why each of the other runs cannot be drawn, one sentence that names it.
-    """
+    """The groups of the runs of some paths, and a sentence on each run that is left out, which names it."""
 
     groups: list[Group]
     skipped: list[str]
-
-    @property
-    def directories(self) -> list[Path]:
-        """The directories of all runs in the groups."""
-        return [Path(run.record.logdir) for group in self.groups for run in group.runs]
-
-
-def find_runs(paths: Iterable[str | Path]) -> dict[Path, str]:
-    """The run directories among the paths, or up to three levels below them; each once.
-
-    Returns:
-      For each one the directory of its sweep; else the path in which it was found, or "" if it is that path.
-
-    Raises:
-      ValueError: a path is no directory, or contains no run; the message is one sentence.
-    """
-    found: dict[str, tuple[Path, str]] = {}
-    for path in map(Path, paths):
-        name = RunDirectory(path).record.name
-        try:
-            is_directory = path.is_dir()
-            files = [file for depth in range(_DEPTH + 1) for file in path.glob("*/" * depth + name)]
-            runs = sorted(file.parent for file in files if file.is_file())
-        except OSError as error:
-            raise ValueError(f"{path} cannot be read ({error.strerror}); name another directory.") from None
-        if not is_directory:
-            raise ValueError(f"{path} is not a directory; name the --logdir of a run.")
-        if not runs:
-            raise ValueError(
-                f"{path} contains no {name}, and neither does any directory within it; pass the --logdir of "
-                "a run, or a directory of runs."
-            )
-        for run in runs:
-            sweep = run.parent.parent  # Of a run in SWEEP/TRIAL/SEED.
-            is_trial = (sweep / SWEEP_JOURNAL).is_file()
-            source = str(sweep) if is_trial else "" if run == path else str(path)
-            found.setdefault(os.path.realpath(run), (run, source))
-    return dict(found.values())
 
 
 def gather(paths: Iterable[str | Path], metric: str | None = None) -> Found:
@@ -134,39 +92,41 @@ def gather(paths: Iterable[str | Path], metric: str | None = None) -> Found:
     """
     sources = find_runs(paths)
     wanted = _RETURNS if metric is None else (metric,)
-    periods: dict[Path, list[dict[str, Any]]] = {}
+    curves: dict[Path, dict[str, Curve]] = {}
     records: list[RunRecord] = []
     skipped: list[str] = []
+    known: set[str] = set()
     for directory in sources:
         try:
-            run = record.read(str(directory))
-            periods[run.logdir] = read_periods(directory)
-            records.append(run)
+            run, periods = record.read(str(directory)), read_periods(directory)
         except ValueError as error:
             skipped.append(str(error))
-    names = {run: {name for period in several for name in period} for run, several in periods.items()}
-    known = sorted(set[str]().union(*names.values()) - {*POSITIONS})
+            continue
+        names = {name for period in periods for name in period}
+        known |= names - {*POSITIONS}
+        if names.isdisjoint(wanted):
+            missing = f"no {metric}" if metric else "no return yet, since no episode has ended"
+            skipped.append(f"{run.logdir} has {missing}.")
+        else:
+            records.append(run)
+            curves[run.logdir] = {name: curve(periods, name) for name in wanted if name in names}
     if known and metric not in (None, *known):
         raise ValueError(
-            f"--metric={metric} is not a metric of these runs; choose one of: {', '.join(known)}."
+            f"--metric={metric} is not a metric of these runs; choose one of: {', '.join(sorted(known))}."
         )
-    missing = f"no {metric}" if metric else "no return yet, since no episode has ended"
-    unusable = [run for run in records if names[run.logdir].isdisjoint(wanted)]
-    skipped += [f"{run.logdir} has {missing}." for run in unusable]
-    if len(unusable) == len(records):
-        if len(skipped) == 1:
-            raise ValueError(f"There is nothing to show: {skipped[0]}")
+    if not records and len(skipped) == 1:
+        raise ValueError(f"There is nothing to show: {skipped[0]}")
+    if not records:
         raise ValueError(
             f"None of these {len(skipped)} runs has anything to show; the first one: {skipped[0]}"
         )
     groups = []
-    for (task, variant), alike in group_records([run for run in records if run not in unusable]).items():
-        common = [name for name in wanted if all(name in names[run.logdir] for run in alike)]
-        runs = []
-        for run in alike:
-            name = [*common, *(name for name in reversed(wanted) if name in names[run.logdir])][0]
-            runs.append(Run(run, name, curve(periods[run.logdir], name), sources[run.logdir]))
-        groups.append(Group(task, variant, tuple(runs)))
+    for (task, variant), alike in group_records(records).items():
+        name = max(wanted, key=lambda name: sum(name in curves[run.logdir] for run in alike))
+        having = [run for run in alike if name in curves[run.logdir]]
+        skipped += [f"{run.logdir} has no {name}, unlike others." for run in alike if run not in having]
+        runs = (Run(run, curves[run.logdir][name], sources[run.logdir]) for run in having)
+        groups.append(Group(task, variant, name, tuple(runs)))
     return Found(groups, skipped)
 
 
@@ -190,19 +150,187 @@ def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], li
     return groups
 
 
-def by_task(groups: Sequence[Group]) -> dict[Task, list[Group]]:
-    """The groups of each game, in the order of their variants; games in alphabetical order."""
-    tasks = sorted({group.task for group in groups}, key=lambda task: (str(task).lower(), task.environment))
-    ordered = sorted(groups, key=lambda group: order(group.variant))
-    return {task: [group for group in ordered if group.task == task] for task in tasks}
+def by_task(groups: Iterable[Group]) -> dict[Task, list[Group]]:
+    """The groups of each game, in the given order; games in alphabetical order."""
+    tasks: defaultdict[Task, list[Group]] = defaultdict(list)
+    for group in groups:
+        tasks[group.task].append(group)
+    return dict(sorted(tasks.items(), key=lambda item: (str(item[0]).lower(), item[0].environment)))
 
 
-def order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
+def task_labels(tasks: Iterable[Task]) -> dict[Task, str]:
+    """The game, preceded by the environment where two environments have a game of that name."""
+    counts = Counter(map(str, distinct := dict.fromkeys(tasks)))
+    return {task: str(task) if counts[str(task)] == 1 else " ".join(filter(None, task)) for task in distinct}
+
+
+def metric_label(groups: Iterable[Group]) -> str:
+    """The label of the vertical axis.
+
+    Returns in training and in evaluation may share an axis; the legend then says which is which.
+    """
+    return max(group.metric for group in groups).replace("_", " ")
+
+
+def variant_labels(groups: Sequence[Group], given: str | None = None) -> dict[Variant, str]:
+    """The method, the settings that tell it from the others here, and where it was measured; in order.
+
+    At most three settings are named. If they do not tell two variants apart, a run directory does.
+
+    Args:
+      groups: what is drawn.
+      given: names from the user, separated by commas, in the order in which the runs were named.
+
+    Raises:
+      ValueError: there are more or fewer names than variants; the message is one sentence.
+    """
+    places = {group.variant: group.runs[0].record.logdir for group in reversed(groups)}
+    names = _names(places if given is None else dict.fromkeys(group.variant for group in groups))
+    counts = Counter(names.values())
+    names = {kind: f"{name} ({places[kind]})" if counts[name] > 1 else name for kind, name in names.items()}
+    names = (
+        dict(sorted(names.items(), key=lambda item: _order(item[0])))
+        if given is None
+        else _renamed(names, given)
+    )
+    return {
+        kind: name + _where_measured([group for group in groups if group.variant == kind], groups)
+        for kind, name in names.items()
+    }
+
+
+def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
     """The sort key: methods by name, and settings by value if they are numbers."""
     values = [json.loads(value) for _, value in variant.settings]
     return variant.method, [
         (float(value), "") if type(value) in (int, float) else (float("-inf"), str(value)) for value in values
     ]
+
+
+def _renamed(names: Mapping[_Key, str], given: str) -> dict[_Key, str]:
+    """The names that a user gives, separated by commas, in place of our own; raises as `variant_labels`."""
+    mine = [name.strip() for name in given.split(",")]
+    if len(mine) != len(names) or not all(mine) or len(set(mine)) != len(mine):
+        raise ValueError(
+            f"--label={given} does not fit these runs; give {len(names)} different names, separated by "
+            f"commas, for: {'; '.join(names.values())}."
+        )
+    return dict(zip(names, mine, strict=True))
+
+
+def _where_measured(groups: Iterable[Group], drawn: Iterable[Group]) -> str:
+    """The suffix for groups measured in evaluation, if others in the plot are measured in training."""
+    mine, others = ({group.metric for group in some} for some in (groups, drawn))
+    return ", in evaluation" if mine == {"mean_evaluation_return"} != others else ""
+
+
+def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[Variant, str]:
+    """The names, each followed by the number of runs, if any group has several."""
+    if all(len(group.runs) == 1 for group in groups):
+        return dict(names)
+    counts = {kind: [len(group.runs) for group in groups if group.variant == kind] for kind in names}
+    return {
+        kind: f"{name} ({span(counts[kind])} run{'s' * (max(counts[kind]) > 1)})"
+        for kind, name in names.items()
+    }
+
+
+def span(counts: Collection[int]) -> str:
+    """A number, or the lowest and the highest of several: `3`, `1 to 3`."""
+    return " to ".join(str(count) for count in sorted({min(counts), max(counts)}))
+
+
+def _names(variants: Iterable[Variant]) -> dict[Variant, str]:
+    """The method and up to three of the settings that differ, those of most values first.
+
+    Two variants have the same name if only other settings tell them apart.
+    """
+    variants = list(variants)
+    chosen: dict[str, tuple[list[str], list[str]]] = {}
+    for method in {variant.method for variant in variants}:
+        pairs = {pair for variant in variants if variant.method == method for pair in variant.settings}
+        counts = Counter(name for name, _ in pairs)
+        differing = sorted(
+            (name for name, count in counts.items() if count > 1),
+            key=lambda name: (-counts[name], [*_FIRST, name].index(name), name),
+        )
+        chosen[method] = sorted(differing[:_MOST_SETTINGS]), ["…"] * (len(differing) > _MOST_SETTINGS)
+    names = {}
+    for variant in variants:
+        settings, others = chosen[variant.method]
+        told = [setting_text(name, value) for name, value in variant.settings if name in settings]
+        names[variant] = ", ".join([variant.method, *told, *others])
+    return names
+
+
+def setting_text(name: str, text: str) -> str:
+    """A setting, as JSON, in words: `learning rate 0.001`, `dueling`, `no dueling`."""
+    words, value = name.replace("_", " "), json.loads(text)
+    if isinstance(value, bool):
+        return words if value else f"no {words}"
+    if isinstance(value, float):
+        return f"{words} {value:.3g}"
+    if isinstance(value, int):
+        return f"{words} {value:,}"
+    return f"{words} {'none' if value is None else value}"
+
+
+def searches(groups: Sequence[Group], label: str | None = None) -> dict[str, list[Group]]:
+    """The searches that the groups belong to, by name: combinations of settings, best first.
+
+    A search is in the directory of a sweep or in one that the user named; see `Run.source`. Several searches
+    of a method are variants of it: they differ in a setting that none of them varies. Those that do not have
+    their directories in their names. A variant may have one search for each game.
+
+    Args:
+      groups: what `gather` has found.
+      label: names from the user; see `variant_labels`, which also says what is raised.
+    """
+    places = _places(groups)
+    values: defaultdict[tuple[str, str, str, Task], set[str]] = defaultdict(set)
+    searched = {group.variant.method for group in groups if places[group]}
+    for group in groups:
+        method = group.variant.method
+        if places[group] or method not in searched:  # Runs outside of searches do not count.
+            for name, value in group.variant.settings:
+                values[method, name, places[group], group.task].add(value)
+    varied = {(method, name) for (method, name, *_), found in values.items() if len(found) > 1}
+    members: defaultdict[tuple[Variant, str], list[Group]] = defaultdict(list)
+    for group in groups:
+        method, settings = group.variant
+        kept = tuple((name, value) for name, value in settings if (method, name) not in varied)
+        members[Variant(method, kept), places[group]].append(group)
+    names = _names(dict.fromkeys(variant for variant, _ in members))
+    counts = Counter(
+        (names[kind], task) for (kind, _), several in members.items() for task in by_task(several)
+    )
+    unclear = {name for (name, _), count in counts.items() if count > 1}
+    found: defaultdict[str, list[Group]] = defaultdict(list)
+    for (kind, place), several in members.items():
+        name = names[kind]
+        found[f"{name}, {place or 'other runs'}" if name in unclear else name] += several
+    given = (
+        {name: name for name in sorted(found)} if label is None else _renamed({n: n for n in found}, label)
+    )
+    return {
+        short + _where_measured(found[name], groups): sorted(found[name], key=lambda group: -group.final)
+        for name, short in given.items()
+    }
+
+
+def _places(groups: Sequence[Group]) -> dict[Group, str]:
+    """The directory of each group's search; empty where its method has no second one.
+
+    A directory is that of a search if it has two combinations of the method on a game.
+    """
+    counts = Counter((group.variant.method, group.runs[0].source, group.task) for group in groups)
+    searched = {(method, source) for (method, source, _), count in counts.items() if source and count > 1}
+    several = Counter(method for method, _ in searched)
+    return {
+        group: place if several[method] > 1 and (method, place) in searched else ""
+        for group in groups
+        for method, place in [(group.variant.method, group.runs[0].source)]
+    }
 
 
 def telling_settings(record: RunRecord) -> dict[str, str]:

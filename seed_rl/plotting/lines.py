@@ -13,15 +13,13 @@ import numpy as np
 import scipy.stats
 
 from seed_rl.plotting.groups import Group
-from seed_rl.runs.scores import human_normalized
+from seed_rl.runs.curves import Curve
 
 FEWEST_SEEDS = 3  # For a band.
-_CONFIDENCE = 0.95
 _DRAWS = 1000
-_SEED = 0  # The same runs give the same plot.
 _BATCH_NUMBERS = 2_000_000  # float64 values drawn at a time: 16 MB.
 _MAX_POINTS = 300
-_CUT = 0.25  # What the interquartile mean leaves out at each end.
+_CUT = 0.25  # The share that the interquartile mean leaves out at each end.
 
 # From the curves of each game's seeds, `[..., S, ...]`, to one curve; `axis` is that of the seeds.
 Statistic = Callable[..., np.ndarray]
@@ -31,7 +29,7 @@ class Line(NamedTuple):
     """A line to draw, float64 `[N]` each.
 
     Attributes:
-      x: environment frames or seconds.
+      x: environment frames, seconds or ranks.
       y: the metric, or its mean, median or interquartile mean.
       low: lower edge of the 95% confidence band; None if a game has fewer than three seeds.
       high: upper edge; None in the same case.
@@ -46,42 +44,32 @@ class Line(NamedTuple):
 
 
 def group_lines(group: Group, axis: str) -> list[Line]:
-    """The mean over a group's runs as far as all of them go, and each run, against "env_frames" or "seconds".
+    """The mean over a group's runs as far as all of them go, and each run.
 
     A single run is its own mean. There is no mean if one run ends before another begins.
     """
-    seeds = [Line(getattr(run.curve, axis), run.curve.value) for run in group.runs]
-    x = common_grid([line.x for line in seeds])
-    if len(seeds) == 1 or not len(x):
+    curves = [run.curve for run in group.runs]
+    seeds = [Line(getattr(curve, axis), curve.value) for curve in curves]
+    if len(seeds) == 1 or not len(common_grid([line.x for line in seeds])):
         return seeds
-    curves = np.stack([np.interp(x, line.x, line.y) for line in seeds])
-    mean = Line(x, mean_of_means(curves, axis=0), *band([curves], mean_of_means))
-    return [mean, *(line._replace(is_seed=True) for line in seeds)]
+    return [summary([curves], np.mean, axis), *(line._replace(is_seed=True) for line in seeds)]
 
 
-def normalized_line(groups: Sequence[Group], statistic: Statistic, axis: str) -> Line:
-    """A statistic of the human-normalized return, in percent, over games and seeds.
-
-    Args:
-      groups: one per game.
-      statistic: `median_of_means` or `interquartile_mean`.
-      axis: what it is against: "env_frames" or "seconds".
+def summary(games: Sequence[Sequence[Curve]], statistic: Statistic, axis: str) -> Line:
+    """A statistic over games and their seeds, with its band, as far as all curves go.
 
     Raises:
-      ValueError: there are no published scores for a game, or the runs have no range in common.
+      ValueError: they have no range in common; the message is one sentence.
     """
-    x = common_grid([getattr(run.curve, axis) for group in groups for run in group.runs])
+    x = common_grid([getattr(curve, axis) for curves in games for curve in curves])
     if not len(x):
         what = "frames" if axis == "env_frames" else "time"
         raise ValueError(
             f"The runs to aggregate have no range of {what} in common (one ends before another has metrics); "
             "wait until they have all trained for as long, or leave some out."
         )
-    games = []
-    for group in groups:
-        curves = [np.interp(x, getattr(run.curve, axis), run.curve.value) for run in group.runs]
-        games.append(human_normalized(*group.task, np.stack(curves)))
-    return Line(x, statistic(*games, axis=0), *band(games, statistic))
+    values = [np.stack([np.interp(x, getattr(c, axis), c.value) for c in curves]) for curves in games]
+    return Line(x, statistic(*values, axis=0), *band(values, statistic))
 
 
 def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
@@ -104,11 +92,10 @@ def common_grid(positions: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def band(games: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The edges of a statistic's band as in `Line`, `[N]` each.
+    """The edges of a statistic's 95% band, `[N]` each; None if a game has fewer than three seeds.
 
     Args:
-      games: for each game, the curves of its seeds, float64 `[S, N]`; S is at least 1 and may differ between
-        games.
+      games: for each game, the curves of its seeds, float64 `[S, N]`; S may differ between games.
       statistic: what the band is of.
     """
     if min(map(len, games)) < FEWEST_SEEDS:
@@ -121,16 +108,11 @@ def band(games: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray 
         paired=False,
         n_resamples=_DRAWS,
         batch=max(1, _BATCH_NUMBERS // sum(game.size for game in games)),
-        confidence_level=_CONFIDENCE,
+        confidence_level=0.95,
         method="percentile",
-        random_state=np.random.default_rng(_SEED),
+        random_state=np.random.default_rng(0),  # The same runs give the same plot.
     )
     return result.confidence_interval.low, result.confidence_interval.high
-
-
-def mean_of_means(*games: np.ndarray, axis: int) -> np.ndarray:
-    """The mean over games of the mean over seeds."""
-    return np.mean([seeds.mean(axis=axis) for seeds in games], axis=0)
 
 
 def median_of_means(*games: np.ndarray, axis: int) -> np.ndarray:

@@ -7,14 +7,23 @@ are names from the user; see `variant_labels`, which also says what all of them 
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from seed_rl.paper import tables
-from seed_rl.plotting.groups import Group, Run, Task, by_task
-from seed_rl.plotting.labels import searches, settings_text, span, task_labels, variant_labels
+from seed_rl.plotting.groups import (
+    Group,
+    Run,
+    Task,
+    by_task,
+    searches,
+    setting_text,
+    span,
+    task_labels,
+    variant_labels,
+)
 from seed_rl.runs.curves import last_evaluation
 from seed_rl.runs.scores import Scores, game_key, published_games, published_scores
 
@@ -25,20 +34,16 @@ class Table(NamedTuple):
     """A table.
 
     Attributes:
-      rows: values by column of the CSV, with all digits. The first row has all columns; those that another
-        row lacks, or where it has None, are empty.
-      columns: the columns to read, by heading: the text of a row's cell.
-      words: headings of the columns that are aligned to the left; the others are numbers.
+      rows: values by column. The first row has all columns; those that another row lacks, or where it has
+        None, are empty.
       note: text below the table that explains the figures.
     """
 
     rows: Sequence[Row]
-    columns: Mapping[str, Callable[[Row], str]]
-    words: Collection[str]
     note: str
 
     def as_csv(self) -> str:
-        """The values of all rows."""
+        """The values of all rows, with all digits."""
         text = io.StringIO()
         writer = csv.DictWriter(text, list(self.rows[0]), extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -48,28 +53,26 @@ class Table(NamedTuple):
     def as_markdown(self) -> str:
         """The table with aligned columns, and the note below it; columns without any text are left out."""
         lines: list[list[str]] = [[] for _ in range(2 + len(self.rows))]
-        for name, text in self.columns.items():
-            cells = [text(row).replace("|", r"\|") for row in self.rows]
-            width, is_words = max(map(len, [name, *cells])), name in self.words
-            rule = "-" * width if is_words else "-" * (width - 1) + ":"
-            for line, cell in zip(lines, [name, rule, *cells] if any(cells) else (), strict=False):
-                line.append(cell.ljust(width) if is_words else cell.rjust(width))
+        for name in self.rows[0]:
+            values = [row.get(name) for row in self.rows]
+            cells, heading = [_cell(value) for value in values], name.replace("_", " ")
+            width, is_text = max(map(len, [heading, *cells])), any(isinstance(value, str) for value in values)
+            rule = "-" * width if is_text else "-" * (width - 1) + ":"
+            for line, cell in zip(lines, [heading, rule, *cells] if any(cells) else (), strict=False):
+                line.append(cell.ljust(width) if is_text else cell.rjust(width))
         return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", self.note, ""])
 
 
-def _cells(names: Iterable[str], form: str = "{}") -> dict[str, Callable[[Row], str]]:
-    """Columns whose headings are their names in the CSV; `form` as in `_cell`."""
-    return {name: _cell(name, form) for name in names}
-
-
-def _cell(name: str, form: str = "{}") -> Callable[[Row], str]:
-    """The text of one value of a row in a format such as `{:,.0f}`; empty for None."""
-    return lambda row: "" if row.get(name) is None else form.format(row[name])
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:,.2f}"
+    return f"{value:,}" if isinstance(value, int) else str(value or "").replace("|", r"\|")
 
 
 _RUNS_NOTE = (
-    "Frames are environment frames. Frames, minutes and returns are means over seeds; ± is the standard\n"
-    "error. The last return is the mean over the last tenth of a run; the best return is its highest period."
+    "Frames are environment frames. Frames, minutes and returns are means over seeds. The last return, with\n"
+    "its standard error and human-normalized in percent, is the mean over the last tenth of a run; the best\n"
+    "return is its highest period."
 )
 
 
@@ -89,16 +92,7 @@ def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
         for task, title in task_labels(tasks).items()
         for group in sorted(tasks[task], key=lambda group: order.index(group.variant))
     ]
-    columns = {
-        **_cells(("task", "agent", "seeds")),
-        "frames": _cell("frames", "{:,.0f}"),
-        "minutes": _cell("minutes", "{:,.1f}"),
-        "frames/s": _cell("frames_per_second", "{:,.0f}"),
-        "last return": lambda row: f"{row['last_return']:,.2f}" + _cell("standard_error", " ± {:,.2f}")(row),
-        "best return": _cell("best_return", "{:,.2f}"),
-        "human-normalized": _cell("human_normalized", "{:,.1f}%"),
-    }
-    return Table(rows, columns, ("task", "agent"), _RUNS_NOTE)
+    return Table(rows, _RUNS_NOTE)
 
 
 def _run_row(group: Group) -> dict[str, Any]:
@@ -146,19 +140,7 @@ def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
                 rows.append(row | {"ratio": frames / first if first else None, "runs": len(runs)})
                 first = frames if first is None else first
         rows += _published_speeds(suite)
-    columns = {
-        **_cells(("suite", "agent")),
-        "training devices": _cell("training_devices"),
-        "inference devices": _cell("inference_devices"),
-        "environments": _cell("num_envs", "{:,}"),
-        "batch size": _cell("batch_size", "{:,}"),
-        "frames/s": _cell("frames_per_second", "{:,.0f}"),
-        "updates/s": _cell("updates_per_second", "{:,.1f}"),
-        "ratio": lambda row: _cell("ratio", "{:.2f}x")(row) or "—",
-        "runs": _cell("runs"),
-    }
-    words = ("suite", "agent", "training devices", "inference devices")
-    return Table(rows, columns, words, _SPEED_NOTE)
+    return Table(rows, _SPEED_NOTE)
 
 
 def _published_speeds(suite: str) -> list[Row]:
@@ -202,13 +184,13 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
     found = searches(groups, label)
     rows: list[Row] = []
     for task, title in task_labels(by_task(groups)).items():
-        for search in found:
-            if ranked := search.on(task):
+        for name, several in found.items():
+            if ranked := by_task(several).get(task):
                 finals = [group.final for group in ranked]
                 rows.append(
                     {
                         "task": title,
-                        "agent": search.name,
+                        "agent": name,
                         "combinations": len(ranked),
                         "seeds": span([len(group.runs) for group in ranked]),
                         "median": float(np.median(finals)),
@@ -225,28 +207,17 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
                 count = None if row.median is None else 40  # Section 4.2.
                 numbers = {"combinations": count, "median": row.median, "maximum": row.maximum}
                 rows.append({"task": title, "agent": agent, "seeds": "3", **numbers})
-    columns = {
-        **_cells(("task", "agent", "combinations", "seeds")),
-        **_cells(("median", "maximum", "minimum"), "{:,.2f}"),
-        **_cells(("best", "worst")),
-    }
-    return Table(rows, columns, ("task", "agent", "best", "worst"), _SEARCH_NOTE)
+    return Table(rows, _SEARCH_NOTE)
 
 
 def _varied(group: Group, ranked: Sequence[Group]) -> str:
     """The settings of a combination that the others of its search do not all have."""
     common = set.intersection(*(set(other.variant.settings) for other in ranked))
-    return settings_text(dict(setting for setting in group.variant.settings if setting not in common))
+    return ", ".join(setting_text(*setting) for setting in group.variant.settings if setting not in common)
 
 
-# Headings of the columns of published scores.
-_PUBLISHED = {
-    "random": "random",
-    "human": "human",
-    "r2d2": "R2D2, published",
-    "seed_8_tpu_v3": "SEED, published",
-}
-_NORMALIZED = "{}, % of human"
+# The agents whose returns are published, by column of the published scores.
+_PUBLISHED = {"r2d2": "R2D2, published", "seed_8_tpu_v3": "SEED, published"}
 _ATARI_NOTE = (
     "Returns of runs are means over seeds: of their last evaluations (seed_rl evaluate) where all seeds\n"
     "have one, else of the last tenth of training. 0% is the score of a random policy, 100% a human's. R2D2\n"
@@ -264,26 +235,25 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
       ValueError: a name is that of another column; the message is one sentence.
     """
     names = variant_labels(groups, label)
-    variants = list(names.values())
-    if taken := {"game", *_PUBLISHED} & set(variants):
+    agents = [*_PUBLISHED.values(), *names.values()]
+    if taken := {"game", "random", "human", *_PUBLISHED.values()} & set(names.values()):
         raise ValueError(f"Table 10 has another column named {min(taken)}; choose other names with --label.")
-    finals: defaultdict[Task, dict[str, float]] = defaultdict(dict)
+    ours: defaultdict[Task, dict[str, float]] = defaultdict(dict)
     for group in groups:
-        finals[group.task][names[group.variant]] = _evaluated(group)
+        ours[group.task][names[group.variant]] = _evaluated(group)
     left = task_labels(by_task(groups))
     by_key = {game_key(task.game or ""): task for task in left if task.environment == "atari"}
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for game, scores in published_games("atari").items() if by_key else ():
         task = by_key.get(game_key(game), Task("atari", game))
         left.pop(task, None)
-        rows.append(_game_row(game, scores, finals[task], variants))
-    summary = _summary(rows, variants)
-    for task, title in left.items():
-        known = published_scores(*task)
-        rows.append(_game_row(title, known._asdict() if known else {}, finals[task], variants))
-    columns = _cells(("game",))
-    columns |= {_PUBLISHED.get(name, name): _cell(name, "{:,.1f}") for name in rows[0] if name != "game"}
-    return Table(rows + summary, columns, ("game",), _ATARI_NOTE)
+        published = {agent: scores[column] for column, agent in _PUBLISHED.items()}
+        rows.append(
+            _game_row(game, Scores(scores["random"], scores["human"]), published | ours[task], agents)
+        )
+    summary = _summary(rows, agents)
+    rows += [_game_row(title, published_scores(*task), ours[task], agents) for task, title in left.items()]
+    return Table([*rows, *summary], _ATARI_NOTE)
 
 
 def _evaluated(group: Group) -> float:
@@ -293,40 +263,30 @@ def _evaluated(group: Group) -> float:
     return float(np.mean(means)) if len(means) == len(found) else group.final
 
 
-def _game_row(
-    game: str, scores: Mapping[str, float], ours: Mapping[str, float], variants: Sequence[str]
-) -> dict[str, Any]:
-    row: dict[str, Any] = {"game": game, **{name: scores.get(name) for name in _PUBLISHED}}
-    for variant in variants:
-        row[variant] = ours.get(variant)
-        row[_NORMALIZED.format(variant)] = _normalized(row, variant)
+def _percent(agent: str) -> str:
+    return f"{agent}, % of human"
+
+
+def _game_row(game: str, scores: Scores | None, returns: Mapping[str, float], agents: Sequence[str]) -> Row:
+    """The known scores of a game, and the return of each agent as it is and human-normalized."""
+    row: dict[str, Any] = {"game": game, "random": scores and scores.random, "human": scores and scores.human}
+    for agent in agents:
+        value = row[agent] = returns.get(agent)
+        row[_percent(agent)] = None if scores is None or value is None else scores.human_normalized(value)
     return row
 
 
-def _normalized(row: Mapping[str, Any], name: str) -> float | None:
-    """A column in percent of a human's score; None where the game has no such scores or the cell is empty."""
-    if row[name] is None or row["human"] is None:
-        return None
-    return Scores(row["random"], row["human"]).human_normalized(row[name])
+def _summary(rows: Sequence[Row], agents: Sequence[str]) -> list[Row]:
+    """Medians and means of human-normalized returns, over all games and over those that all agents played.
 
-
-def _summary(rows: Sequence[Mapping[str, Any]], variants: Sequence[str]) -> list[dict[str, Any]]:
-    """Medians and means, in percent of a human's, over all games and over those that all variants played.
-
-    A variant that has played none of these games, but others, does not count.
+    An agent that has played none of these games, but others, does not count.
     """
-    here = [variant for variant in variants if any(row[variant] is not None for row in rows)]
-    played = [row for row in rows if all(row[variant] is not None for variant in here)]
-    # The column of each mean, and that of the values.
-    columns = {"r2d2": "r2d2", "seed_8_tpu_v3": "seed_8_tpu_v3"}
-    columns |= {_NORMALIZED.format(variant): variant for variant in variants}
-    found = []
+    here = [agent for agent in agents if any(row[agent] is not None for row in rows)]
+    played = [row for row in rows if all(row[agent] is not None for agent in here)]
+    found: list[Row] = []
     for some in [rows, played] if len(played) < len(rows) else [rows]:
         for word, statistic in (("median", np.median), ("mean", np.mean)) if some else ():
-            title = f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"
-            summary: dict[str, Any] = {"game": title}
-            for name, of in columns.items():
-                mine = [value for row in some if (value := _normalized(row, of)) is not None]
-                summary[name] = float(statistic(mine)) if len(mine) == len(some) else None
-            found.append(summary)
+            summary = {"game": f"{word} of {'all ' * (some is rows)}{len(some)} games, % of human"}
+            values = {_percent(agent): [row[_percent(agent)] for row in some] for agent in agents}
+            found.append(summary | {n: None if None in v else float(statistic(v)) for n, v in values.items()})
     return found

@@ -4,7 +4,9 @@ Nothing else in seed_rl spells them out. This module imports the standard librar
 """
 
 import dataclasses
+import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 # The first part of a checkpoint's prefix, and the ending of the file that TensorFlow writes last.
@@ -87,3 +89,36 @@ class RunDirectory:
     def actor_log(self, number: int) -> Path:
         """The output of one of a launcher's actors (text); actors are numbered from 0."""
         return self.path / f"actor_{number}.log"
+
+
+def find_runs(paths: Iterable[str | Path]) -> dict[Path, str]:
+    """The run directories among the paths, or up to three levels below them; each once.
+
+    Returns:
+      For each one the directory of its sweep; else the path in which it was found, or "" if it is that path.
+
+    Raises:
+      ValueError: a path is no directory, or contains no run; the message is one sentence.
+    """
+    found: dict[str, tuple[Path, str]] = {}
+    for path in map(Path, paths):
+        name = RunDirectory(path).record.name
+        try:
+            is_directory = path.is_dir()
+            files = [file for depth in range(4) for file in path.glob("*/" * depth + name)]
+            runs = sorted(file.parent for file in files if file.is_file())
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read ({error.strerror}); name another directory.") from None
+        if not is_directory:
+            raise ValueError(f"{path} is not a directory; name the --logdir of a run.")
+        if not runs:
+            raise ValueError(
+                f"{path} contains no {name}, and neither does any directory within it; pass the --logdir of "
+                "a run, or a directory of runs."
+            )
+        for run in runs:
+            sweep = run.parent.parent  # Of a run in SWEEP/TRIAL/SEED.
+            is_trial = (sweep / SWEEP_JOURNAL).is_file()
+            source = str(sweep) if is_trial else "" if run == path else str(path)
+            found.setdefault(os.path.realpath(run), (run, source))
+    return dict(found.values())

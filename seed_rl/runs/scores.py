@@ -1,14 +1,13 @@
 """Published scores, returns normalized by them, and returns at which a game counts as solved.
 
 * Atari-57: scores of humans, R2D2 and SEED from Table 10 of the SEED RL paper; random scores as published
-  with the benchmark (up to 30 no-ops, 108K frames). Medians over all games from the paper's section 4.3.
+  with the benchmark (up to 30 no-ops, 108K frames).
 * DMLab-30: human and random scores as published with the levels.
 * Gymnasium's environments: the `reward_threshold` that they are registered with.
 """
 
 import contextlib
 import csv
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -21,8 +20,6 @@ _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
 # The best return is 1; a policy that samples misses a few.
 _GOALS = {"catch": 0.95, "recall": 0.95}
-# Median human-normalized scores on Atari-57, in percent, at the end of training.
-_ATARI57_MEDIANS = {"SEED in 1.8 days,\nR2D2 in 5 days": 1880.0, "SEED with 1,200\nactors, about": 1000.0}
 _Returns = TypeVar("_Returns", float, np.ndarray)
 
 
@@ -54,38 +51,12 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
     return None
 
 
-def human_normalized(environment: str, game: str | None, value: _Returns) -> _Returns:
-    """A mean return, or each of several, in percent of the human score; see `Scores`.
-
-    Raises:
-      ValueError: there are no published scores for the game; the message is one sentence.
-    """
-    scores = published_scores(environment, game)
-    if scores is None:
-        name = " ".join(filter(None, (environment, game)))
-        raise ValueError(
-            f"There are no published human and random scores for {name}, so its return cannot be "
-            "normalized; leave it out, or choose another style."
-        )
-    return scores.human_normalized(value)
-
-
 def goal(environment: str, game: str | None) -> float | None:
     """The mean return at which a suite's game counts as solved; None if nobody has set one."""
     if environment == "gym":
         spec = gymnasium.registry.get(game or "")
         return None if spec is None else spec.reward_threshold
     return _GOALS.get(environment)
-
-
-def published_medians(tasks: Iterable[tuple[str, str | None]]) -> dict[str, float]:
-    """The median human-normalized scores, in percent, that the SEED RL paper gives for these games, by agent.
-
-    `tasks` are environments and their games. Empty unless they are those of Atari-57.
-    """
-    played = {(environment, game_key(game or "")) for environment, game in tasks}
-    atari57 = {("atari", game_key(game)) for game in published_games("atari")}
-    return _ATARI57_MEDIANS if played == atari57 else {}
 
 
 def published_games(environment: str) -> dict[str, dict[str, float]]:

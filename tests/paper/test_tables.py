@@ -9,7 +9,7 @@ import pytest
 
 import seed_rl
 from seed_rl.paper import tables
-from seed_rl.runs.scores import human_normalized
+from seed_rl.runs.scores import published_scores
 
 DATA = Path(seed_rl.__file__).parent
 SPEEDS = tables.read("seed/table_1")
@@ -97,7 +97,9 @@ def updates_per_second():
 def median_score():
     with open(DATA / "runs/data/atari57_scores.csv", newline="", encoding="utf-8") as file:
         scores = {row["game"]: float(row["seed_8_tpu_v3"]) for row in csv.DictReader(file)}
-    return statistics.median(human_normalized("atari", game, score) for game, score in scores.items())
+    return statistics.median(
+        published_scores("atari", game).human_normalized(score) for game, score in scores.items()
+    )
 
 
 def side(pixels, padding):

@@ -12,13 +12,16 @@ from seed_rl.plotting.groups import (
     Run,
     Task,
     by_task,
-    find_runs,
     gather,
     group_records,
     method_name,
+    metric_label,
     plumbing,
+    task_labels,
+    variant_labels,
+    with_counts,
 )
-from seed_rl.plotting.labels import metric_label, task_labels, variant_labels, with_counts
+from seed_rl.runs.layout import find_runs
 from tests.plotting.synthetic import make_curve, make_record, write_run
 
 
@@ -26,7 +29,12 @@ def grouped(*records, metrics=None):
     """Groups of these records; `metrics` by agent."""
     curve = make_curve([1, 2], [3, 4])
     return [
-        Group(task, variant, tuple(Run(r, (metrics or {}).get(r.agent, "mean_return"), curve) for r in alike))
+        Group(
+            task,
+            variant,
+            (metrics or {}).get(alike[0].agent, "mean_return"),
+            tuple(Run(r, curve) for r in alike),
+        )
         for (task, variant), alike in group_records(records).items()
     ]
 
@@ -66,15 +74,15 @@ def rate(value, **settings):
 @pytest.mark.parametrize(
     ("records", "expected"),
     [
-        ([seeded("a", 1), seeded("b", 2), seeded("c", 3)], ["V-trace (3 seeds)"]),
+        ([seeded("a", 1), seeded("b", 2), seeded("c", 3)], ["V-trace (3 runs)"]),
         ([seeded("a", 1), seeded("b", 1)], ["V-trace (2 runs)"]),
         (
             [seeded("a", 1), seeded("b", 2), seeded("c", 1, agent="ppo")],
-            ["PPO (1 seed)", "V-trace (2 seeds)"],
+            ["PPO (1 run)", "V-trace (2 runs)"],
         ),
         (
             [seeded("a", 1), seeded("b", 2), seeded("c", 1, game="Qbert")],
-            ["V-trace (1 to 2 seeds)"],
+            ["V-trace (1 to 2 runs)"],
         ),
         # Settings that differ only between games or between methods name nothing.
         (
@@ -108,14 +116,14 @@ def rate(value, **settings):
             [make_record(target_entropy=None), make_record(target_entropy=0.5)],
             ["V-trace, target entropy none", "V-trace, target entropy 0.5"],
         ),
-        # Numbers are rounded unless that makes them alike.
+        # Numbers are rounded; a directory tells apart what that makes alike.
         (
             [rate(0.000123456), rate(0.00098765)],
             ["V-trace, learning rate 0.000123", "V-trace, learning rate 0.000988"],
         ),
         (
-            [rate(0.000123456), rate(0.000123457)],
-            ["V-trace, learning rate 0.000123456", "V-trace, learning rate 0.000123457"],
+            [rate(0.000123456, name="a"), rate(0.000123457, name="b")],
+            ["V-trace, learning rate 0.000123 (a)", "V-trace, learning rate 0.000123 (b)"],
         ),
     ],
 )
@@ -254,7 +262,7 @@ def names(runs, path):
 
 
 def drawn(found):
-    return sorted(path.name for path in found.directories)
+    return sorted(run.record.logdir.name for group in found.groups for run in group.runs)
 
 
 def test_a_directory_of_runs_means_all_runs_in_it(sweep):
@@ -279,8 +287,8 @@ def test_the_source_of_a_trial_is_its_sweep_whatever_is_named(tmp_path):
 def test_runs_are_grouped_and_each_group_has_its_return(sweep):
     groups, skipped = gather([sweep])
     assert skipped == []
-    found = {(g.variant.method, len(g.runs)): {run.metric for run in g.runs} for g in groups}
-    assert found == {("V-trace", 3): {"mean_return"}, ("R2D2", 1): {"mean_evaluation_return"}}
+    found = {(g.variant.method, len(g.runs)): g.metric for g in groups}
+    assert found == {("V-trace", 3): "mean_return", ("R2D2", 1): "mean_evaluation_return"}
 
 
 @pytest.mark.parametrize(
@@ -291,14 +299,14 @@ def test_a_group_is_measured_in_evaluation_if_all_of_its_runs_are(tmp_path, eval
     for seed, evaluation in enumerate(evaluated):
         write_run(tmp_path / str(seed), seed=seed, evaluation=evaluation)
     ((group,), skipped) = gather([tmp_path])
-    assert [run.metric for run in group.runs] == [metric] * len(evaluated)
+    assert (group.metric, len(group.runs)) == (metric, len(evaluated))
     assert skipped == []
 
 
 def test_another_metric(sweep):
     groups, _ = gather([sweep], metric="entropy")
     run = groups[0].runs[0]
-    assert (run.metric, len(run.curve.value)) == ("entropy", 60)
+    assert (groups[0].metric, len(run.curve.value)) == ("entropy", 60)
     assert run.curve.value[0] == pytest.approx(1.8 - 1 / 60)
 
 

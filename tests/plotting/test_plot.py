@@ -74,7 +74,7 @@ def test_without_an_output_the_plot_is_beside_the_runs(tmp_path, monkeypatch, ca
 
 def test_runs_with_nothing_in_common_are_plotted_in_the_current_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert plot.default_output([Path("/one/run"), Path("/other/run")]) == Path("plot.png")
+    assert plot.default_output(["/one/run", "/other/run"]) == Path("plot.png")
 
 
 def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
@@ -99,7 +99,6 @@ def test_what_is_there_is_written_over_only_when_asked(runs, tmp_path):
             ["{runs}/seed_1", "--output={out}", "--style=bars"],
             "choose one of: curves, best, aggregate, sorted",
         ),
-        (["{runs}/seed_1", "--output={out}", "--lowest=3", "--highest=2"], "--lowest=3.0 must be less"),
         (
             ["{runs}/seed_1", "--output={out}", "--style=aggregate", "--metric=entropy"],
             "--metric=entropy cannot be normalized",

@@ -9,7 +9,7 @@ import pytest
 from seed_rl.plotting.groups import gather
 from seed_rl.plotting.run_tables import atari_table, search_table, speed_table
 from seed_rl.runs import record
-from seed_rl.runs.scores import human_normalized, published_games
+from seed_rl.runs.scores import published_games, published_scores
 from tests.plotting.synthetic import write_run
 
 
@@ -158,8 +158,13 @@ def test_all_games_in_print_and_those_of_runs_are_listed(atari):
     by_game = {row["game"]: row for row in table.rows}
     assert {game for game in games if by_game[game]["R2D2"] is not None} == {"Pong", "MsPacman"}
     pong = by_game["Pong"]
-    assert (pong["random"], pong["human"], pong["r2d2"], pong["seed_8_tpu_v3"]) == (-20.7, 14.6, 21.0, 21.0)
-    normalized = human_normalized("atari", "Pong", pong["PPO"])
+    assert (pong["random"], pong["human"], pong["R2D2, published"], pong["SEED, published"]) == (
+        -20.7,
+        14.6,
+        21.0,
+        21.0,
+    )
+    normalized = published_scores("atari", "Pong").human_normalized(pong["PPO"])
     assert pong["PPO, % of human"] == pytest.approx(normalized)
     tetris = by_game["Tetris"]
     assert tetris["PPO"] is not None and tetris["PPO, % of human"] is None and tetris["random"] is None
@@ -171,12 +176,18 @@ def test_medians_and_means_are_over_all_games_and_over_those_that_all_played(ata
     groups = gather([atari / "r2d2", atari / "ppo" / "Tetris"]).groups  # PPO has no run of these games.
     rows = {row["game"]: row for row in atari_table(groups).rows}
     whole, part = rows["median of all 57 games, % of human"], rows["median of 2 games, % of human"]
-    assert whole["seed_8_tpu_v3"] == pytest.approx(1846, abs=1) and whole["R2D2, % of human"] is None
+    assert (
+        whole["SEED, published, % of human"] == pytest.approx(1846, abs=1)
+        and whole["R2D2, % of human"] is None
+    )
     mine = [rows[game]["R2D2, % of human"] for game in ("Pong", "MsPacman")]
     assert part["R2D2, % of human"] == pytest.approx(np.median(mine))
     assert rows["mean of 2 games, % of human"]["R2D2, % of human"] == pytest.approx(np.mean(mine))
-    theirs = [human_normalized("atari", "Pong", 21.0), human_normalized("atari", "MsPacman", 42281.7)]
-    assert part["r2d2"] == pytest.approx(np.median(theirs))
+    theirs = [
+        published_scores("atari", "Pong").human_normalized(21.0),
+        published_scores("atari", "MsPacman").human_normalized(42281.7),
+    ]
+    assert part["R2D2, published, % of human"] == pytest.approx(np.median(theirs))
 
 
 def test_with_runs_of_all_games_there_is_one_median(atari):
@@ -184,7 +195,7 @@ def test_with_runs_of_all_games_there_is_one_median(atari):
     tasks = [group.task._replace(game=game) for game in published_games("atari")]
     table = atari_table([dataclasses.replace(group, task=task) for task in tasks])
     assert [row["game"].split()[0] for row in table.rows[57:]] == ["median", "mean"]
-    normalized = [human_normalized("atari", task.game, group.final) for task in tasks]
+    normalized = [published_scores("atari", task.game).human_normalized(group.final) for task in tasks]
     assert table.rows[57]["R2D2, % of human"] == pytest.approx(np.median(normalized))
 
 

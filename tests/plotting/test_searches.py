@@ -2,8 +2,7 @@
 
 import pytest
 
-from seed_rl.plotting.groups import Group, Run, Task, group_records
-from seed_rl.plotting.labels import searches
+from seed_rl.plotting.groups import Group, Run, group_records, searches
 from tests.plotting.synthetic import make_curve, make_record
 
 
@@ -14,17 +13,15 @@ def found(*runs, label=None):
         records.append(make_record(f"run{number}", learner={"learning_rate": rate}, **settings))
         sources[f"run{number}"] = source
     groups = [
-        Group(task, variant, tuple(_run(record, sources[record.logdir]) for record in alike))
+        Group(task, variant, "mean_return", tuple(_run(record, sources[record.logdir]) for record in alike))
         for (task, variant), alike in group_records(records).items()
     ]
-    return {s.name: [group.final for group in s.groups] for s in searches(groups, label)}
+    return {name: [group.final for group in several] for name, several in searches(groups, label).items()}
 
 
 def _run(record, source):
     """A run that ends at a thousand times its learning rate."""
-    return Run(
-        record, "mean_return", make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source
-    )
+    return Run(record, make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source)
 
 
 def search(source, *rates, **settings):
@@ -78,11 +75,3 @@ def test_names_from_the_user_go_by_the_order_of_the_runs():
     assert list(found(*runs, label="Shallow,Nature")) == ["Shallow", "Nature"]
     with pytest.raises(ValueError, match=r"give 2 different names.*torso shallow; V-trace, torso"):
         found(*runs, label="A")
-
-
-def test_a_search_may_lack_a_game():
-    record = make_record(game="Pong")
-    ((task, variant),) = group_records([record])
-    (only,) = searches([Group(task, variant, (Run(record, "mean_return", make_curve([1], [2.0])),))])
-    assert [group.final for group in only.on(task)] == [2.0]
-    assert only.on(Task("atari", "Qbert")) == []

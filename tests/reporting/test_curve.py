@@ -16,7 +16,7 @@ from seed_rl.reporting.curve import Curve, can_draw
         ([(n, float(-n)) for n in range(8)], 8, "█▇▆▅▄▃▂▁"),
         ([(n, 5.0) for n in range(4)], 4, "▁▁▁▁"),
         ([(0, 0.0), (1, 0.0), (2, 8.0), (3, 8.0)], 2, "▁█"),
-        ([(0, 0.0), (90, 0.5), (100, 1.0)], 3, "▁▁█"),  # Nothing is known between the first two.
+        ([(0, 0.0), (90, 0.5), (100, 1.0)], 3, "▁▃█"),  # Nothing is known between the first two.
         ([(0, 0.0), (50, 9.0), (60, 9.0), (40, 1.0)], 8, "▁█"),  # A killed session went on to 60.
     ],
 )

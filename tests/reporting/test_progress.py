@@ -207,7 +207,7 @@ def test_a_resumed_run_has_the_curve_of_its_earlier_sessions(capsys, terminal):
     terminal(80)
     display = ProgressDisplay(100_000, [(0, 0.0), (5_000, 1.0)])
     display.show(FIGURES | {"mean_return": 7.0})
-    assert "▁▁█" in rewritten(capsys)[-1]
+    assert "▁▄█" in rewritten(capsys)[-1]
 
 
 def test_a_dumb_terminal_gets_plain_lines(capsys, terminal, monkeypatch):

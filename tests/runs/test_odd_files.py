@@ -8,7 +8,6 @@ import pytest
 from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.learner.config import LearnerConfig
-from seed_rl.plotting.config import PlotConfig
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs import record
 from seed_rl.runs.bottlenecks import report
@@ -83,7 +82,7 @@ def use(logdir, draw=True):
     run.agent_config()
     report(run)
     if draw:
-        draw_runs([logdir], PlotConfig(output=str(logdir / "x.png"), overwrite=True))
+        draw_runs([logdir], logdir / "x.png")
 
 
 def test_a_run_directory_can_be_used(logdir):
@@ -148,5 +147,5 @@ def test_names_in_a_record_are_drawn_as_they_are(logdir):
     content["identity"]["agent"]["name"] = "$\\frac{^$ _x"
     content["identity"]["environment"] = {"name": "other", "settings": {"game": "$a^{$ \\x"}}
     (logdir / "run.json").write_text(json.dumps(content))
-    draw_runs([logdir], PlotConfig(output=str(logdir / "x.png")))
+    draw_runs([logdir], logdir / "x.png")
     assert (logdir / "x.png").stat().st_size > 1000

@@ -8,7 +8,6 @@ import pytest
 
 from seed_rl.commands import sweep
 from seed_rl.plotting import picture
-from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import journal, trials
 from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.space import Distribution, Space, read_space
@@ -80,7 +79,7 @@ class Sweeping:
         self.space = path / "space.yaml"
         self.space.write_text(SPACE)
         self.logdir = path / "sweep"
-        self.plotted: list[tuple[list[Path], PlotConfig]] = []
+        self.plotted: list[tuple[list[Path], Path, str]] = []
         (path / "fake_main.py").write_text(FAKE)
         monkeypatch.setenv("PYTHONPATH", str(path))
         monkeypatch.setattr(trials, "_PROGRAM", ("fake_main",))

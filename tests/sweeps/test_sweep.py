@@ -13,7 +13,6 @@ from seed_rl.commands import sweep
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.watch import Timing
-from seed_rl.plotting.config import PlotConfig
 from seed_rl.sweeps import journal
 from seed_rl.sweeps import runner as runners
 from seed_rl.sweeps.outcome import Outcome
@@ -53,8 +52,7 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
         assert trained.intermediate_values[300] == pytest.approx(returns[0])
     final = pytest.approx(expected_return(sweeping, 2, 3))
     assert sweeping.outcome(2, 3) == Outcome(0, final, "mean_return", 1004, 10.04)
-    picture = PlotConfig(style="sorted", output=str(sweeping.logdir / "sorted.png"))
-    assert sweeping.plotted == [([sweeping.logdir], picture)]
+    assert sweeping.plotted == [([sweeping.logdir], sweeping.logdir / "sorted.png", "sorted")]
     out, err = capfd.readouterr()
     lines = out.splitlines()
     assert lines[0].split() == list(rows[0])
