@@ -3,7 +3,7 @@
 Examples:
   seed_rl report runs
   seed_rl report runs/new runs/old --label=New,Old
-  seed_rl report runs --format=csv --output=runs.csv
+  seed_rl report runs --format=csv > runs.csv
   seed_rl report runs/sweep --table=2
 
 Pass run directories, or directories that contain runs. Runs that differ only in their seed are one row. The
@@ -11,12 +11,9 @@ tables of --table are those of the SEED RL paper.
 """
 
 import dataclasses
-from pathlib import Path
 
-from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, usage_errors
-from seed_rl.flags.outputs import check_output
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.plotting.groups import gather
@@ -33,7 +30,7 @@ _TABLES = {
 
 @dataclasses.dataclass(frozen=True)
 class ReportConfig(Options):
-    """Which table of runs to print, its format, and where it goes."""
+    """Which table of runs to print, and its format."""
 
     table: str | None = option(
         None,
@@ -48,32 +45,22 @@ class ReportConfig(Options):
         "markdown: a table to read and to paste. csv: all digits, for other programs.",
         choices=("markdown", "csv"),
     )
-    output: str | None = option(None, "File for the table; by default the terminal.", is_path=True)
     label: str | None = option(
         None,
         "Names, separated by commas, in place of our own labels, in the order in which the runs are given.",
     )
-    overwrite: bool = option(False, "Overwrite a file that --output names.")
 
 
 def main(argv: list[str]) -> int:
-    """Prints or writes the table; returns the exit code."""
+    """Prints the table; returns the exit code."""
     config, paths = parse_options(argv, __doc__ or "", ReportConfig, positional=None)
     if not paths:
         raise UsageError("No run is given; add run directories, or a directory that contains some.")
-    if config.output is not None:
-        check_output(Path(config.output), "output", config.overwrite)
     with usage_errors():
         make, metric = _TABLES[config.table]
         found = gather(paths, metric)
         table = make(found.groups, config.label)
     for reason in found.skipped:
         say(f"skipped: {reason}")
-    text = table.as_csv() if config.format == "csv" else table.as_markdown()
-    if config.output is None:
-        print(text, end="")
-        return 0
-    Path(config.output).parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(Path(config.output), text)
-    print(f"Table: {config.output}")
+    print(table.as_csv() if config.format == "csv" else table.as_markdown(), end="")
     return 0

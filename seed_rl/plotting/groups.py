@@ -63,6 +63,11 @@ class Group:
     runs: tuple[Run, ...]
 
     @property
+    def source(self) -> str:
+        """That of its first run; see `Run`."""
+        return self.runs[0].source
+
+    @property
     def finals(self) -> list[float]:
         """The mean over the last tenth of each run."""
         return [final_value(run.curve) for run in self.runs]
@@ -114,12 +119,9 @@ def gather(paths: Iterable[str | Path], metric: str | None = None) -> Found:
         raise ValueError(
             f"--metric={metric} is not a metric of these runs; choose one of: {', '.join(sorted(known))}."
         )
-    if not records and len(skipped) == 1:
-        raise ValueError(f"There is nothing to show: {skipped[0]}")
     if not records:
-        raise ValueError(
-            f"None of these {len(skipped)} runs has anything to show; the first one: {skipped[0]}"
-        )
+        several = f"None of these {len(skipped)} runs has anything to show; the first one"
+        raise ValueError(f"{several if len(skipped) > 1 else 'There is nothing to show'}: {skipped[0]}")
     groups = []
     for (task, variant), alike in group_records(records).items():
         name = max(wanted, key=lambda name: sum(name in curves[run.logdir] for run in alike))
@@ -173,38 +175,27 @@ def metric_label(groups: Iterable[Group]) -> str:
 
 
 def variant_labels(groups: Sequence[Group], given: str | None = None) -> dict[Variant, str]:
-    """The method, the settings that tell it from the others here, and where it was measured; in order.
+    """The method, the settings that tell it from the others here, and where it was measured.
 
     At most three settings are named. If they do not tell two variants apart, a run directory does.
 
     Args:
-      groups: what is drawn.
-      given: names from the user, separated by commas, in the order in which the runs were named.
+      groups: what is drawn, in the order in which the runs were named; so are the labels.
+      given: names from the user, separated by commas, in the same order.
 
     Raises:
       ValueError: there are more or fewer names than variants; the message is one sentence.
     """
-    places = {group.variant: group.runs[0].record.logdir for group in reversed(groups)}
-    names = _names(places if given is None else dict.fromkeys(group.variant for group in groups))
+    mine: defaultdict[Variant, list[Group]] = defaultdict(list)
+    for group in groups:
+        mine[group.variant].append(group)
+    names = _names(mine)
     counts = Counter(names.values())
-    names = {kind: f"{name} ({places[kind]})" if counts[name] > 1 else name for kind, name in names.items()}
-    names = (
-        dict(sorted(names.items(), key=lambda item: _order(item[0])))
-        if given is None
-        else _renamed(names, given)
-    )
-    return {
-        kind: name + _where_measured([group for group in groups if group.variant == kind], groups)
-        for kind, name in names.items()
-    }
-
-
-def _order(variant: Variant) -> tuple[str, list[tuple[float, str]]]:
-    """The sort key: methods by name, and settings by value if they are numbers."""
-    values = [json.loads(value) for _, value in variant.settings]
-    return variant.method, [
-        (float(value), "") if type(value) in (int, float) else (float("-inf"), str(value)) for value in values
-    ]
+    for variant, name in names.items():
+        if counts[name] > 1:
+            names[variant] = f"{name} ({mine[variant][0].runs[0].record.logdir})"
+    names = names if given is None else _renamed(names, given)
+    return {variant: name + _where_measured(mine[variant], groups) for variant, name in names.items()}
 
 
 def _renamed(names: Mapping[_Key, str], given: str) -> dict[_Key, str]:
@@ -225,14 +216,12 @@ def _where_measured(groups: Iterable[Group], drawn: Iterable[Group]) -> str:
 
 
 def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[Variant, str]:
-    """The names, each followed by the number of runs, if any group has several."""
-    if all(len(group.runs) == 1 for group in groups):
-        return dict(names)
-    counts = {kind: [len(group.runs) for group in groups if group.variant == kind] for kind in names}
-    return {
-        kind: f"{name} ({span(counts[kind])} run{'s' * (max(counts[kind]) > 1)})"
-        for kind, name in names.items()
-    }
+    """The names, each followed by the number of runs if there are several."""
+    found: dict[Variant, str] = {}
+    for variant, name in names.items():
+        counts = [len(group.runs) for group in groups if group.variant == variant]
+        found[variant] = f"{name} ({span(counts)} runs)" if max(counts) > 1 else name
+    return found
 
 
 def span(counts: Collection[int]) -> str:
@@ -245,7 +234,7 @@ def _names(variants: Iterable[Variant]) -> dict[Variant, str]:
 
     Two variants have the same name if only other settings tell them apart.
     """
-    variants = list(variants)
+    variants = list(dict.fromkeys(variants))
     chosen: dict[str, tuple[list[str], list[str]]] = {}
     for method in {variant.method for variant in variants}:
         pairs = {pair for variant in variants if variant.method == method for pair in variant.settings}
@@ -270,8 +259,6 @@ def setting_text(name: str, text: str) -> str:
         return words if value else f"no {words}"
     if isinstance(value, float):
         return f"{words} {value:.3g}"
-    if isinstance(value, int):
-        return f"{words} {value:,}"
     return f"{words} {'none' if value is None else value}"
 
 
@@ -279,57 +266,36 @@ def searches(groups: Sequence[Group], label: str | None = None) -> dict[str, lis
     """The searches that the groups belong to, by name: combinations of settings, best first.
 
     A search is in the directory of a sweep or in one that the user named; see `Run.source`. Several searches
-    of a method are variants of it: they differ in a setting that none of them varies. Those that do not have
-    their directories in their names. A variant may have one search for each game.
+    of a method are variants of it: they differ in a setting that none of them varies on a game. Those that do
+    not have their directories in their names. A variant may have one search for each game.
 
     Args:
       groups: what `gather` has found.
       label: names from the user; see `variant_labels`, which also says what is raised.
     """
-    places = _places(groups)
     values: defaultdict[tuple[str, str, str, Task], set[str]] = defaultdict(set)
-    searched = {group.variant.method for group in groups if places[group]}
     for group in groups:
-        method = group.variant.method
-        if places[group] or method not in searched:  # Runs outside of searches do not count.
-            for name, value in group.variant.settings:
-                values[method, name, places[group], group.task].add(value)
+        for name, value in group.variant.settings:
+            values[group.variant.method, name, group.source, group.task].add(value)
     varied = {(method, name) for (method, name, *_), found in values.items() if len(found) > 1}
     members: defaultdict[tuple[Variant, str], list[Group]] = defaultdict(list)
     for group in groups:
         method, settings = group.variant
         kept = tuple((name, value) for name, value in settings if (method, name) not in varied)
-        members[Variant(method, kept), places[group]].append(group)
-    names = _names(dict.fromkeys(variant for variant, _ in members))
-    counts = Counter(
-        (names[kind], task) for (kind, _), several in members.items() for task in by_task(several)
+        members[Variant(method, kept), group.source].append(group)
+    names = _names(variant for variant, _ in members)
+    played = Counter(
+        (names[variant], task) for (variant, _), some in members.items() for task in by_task(some)
     )
-    unclear = {name for (name, _), count in counts.items() if count > 1}
+    unclear = {name for (name, _), count in played.items() if count > 1}
     found: defaultdict[str, list[Group]] = defaultdict(list)
-    for (kind, place), several in members.items():
-        name = names[kind]
-        found[f"{name}, {place or 'other runs'}" if name in unclear else name] += several
-    given = (
-        {name: name for name in sorted(found)} if label is None else _renamed({n: n for n in found}, label)
-    )
+    for (variant, source), some in members.items():
+        name = names[variant]
+        found[f"{name}, {source or 'other runs'}" if name in unclear else name] += some
+    given = {name: name for name in found}
     return {
         short + _where_measured(found[name], groups): sorted(found[name], key=lambda group: -group.final)
-        for name, short in given.items()
-    }
-
-
-def _places(groups: Sequence[Group]) -> dict[Group, str]:
-    """The directory of each group's search; empty where its method has no second one.
-
-    A directory is that of a search if it has two combinations of the method on a game.
-    """
-    counts = Counter((group.variant.method, group.runs[0].source, group.task) for group in groups)
-    searched = {(method, source) for (method, source, _), count in counts.items() if source and count > 1}
-    several = Counter(method for method, _ in searched)
-    return {
-        group: place if several[method] > 1 and (method, place) in searched else ""
-        for group in groups
-        for method, place in [(group.variant.method, group.runs[0].source)]
+        for name, short in (given if label is None else _renamed(given, label)).items()
     }
 
 

@@ -36,13 +36,11 @@ _AXES = ("env_frames", "seconds")
 _TIMES = (("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 _STYLE: Any = {
-    "axes.axisbelow": True,
     "axes.grid": True,
     "axes.spines.right": False,
     "axes.spines.top": False,
     "figure.dpi": 200,
     "figure.labelsize": 10,
-    "figure.titlesize": 12,
     "grid.alpha": 0.25,
     "grid.linewidth": 0.6,
     "legend.fontsize": 9,
@@ -271,8 +269,8 @@ def _paint(picture: Picture) -> Figure:
     for number, (place, panel) in enumerate(zip(grid.flat, picture.panels, strict=False)):
         place.set_title(panel.title, fontsize=8 if is_small else 10)
         place.tick_params(labelsize=7 if is_small else 9)
-        label = _draw_panel(place, panel, strokes, _longest(picture.panels))
-        if number + columns >= count:
+        label = _draw_panel(place, panel, strokes)
+        if kinds > 1 or number + columns >= count:
             place.set_xlabel(label, fontsize=8 if is_small else 10)
         if kinds == 1 or number % columns == columns - 1:
             _name_references(place, panel.references)
@@ -282,17 +280,10 @@ def _paint(picture: Picture) -> Figure:
     return figure
 
 
-def _longest(panels: Sequence[Panel]) -> float:
-    """The last second of all lines over time."""
-    lines = [
-        line for panel in panels if panel.axis == "seconds" for many in panel.lines.values() for line in many
-    ]
-    return max((line.x[-1] for line in lines), default=0.0)
-
-
-def _draw_panel(place: Axes, panel: Panel, strokes: Mapping[str, Any], seconds: float) -> str:
-    """Draws the lines of a panel, of which the longest has so many seconds; returns the horizontal label."""
-    time, size = next(unit for unit in _TIMES if seconds >= unit[1] or unit is _TIMES[-1])
+def _draw_panel(place: Axes, panel: Panel, strokes: Mapping[str, Any]) -> str:
+    """Draws the lines of a panel; returns the label of the horizontal axis."""
+    longest = max(line.x[-1] for lines in panel.lines.values() for line in lines)
+    time, size = next(unit for unit in _TIMES if longest >= unit[1] or unit is _TIMES[-1])
     for label, lines in reversed(list(panel.lines.items())):
         for line in reversed(lines):
             x = line.x / size if panel.axis == "seconds" else line.x

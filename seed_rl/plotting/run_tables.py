@@ -77,7 +77,7 @@ _RUNS_NOTE = (
 
 
 def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
-    """The table of groups, games in alphabetical order and groups in the order of their labels.
+    """The table of groups, games in alphabetical order and groups in the order in which they are named.
 
     `frames` (environment frames), `minutes` (of training), `last_return` (the mean over the last tenth of a
     run) and `best_return` (its highest period) are means over the runs of a group. `frames_per_second` are
@@ -86,11 +86,11 @@ def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
     one.
     """
     names = variant_labels(groups, label)
-    order, tasks = list(names), by_task(groups)
+    tasks = by_task(groups)
     rows = [
         {"task": title, "agent": names[group.variant], **_run_row(group)}
         for task, title in task_labels(tasks).items()
-        for group in sorted(tasks[task], key=lambda group: order.index(group.variant))
+        for group in tasks[task]
     ]
     return Table(rows, _RUNS_NOTE)
 

@@ -40,13 +40,11 @@ def published_scores(environment: str, game: str | None) -> Scores | None:
     `game` is as `--game` takes it: "MsPacman" and "ms_pacman" are the same. A level of DMLab-30 has the
     scores of its test variant.
     """
-    if environment not in _FILES or not game:
-        return None
     if environment == "dmlab":
         with contextlib.suppress(ValueError):
-            game = dmlab_levels.level(game, held_out=True)
+            game = dmlab_levels.level(game or "", held_out=True)
     for name, columns in published_games(environment).items():
-        if game_key(name) == game_key(game):
+        if game_key(name) == game_key(game or ""):
             return Scores(columns["random"], columns["human"])
     return None
 

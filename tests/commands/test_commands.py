@@ -64,7 +64,7 @@ def test_help_is_printed_whatever_the_terminal_and_the_interpreter(name, setting
         ("train", ["environment", "agent", "game"]),
         ("evaluate", ["logdir", "checkpoint", "episodes", "greedy"]),
         ("plot", ["style", "metric", "label", "output"]),
-        ("report", ["format", "label", "output"]),
+        ("report", ["format", "label"]),
         ("sweep", ["space", "trials", "seeds", "parallel"]),
         ("export", ["logdir", "checkpoint", "format", "output"]),
         ("doctor", ["logdir", "live"]),

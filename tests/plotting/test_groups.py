@@ -40,7 +40,7 @@ def grouped(*records, metrics=None):
 
 
 def labels(*records, given=None, metrics=None):
-    """The labels in the order of the legend."""
+    """The labels in the order of the runs."""
     groups = grouped(*records, metrics=metrics)
     return list(with_counts(variant_labels(groups, given), groups).values())
 
@@ -78,7 +78,7 @@ def rate(value, **settings):
         ([seeded("a", 1), seeded("b", 1)], ["V-trace (2 runs)"]),
         (
             [seeded("a", 1), seeded("b", 2), seeded("c", 1, agent="ppo")],
-            ["PPO (1 run)", "V-trace (2 runs)"],
+            ["V-trace (2 runs)", "PPO"],
         ),
         (
             [seeded("a", 1), seeded("b", 2), seeded("c", 1, game="Qbert")],
@@ -92,13 +92,13 @@ def rate(value, **settings):
                 rate(1e-4, game="Qbert"),
                 rate(1e-4, game="Qbert", agent="r2d2"),
             ],
-            ["R2D2", "V-trace"],
+            ["V-trace", "R2D2"],
         ),
         (
             [rate(1e-3, entropy_cost=0.01), rate(1e-4, entropy_cost=0.01), rate(1e-4, entropy_cost=0.02)],
             [
-                "V-trace, entropy cost 0.01, learning rate 0.0001",
                 "V-trace, entropy cost 0.01, learning rate 0.001",
+                "V-trace, entropy cost 0.01, learning rate 0.0001",
                 "V-trace, entropy cost 0.02, learning rate 0.0001",
             ],
         ),
@@ -108,8 +108,8 @@ def rate(value, **settings):
                 make_record(normalize_advantages=False, torso="shallow"),
             ],
             [
-                "V-trace, no normalize advantages, torso shallow",
                 "V-trace, normalize advantages, torso nature",
+                "V-trace, no normalize advantages, torso shallow",
             ],
         ),
         (
@@ -135,7 +135,7 @@ MANY = {"discounting": 0.9, "lstm_size": 7, "torso": "nature", "lambda_": 0.5, "
 
 
 def test_of_many_settings_that_differ_three_are_named():
-    found = labels(make_record(), rate(0.5, **MANY), make_record(agent="ppo"))
+    found = labels(make_record(agent="ppo"), make_record(), rate(0.5, **MANY))
     assert found[0] == "PPO"
     for label in found[1:]:
         assert label.count(",") == 4 and label.endswith(", …")
@@ -194,8 +194,8 @@ def test_games_of_one_name_are_told_apart_by_their_environment():
 def test_labels_say_who_is_measured_in_evaluation_where_not_all_are():
     records = [make_record(), make_record(agent="r2d2")]
     evaluated = {"r2d2": "mean_evaluation_return"}
-    assert labels(*records, metrics=evaluated) == ["R2D2, in evaluation", "V-trace"]
-    assert labels(*records, metrics={**evaluated, "vtrace": "mean_evaluation_return"}) == ["R2D2", "V-trace"]
+    assert labels(*records, metrics=evaluated) == ["V-trace", "R2D2, in evaluation"]
+    assert labels(*records, metrics={**evaluated, "vtrace": "mean_evaluation_return"}) == ["V-trace", "R2D2"]
 
 
 @pytest.mark.parametrize(

@@ -80,16 +80,6 @@ def test_csv_has_all_figures(runs, capsys):
     assert found[0]["human_normalized"] == ""
 
 
-def test_a_file_is_written_over_only_when_asked(runs, tmp_path, capsys):
-    path = tmp_path / "new" / "runs.md"
-    assert main(runs, f"--output={path}") == 0
-    assert path.read_text().startswith("| task")
-    with pytest.raises(UsageError, match="already exists; add --overwrite"):
-        main(runs, f"--output={path}")
-    assert main(runs / "ppo", f"--output={path}", "--overwrite") == 0
-    assert "V-trace" not in path.read_text()
-
-
 @pytest.mark.parametrize(
     ("table", "heading"), [("1", "updates per second"), ("2", "median"), ("10", "SEED, published")]
 )
@@ -111,7 +101,6 @@ def test_each_table_of_the_paper_is_printed_and_names_what_is_skipped(runs, caps
         (["{runs}/ppo", "--table=3"], "choose one of: 1, 2, 10"),
         (["{runs}/aborted", "--table=1"], "aborted"),
         (["{runs}/ppo", "--label=A,B"], "does not fit"),
-        (["{runs}/ppo", "--output={runs}/ppo/run.json/x.md"], "cannot be written"),
     ],
 )
 def test_bad_use_is_one_sentence(runs, args, words):

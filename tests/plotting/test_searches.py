@@ -58,12 +58,16 @@ def search(source, *rates, **settings):
             ],
             {"V-trace, torso nature": [600, 500, 200, 100], "V-trace, torso shallow": [400, 300, 200, 100]},
         ),
-        # Directories of single combinations are no searches.
+        # Runs that are named are a search of their own.
         (
             [*search("a", 0.1, 0.2), *search("b", 0.3, 0.4), *search("c", 0.5), *search("", 0.6)],
-            {"V-trace, a": [200, 100], "V-trace, b": [400, 300], "V-trace, other runs": [600, 500]},
+            {
+                "V-trace, a": [200, 100],
+                "V-trace, b": [400, 300],
+                "V-trace, c": [500],
+                "V-trace, other runs": [600],
+            },
         ),
-        ([*search("a", 0.1, 0.2), *search("", 0.6)], {"V-trace": [600, 200, 100]}),
     ],
 )
 def test_searches_and_their_names(runs, expected):
