@@ -175,7 +175,9 @@ def _learning_curves(groups: Sequence[Group], names: dict[Variant, str], axes: S
         ranked = [group.variant for group in sorted(groups, key=lambda group: -group.final)]
         grey = f"{len(groups) - _HIGHLIGHTED} others, which end lower"
         labels = {kind: labels[kind] if i < _HIGHLIGHTED else grey for i, kind in enumerate(ranked)}
-    title = ": ".join([titles[groups[0].task]] * is_one + [*labels.values()] * (len(groups) == 1))
+    title = titles[groups[0].task] if is_one else ""
+    if len(groups) == 1:
+        title += f": {labels[groups[0].variant]}"
     panels = []
     for task, mine in tasks.items():
         for axis in _AXES if is_one else axes:
