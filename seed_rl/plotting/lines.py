@@ -16,10 +16,7 @@ from seed_rl.plotting.groups import Group
 from seed_rl.runs.curves import Curve
 
 FEWEST_SEEDS = 3  # For a band.
-_DRAWS = 1000
-_DRAWS_AT_A_TIME = 100  # 41 MB for 57 games with three seeds each.
 _POINTS = 300
-_CUT = 0.25  # The share that the interquartile mean leaves out at each end.
 
 # From the curves of each game's seeds, `[..., S, ...]`, to one curve; `axis` is that of the seeds.
 Statistic = Callable[..., np.ndarray]
@@ -102,8 +99,8 @@ def band(games: Sequence[np.ndarray], statistic: Statistic) -> tuple[np.ndarray 
         axis=0,
         vectorized=True,
         paired=False,
-        n_resamples=_DRAWS,
-        batch=_DRAWS_AT_A_TIME,
+        n_resamples=1000,
+        batch=100,  # 41 MB for 57 games with three seeds each.
         confidence_level=0.95,
         method="percentile",
         random_state=np.random.default_rng(0),  # The same runs give the same plot.
@@ -118,4 +115,4 @@ def median_of_means(*games: np.ndarray, axis: int) -> np.ndarray:
 
 def interquartile_mean(*games: np.ndarray, axis: int) -> np.ndarray:
     """The mean of the middle half of all runs of all games (IQM); each game counts by its number of seeds."""
-    return scipy.stats.trim_mean(np.concatenate(games, axis=axis), _CUT, axis=axis)
+    return scipy.stats.trim_mean(np.concatenate(games, axis=axis), 0.25, axis=axis)
