@@ -14,14 +14,13 @@ import contextlib
 import fcntl
 import io
 import os
-import re
 import socket
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
-from seed_rl.messages import say, warn
+from seed_rl.messages import one_line, say, warn
 from seed_rl.runs.layout import RunDirectory
 
 # How long to wait for a killed process on this host to disappear, and for a host that may be lost.
@@ -31,19 +30,9 @@ _POLL_SECS = 0.1
 # A wait that is longer than this is said.
 _SILENT_SECS = 1.0
 
-_CONTENT = re.compile(rb"([1-9][0-9]{0,9}) ([-.\w]+)\n?")
+_UNNAMED = "another process"
 
 T = TypeVar("T")
-
-
-class Holder(NamedTuple):
-    """Who holds a lock according to the file; empty strings if the file does not say."""
-
-    process: str = ""
-    host: str = ""
-
-    def __str__(self) -> str:
-        return f"process {self.process} on host {self.host}" if self.host else "another process"
 
 
 @contextlib.contextmanager
@@ -67,7 +56,7 @@ def held(logdir: str | Path, stopping: Callable[[], bool] = lambda: False) -> It
     try:
         with contextlib.suppress(OSError):  # The lock works even on a full disk.
             file.truncate(0)
-            file.write(f"{os.getpid()} {socket.gethostname()}\n".encode())
+            file.write(f"process {os.getpid()} on host {socket.gethostname()}\n".encode())
             os.fsync(file)
         yield
     finally:
@@ -88,19 +77,19 @@ def check_free(logdir: str | Path) -> None:
     _wait(logdir, lambda: holder(logdir))
 
 
-def holder(logdir: str | Path) -> Holder | None:
-    """The learner that holds a run directory; None: there is none. Changes nothing."""
+def holder(logdir: str | Path) -> str | None:
+    """The process that holds a run directory, in words; None: there is none. Changes nothing."""
     with contextlib.suppress(OSError):  # No lock, no locks there, or a directory that others refuse better.
         with _open(RunDirectory(Path(logdir)).lock, "rb") as file:
             return _lock(file, fcntl.LOCK_SH)
     return None
 
 
-def _wait(logdir: str | Path, attempt: Callable[[], T | Holder], stopping: Callable[[], bool] = bool) -> T:
+def _wait(logdir: str | Path, attempt: Callable[[], T | str], stopping: Callable[[], bool] = bool) -> T:
     """The first result of `attempt` that is no holder; waits as long as a holder may be gone already."""
     start, has_said = time.monotonic(), False
-    while isinstance(found := attempt(), Holder):
-        is_elsewhere = found.host not in ("", socket.gethostname())
+    while isinstance(found := attempt(), str):
+        is_elsewhere = found.partition(" on host ")[2] not in ("", socket.gethostname())
         patience = _OTHER_HOST_SECS if is_elsewhere else _SAME_HOST_SECS
         waited = time.monotonic() - start
         if stopping() or waited >= patience:
@@ -115,8 +104,8 @@ def _wait(logdir: str | Path, attempt: Callable[[], T | Holder], stopping: Calla
     return found
 
 
-def _take(path: Path) -> io.FileIO | Holder:
-    """The lock's open file once it is locked, else who holds it."""
+def _take(path: Path) -> io.FileIO | str:
+    """The lock's open file once it is locked, else the holder."""
     file = _open(path, "ab+")
     try:
         found = _lock(file, fcntl.LOCK_EX)
@@ -131,7 +120,7 @@ def _take(path: Path) -> io.FileIO | Holder:
             if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
                 return file
     file.close()
-    return found or Holder()  # A holder has removed the file in the meantime: the next attempt makes one.
+    return found or _UNNAMED  # A holder has removed the file in the meantime: the next attempt makes one.
 
 
 def _open(path: Path, mode: Literal["rb", "ab+"]) -> io.FileIO:
@@ -140,12 +129,10 @@ def _open(path: Path, mode: Literal["rb", "ab+"]) -> io.FileIO:
     return open(path, mode, buffering=0, opener=lambda name, more: os.open(name, flags | more, 0o644))
 
 
-def _lock(file: io.FileIO, kind: int) -> Holder | None:
-    """Tries to lock a file; returns who holds it, or None. OSError: the file system has no locks."""
+def _lock(file: io.FileIO, kind: int) -> str | None:
+    """Tries to lock a file; returns the holder that it names, or None. OSError: there are no locks."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
         return None
     except BlockingIOError:
-        file.seek(0)
-        words = _CONTENT.fullmatch(file.read(1024))
-        return Holder(*(word.decode() for word in words.groups())) if words else Holder()
+        return one_line(os.pread(file.fileno(), 1024, 0).decode(errors="replace"), 100) or _UNNAMED

@@ -114,7 +114,7 @@ def test_a_directory_that_was_made_for_nothing_is_removed(tmp_path):
 
 def test_a_host_that_may_be_lost_is_waited_for_with_a_word(tmp_path, impatient, capsys):
     with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_text("7 elsewhere\n")
+        (tmp_path / "learner.lock").write_text("process 7 on host elsewhere\n")
         assert "in use by process 7 on host elsewhere; stop it" in refused(tmp_path)
     words = "is in use by process 7 on host elsewhere; waiting up to 0.2 s in case its host is lost."
     of_both = capsys.readouterr().err.splitlines()
@@ -124,7 +124,7 @@ def test_a_host_that_may_be_lost_is_waited_for_with_a_word(tmp_path, impatient, 
 def test_a_signal_ends_the_wait(tmp_path, monkeypatch):
     monkeypatch.setattr(lock, "_OTHER_HOST_SECS", 10 * DEADLINE_SECS)
     with lock.held(tmp_path):
-        (tmp_path / "learner.lock").write_text("7 elsewhere\n")
+        (tmp_path / "learner.lock").write_text("process 7 on host elsewhere\n")
         start = time.monotonic()
         with pytest.raises(ValueError, match="in use"), lock.held(tmp_path, stopping=lambda: True):
             pass
@@ -151,7 +151,7 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
 
 
 def test_who_holds_a_directory_can_be_asked(holder, tmp_path):
-    assert lock.holder(tmp_path / "run") == (str(holder.pid), socket.gethostname())
+    assert lock.holder(tmp_path / "run") == f"process {holder.pid} on host {socket.gethostname()}"
     assert lock.holder(tmp_path) is None
     holder.kill()
     wait_until(lambda: lock.holder(tmp_path / "run") is None, "the kernel to release the lock")
@@ -177,20 +177,10 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"\xff\xfe 1",
-        b"1 host\x1b[31m",
-        b"one host",
-        b"0 host",
-        b"9" * 30 + b" host",
-        b"1 a b",
-        b"",
-        b"1\0 host",
-    ],
+    ("content", "words"),
+    [(b"", "another process"), (b"\n", "another process"), (b"1 host\x1b[31m\n2", r"1 host\x1b[31m\n2")],
 )
-def test_a_lock_that_names_nobody_is_of_another_process(tmp_path, impatient, content):
+def test_a_lock_that_names_nobody_is_of_another_process(tmp_path, impatient, content, words):
     with lock.held(tmp_path):
         (tmp_path / "learner.lock").write_bytes(content)
-        assert lock.holder(tmp_path) == lock.Holder()
-        assert " is in use by another process; " in refused(tmp_path)
+        assert f" is in use by {words}; " in refused(tmp_path)
