@@ -14,13 +14,16 @@ Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 import contextlib
+import csv
 import dataclasses
+import io
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import find_config
 from seed_rl.flags.definitions import option_names
@@ -30,13 +33,11 @@ from seed_rl.launch.presets import shortened
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.plotting import PACKAGES
+from seed_rl.runs import lock
 from seed_rl.sweeps.space import read_space
 
 if TYPE_CHECKING:
-    import optuna
-
     from seed_rl.sweeps.study import Trials
-    from seed_rl.sweeps.trials import Sweep
 
 _SHOWN = 10
 
@@ -90,81 +91,73 @@ def main(argv: list[str]) -> int:
         raise UsageError("No space is chosen; add a file such as configs/sweeps/catch.yaml.")
     if config.logdir is None:
         raise UsageError("No directory is chosen; add --logdir=DIRECTORY.")
-    # They need Optuna.
-    from seed_rl.sweeps import journal
-    from seed_rl.sweeps.study import Trials, make_pruner
-    from seed_rl.sweeps.trials import make_sweep
-
-    with usage_errors():
-        space, logdir = read_space(find_config(config.space, "sweeps/*.yaml")), Path(config.logdir)
-        num_trials, num_seeds = config.trials or space.trials or 24, config.seeds or space.seeds or 1
-        sweep = make_sweep(space, logdir, num_trials, config.sweep_seed, others)
-        study = journal.read(logdir, sweep.identity)
-    if config.dry_run:
-        _print_commands(sweep, Trials(study, num_trials, num_seeds), config)
-        return 0
-    with contextlib.ExitStack() as stack:
-        with usage_errors():
-            study = stack.enter_context(journal.held(logdir, sweep.identity))
-        study.pruner = make_pruner(config.pruner, sweep.total_frames)
-        _name_flagfiles(sweep)
-        return _play(sweep, Trials(study, num_trials, num_seeds), config)
-
-
-def _print_commands(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> None:
-    if config.sampler != "random":
+    if config.dry_run and config.sampler != "random":
         raise UsageError(
             f"--dry_run cannot print what --sampler={config.sampler} draws from results; leave one of them "
             "out."
         )
-    _name_flagfiles(sweep)
-    for trial, seed in trials.left(config.retry_failed):
-        print(shlex.join(sweep.run(trial, seed, trials.peek(trial, sweep.space, sweep.sweep_seed)).command))
+    # They need Optuna.
+    from seed_rl.sweeps.study import Trials, load, make_pruner
+    from seed_rl.sweeps.trials import Sweep
+
+    with contextlib.ExitStack() as until_the_end:
+        with usage_errors():
+            space, logdir = read_space(find_config(config.space, "sweeps/*.yaml")), Path(config.logdir)
+            num_trials, num_seeds = config.trials or space.trials or 24, config.seeds or space.seeds or 1
+            sweep = Sweep(space, logdir, num_trials, config.sweep_seed, others)
+            study = load(logdir, sweep.identity, writes=False)
+            if not config.dry_run:
+                until_the_end.enter_context(lock.held(logdir))
+                study = load(logdir, sweep.identity)
+        study.pruner = make_pruner(config.pruner, sweep.total_frames)
+        trials = Trials(study, sweep, num_trials, num_seeds, config.sampler, config.retry_failed)
+        if names := ", ".join(str(shortened(path)) for path in sweep.flagfiles):
+            say(f"runs read {names}; if a flag is set more than once, its last value counts.")
+        else:
+            say(f"no preset: what {space.path} does not set is computed from the environment's spaces.")
+        if config.dry_run:
+            for trial, seed in trials.left():
+                print(shlex.join(trials.run(trial, seed).command))
+            return 0
+        return _play(trials, logdir, config.parallel)
 
 
-def _name_flagfiles(sweep: "Sweep") -> None:
-    """Reports where the runs' settings come from, besides the space."""
-    if names := ", ".join(str(shortened(path)) for path in sweep.flagfiles):
-        say(f"runs read {names}; if a flag is set more than once, its last value counts.")
-    else:
-        say(f"no preset: what {sweep.space.path} does not set is computed from the environment's spaces.")
-
-
-def _play(sweep: "Sweep", trials: "Trials", config: SweepConfig) -> int:
-    from seed_rl.sweeps import table
+def _play(trials: "Trials", logdir: Path, parallel: int) -> int:
+    """Executes the runs that are left, and prints the results; returns the exit code."""
     from seed_rl.sweeps.runner import Runner
+    from seed_rl.sweeps.study import short
 
-    trials.reopen(config.retry_failed)
     left, total = len(trials.left()), trials.trials * trials.seeds
-    say(f"{left} of {total} runs left to train; the sweep is in {sweep.directory}.")
-    runner = Runner(
-        sweep, trials, config.parallel, config.sampler, lambda: _write_table(sweep.directory, trials.study)
-    )
-    stopped = runner.run()
-    failed = trials.failed()
-    if failed:
+    say(f"{left} of {total} runs left to train; the sweep is in {logdir}.")
+    table = logdir / "table.csv"
+    stopped = Runner(trials, parallel, lambda: _write(table, trials.table())).run()
+    if failed := trials.failed():
         say(f"{failed} of {total} runs failed; --retry_failed tries them again.")
-    rows = _write_table(sweep.directory, trials.study)
+    rows = trials.table()
+    _write(table, rows)
     if stopped:
         return stopped
-    print(table.as_text(rows[:_SHOWN]))
-    print(f"Table of all trials: {sweep.directory / 'table.csv'}")
-    shares = table.importances(trials.study)
-    if shares:
+    cells = [list(rows[0]), *(list(map(short, row.values())) for row in rows[:_SHOWN])]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
+    print(f"Table of all trials: {table}")
+    if shares := trials.importances():
         print("Importance: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
     sys.stdout.flush()
     if rows[0]["final_return"] is not None:
-        _plot(sweep.directory)
+        _plot(logdir)
     return 1 if failed or trials.left() else 0
 
 
-def _write_table(directory: Path, study: "optuna.Study") -> list[dict[str, Any]]:
-    from seed_rl.sweeps import table
-
-    rows = table.collect(study)
+def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Writes rows with the same columns as CSV; nothing if there are none."""
     if rows:
-        table.write(directory, rows)
-    return rows
+        text = io.StringIO()
+        table = csv.DictWriter(text, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+        write_atomically(path, text.getvalue())
 
 
 def _plot(logdir: Path) -> None:

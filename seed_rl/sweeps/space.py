@@ -19,7 +19,7 @@ import re
 import reprlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seed_rl.files import read_mapping
 
@@ -34,14 +34,8 @@ _KINDS = ("choice", *_RANGES)
 _EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
-@dataclasses.dataclass(frozen=True)
-class Distribution:
-    """The distribution that one flag is drawn from.
-
-    Attributes:
-      kind: choice, uniform, log_uniform or int_uniform.
-      values: the choices, or the lowest and the highest value.
-    """
+class Distribution(NamedTuple):
+    """The distribution that one flag is drawn from; its values are the choices, or the lowest and highest."""
 
     kind: str
     values: tuple[Value, ...]

@@ -1,212 +1,270 @@
-"""The trials of a sweep, kept in an Optuna study: what is drawn, how the runs ended, and what is left.
+"""The study of a sweep: Optuna's journal in its directory, with one Optuna trial for each run.
 
-An Optuna trial cannot change once it is finished. So a trial that gets more seeds, or whose failed runs are
-retried, becomes a new Optuna trial with the same values: the attribute `trial` has the number of the sweep's
-trial, and the newest counts.
+An Optuna trial cannot change once it has ended. So each run, one seed of a trial of the sweep, is an Optuna
+trial with the attributes `trial` and `seed`: more seeds are more of them, and so is a failed run that is
+retried, of which the newest counts. `Trials.table` joins the runs of each trial.
 """
 
-import dataclasses
-import math
+import itertools
+import os
 import statistics
-from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-import numpy as np
 import optuna
-from optuna.distributions import (
-    BaseDistribution,
-    CategoricalDistribution,
-    FloatDistribution,
-    IntDistribution,
-)
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
-from seed_rl.sweeps.outcome import Outcome
-from seed_rl.sweeps.space import Space, Value
+from seed_rl.messages import warn
+from seed_rl.runs.curves import curve, read_periods
+from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
+from seed_rl.runs.record import differences, is_directory
+from seed_rl.sweeps.trials import Run, Sweep, distributions, draw
 
-_SAMPLERS: dict[str, Any] = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
-_SEED = "seed_"
-# A return is reported to the pruner at each twentieth of a run, and no trial is pruned in its first quarter.
-_REPORTS = 20
-_WARMUP = 5
+_NAME = "sweep"
+_IDENTITY = "identity"
+# A return is reported to the pruner at each twentieth of a run. No trial is pruned in its first quarter, or
+# before five others are complete.
+_REPORTS, _WARMUP, _LEAST_OTHERS = 20, 5, 5
+# With fewer complete trials, the importance of flags is mostly noise.
+_ENOUGH_TRIALS = 10
 
-optuna.logging.set_verbosity(optuna.logging.WARNING)
-
-
-def distributions(space: Space) -> dict[str, BaseDistribution]:
-    """The space as Optuna's distributions, by flag."""
-    found: dict[str, BaseDistribution] = {}
-    for name, parameter in space.parameters.items():
-        if parameter.kind == "choice":
-            found[name] = CategoricalDistribution(parameter.values)
-        elif parameter.kind == "int_uniform":
-            first, last = map(int, parameter.values)
-            found[name] = IntDistribution(first, last)
-        else:
-            low, high = map(float, parameter.values)
-            found[name] = FloatDistribution(low, high, log=parameter.kind == "log_uniform")
-    return found
+_ENDED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
-def draw(
-    space: Space, sweep_seed: int, trial: int, sampler: str = "random", earlier: Sequence[FrozenTrial] = ()
-) -> dict[str, Value]:
-    """The values of a trial, by flag.
+def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optuna.Study:
+    """The study in a directory, or a new one; without `writes`, nothing changes, and a new one is in memory.
 
-    They depend on nothing but the arguments, and with the sampler `random` not on the earlier trials, either.
+    `identity` has the settings that must not change in the directory, as JSON values. With `writes`, the
+    directory's lock must be held.
+
+    Raises:
+      ValueError: the directory cannot be used, or belongs to another sweep; the message is one sentence.
     """
-    seed = int(np.random.SeedSequence([sweep_seed, trial]).generate_state(1)[0])
-    study = optuna.create_study(direction="maximize", sampler=_SAMPLERS[sampler](seed=seed))
-    study.add_trials(earlier)
-    return study.ask(distributions(space)).params
+    path = directory / SWEEP_JOURNAL
+    is_there = is_directory(directory) and path.exists()
+    if not is_there and (RunDirectory(directory).record.exists() or any(directory.glob("trial_*"))):
+        raise ValueError(f"--logdir={directory} contains runs but no {path.name}; use another.")
+    try:
+        study = _open(path, identity, writes)
+        runs = [run.user_attrs for run in study.get_trials(deepcopy=False) if run.user_attrs["trial"]]
+    except OSError as error:
+        verb = "written" if writes else "read"
+        raise ValueError(f"{path} cannot be {verb} ({error.strerror}); use another --logdir.") from None
+    except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(
+            f"{path} cannot be read ({reason}); put back a copy of it, or use another --logdir."
+        ) from None
+    if any("seed" not in run for run in runs):
+        raise ValueError(f"{path} is from an earlier version of seed_rl; use another --logdir.")
+    if found := differences(study.user_attrs.get(_IDENTITY, identity), identity):
+        raise ValueError(
+            f"--logdir={directory} belongs to another sweep ({'; '.join(found)}); use another --logdir, or "
+            "the space, seed and flags of that sweep."
+        )
+    return study
+
+
+def _open(path: Path, identity: dict[str, Any], writes: bool) -> optuna.Study:
+    content = path.read_bytes() if path.exists() else b""
+    complete = content.rfind(b"\n") + 1
+    if not complete and not writes:
+        return optuna.create_study(direction="maximize")
+    if complete < len(content) and writes:  # After a full disk, say; Optuna would append to that line.
+        warn(f"{path}: the last line is incomplete and removed.")
+        os.truncate(path, complete)
+    # The other kind of lock is a symbolic link, which some file systems do not have.
+    backend = JournalFileBackend(str(path), JournalFileOpenLock(str(path)))
+    storage = optuna.storages.JournalStorage(backend)
+    if complete:
+        study = optuna.load_study(study_name=_NAME, storage=storage)
+    else:
+        study = optuna.create_study(study_name=_NAME, storage=storage, direction="maximize")
+    if writes and _IDENTITY not in study.user_attrs:
+        study.set_user_attr(_IDENTITY, identity)
+    return study
 
 
 def make_pruner(name: str, total_frames: int) -> optuna.pruners.BasePruner:
     """The pruner `none` or `median` for runs of this many environment frames."""
     if name == "none":
         return optuna.pruners.NopPruner()
-    return optuna.pruners.MedianPruner(n_warmup_steps=_WARMUP * max(1, total_frames // _REPORTS))
-
-
-def latest(study: optuna.Study) -> dict[int, FrozenTrial]:
-    """The trials of the sweep, by number, in ascending order."""
-    newest = {trial.user_attrs["trial"]: trial for trial in study.get_trials(deepcopy=False)}
-    return dict(sorted(newest.items()))
-
-
-def outcomes(trial: FrozenTrial) -> dict[int, Outcome]:
-    """How the runs of a trial ended, by seed."""
-    found = {name: value for name, value in trial.user_attrs.items() if name.startswith(_SEED) and value}
-    return {int(name.removeprefix(_SEED)): Outcome(**value) for name, value in found.items()}
+    # Only the first run of a trial reports returns, so at each step there is one return per trial.
+    warmup = _WARMUP * max(1, total_frames // _REPORTS)
+    return optuna.pruners.MedianPruner(n_startup_trials=0, n_warmup_steps=warmup, n_min_trials=_LEAST_OTHERS)
 
 
 class Trials:
-    """The trials that a command asks for, each with the seeds from 1 to `seeds`.
+    """The trials that a command asks for, each with runs of the seeds from 1 to `seeds`.
+
+    A run is named by the pair of its trial and its seed.
 
     Attributes:
       trials: their number.
       seeds: the number of runs per trial.
     """
 
-    def __init__(self, study: optuna.Study, trials: int, seeds: int):
-        """Reads and writes nothing yet."""
-        self.study = study
+    def __init__(
+        self,
+        study: optuna.Study,
+        sweep: Sweep,
+        trials: int,
+        seeds: int,
+        sampler: str = "random",
+        retry_failed: bool = False,
+    ):
+        """Writes nothing yet; `retry_failed` takes runs that have failed so far for runs that are left."""
         self.trials = trials
         self.seeds = seeds
+        self._study = study
+        self._sweep = sweep
+        self._sampler = sampler
+        self._again = {pair for pair, run in self.runs().items() if retry_failed and _has_failed(run)}
 
-    def left(self, retry_failed: bool = False) -> list[tuple[int, int]]:
-        """The runs that have not ended, as trial and seed, in the order in which they start."""
-        there = latest(self.study)
-        missing: list[tuple[int, int]] = []
-        for number in range(1, self.trials + 1):
-            trial = there.get(number)
-            if trial is None or trial.state != TrialState.PRUNED:
-                ended = _kept(trial, retry_failed) if trial else {}
-                missing += [(number, seed) for seed in range(1, self.seeds + 1) if seed not in ended]
-        return missing
+    def runs(self) -> dict[tuple[int, int], FrozenTrial]:
+        """The newest Optuna trial of each run, in ascending order; without unfinished ones of other seeds."""
+        trials = self._study.get_trials(deepcopy=False)
+        newest = {(run.user_attrs["trial"], run.user_attrs["seed"]): run for run in trials}
+        shown = (pair for pair in newest if newest[pair].state.is_finished() or pair[1] <= self.seeds)
+        return {pair: newest[pair] for pair in sorted(shown)}
+
+    def left(self) -> list[tuple[int, int]]:
+        """The runs that have not ended, in the order in which they start."""
+        runs = self.runs()
+        ended = {pair for pair, run in runs.items() if run.state.is_finished()} - self._again
+        pruned = {number for (number, _), run in runs.items() if run.state == TrialState.PRUNED}
+        asked = itertools.product(range(1, self.trials + 1), range(1, self.seeds + 1))
+        return [pair for pair in asked if pair not in ended and pair[0] not in pruned]
 
     def failed(self) -> int:
         """The number of runs that failed."""
-        asked = [trial for number, trial in latest(self.study).items() if number <= self.trials]
-        return sum(outcome.failed for trial in asked for outcome in outcomes(trial).values())
+        return sum(_has_failed(run) for (number, _), run in self.runs().items() if number <= self.trials)
 
-    def reopen(self, retry_failed: bool) -> None:
-        """Prepares the trials for this session: those that have got more runs to play are running again."""
-        left = {number for number, _ in self.left(retry_failed)}
-        for number, trial in latest(self.study).items():
-            kept = _kept(trial, retry_failed)
-            if number in left and trial.state.is_finished():
-                self._add(number, trial.params, trial.distributions, kept)
-            elif number in left:
-                for seed in set(outcomes(trial)) - set(kept):
-                    self._open(trial).set_user_attr(f"{_SEED}{seed}", None)
-            elif number <= self.trials:
-                self._settle(number)
+    def is_pruned(self, run: Run) -> bool:
+        """Whether a run that was started has ended with its trial."""
+        return self.runs()[run.trial, run.seed].state == TrialState.PRUNED
 
-    def values(self, number: int, space: Space, sweep_seed: int, sampler: str) -> dict[str, Value]:
-        """The values of a trial, by flag; they are drawn and recorded if it is new."""
-        values = self.peek(number, space, sweep_seed, sampler)
-        if number not in latest(self.study):
-            self._add(number, values, distributions(space), {})
-        return values
+    def run(self, number: int, seed: int) -> Run:
+        """A run with the values of its trial, which are drawn if it is new."""
+        sweep, known = self._sweep, (run.params for (n, _), run in self.runs().items() if n == number)
+        values = next(known, None) or draw(
+            sweep.space, sweep.sweep_seed, number, self._sampler, self.means().trials
+        )
+        return sweep.run(number, seed, values)
 
-    def peek(self, number: int, space: Space, sweep_seed: int, sampler: str = "random") -> dict[str, Value]:
-        """The values of a trial as `values` returns them; records nothing."""
-        known = latest(self.study).get(number)
-        if known:
-            return known.params
-        return draw(space, sweep_seed, number, sampler, self.study.get_trials(deepcopy=False))
+    def start(self, run: Run) -> None:
+        """Records that a run starts, unless it goes on, as one line of the journal."""
+        known = self.runs().get((run.trial, run.seed))
+        if known is None or known.state.is_finished():
+            self._again.discard((run.trial, run.seed))
+            trial = optuna.create_trial(
+                state=TrialState.RUNNING,
+                params=dict(run.values),
+                distributions=distributions(self._sweep.space),
+                user_attrs={"trial": run.trial, "seed": run.seed},
+            )
+            self._study.add_trial(trial)
 
-    def is_finished(self, number: int) -> bool:
-        """Whether a trial has ended: all of its runs have, or it was pruned."""
-        return latest(self.study)[number].state.is_finished()
+    def report(self, run: Run) -> bool:
+        """Reports the returns so far of a trial's first run; returns whether the trial is to be pruned.
 
-    def report(self, number: int, curve: Sequence[tuple[int, float]], total_frames: int) -> bool:
-        """Reports the returns of a trial's first run so far; returns whether the trial is to be pruned.
-
-        `curve` has the environment frames and the mean return of each period, in ascending order of frames.
-        What the study knows already is left out.
+        What the study knows already is left out, and so are other runs.
         """
-        trial = latest(self.study)[number]
-        interval, done = max(1, total_frames // _REPORTS), trial.last_step or 0
-        last = min(curve[-1][0], total_frames) // interval if curve else 0
-        handle = self._open(trial)
-        for step in range(done + interval, last * interval + 1, interval):
-            known = [value for frames, value in curve if frames <= step]
-            if known:
-                handle.report(known[-1], step)
+        trial = self.runs()[run.trial, run.seed]
+        if run.seed != 1 or trial.state.is_finished():
+            return False
+        try:
+            returns = curve(read_periods(run.logdir, warn=lambda _: None), "mean_return")
+        except ValueError:  # There are none yet.
+            return False
+        interval, handle = max(1, run.total_frames // _REPORTS), optuna.Trial(self._study, trial._trial_id)
+        last = min(int(returns.env_frames.max(initial=0)), run.total_frames)
+        for step in range((trial.last_step or 0) + interval, last + 1, interval):
+            if (known := returns.value[returns.env_frames <= step]).size:
+                handle.report(float(known[-1]), step)
                 if handle.should_prune():
                     return True
         return False
 
     def prune(self, number: int) -> None:
-        """Ends a trial as pruned; its value is the last return that was reported."""
-        self.study.tell(latest(self.study)[number].number, state=TrialState.PRUNED)
+        """Ends all runs of a trial that have not ended as pruned."""
+        for (other, _), run in self.runs().items():
+            if other == number and not run.state.is_finished():
+                self._study.tell(run.number, state=TrialState.PRUNED)
 
-    def record(self, number: int, seed: int, outcome: Outcome) -> None:
-        """Records how a run ended, and ends the trial with its last one."""
-        trial = self._open(latest(self.study)[number])
-        trial.set_user_attr(f"{_SEED}{seed}", dataclasses.asdict(outcome))
-        self._settle(number)
+    def record(self, run: Run, exit_code: int, value: float | None, words: str) -> None:
+        """Records how a run ended: its exit code, its final return if it has one, and both in words."""
+        trial = optuna.Trial(self._study, self.runs()[run.trial, run.seed]._trial_id)
+        trial.set_user_attr("exit_code", exit_code)
+        trial.set_user_attr("end", words)
+        self._study.tell(trial, value, TrialState.FAIL if value is None else TrialState.COMPLETE)
 
-    def _settle(self, number: int) -> None:
-        """Ends a trial whose runs have all ended, with the mean of their returns."""
-        trial = latest(self.study)[number]
-        ended = outcomes(trial)
-        if trial.state.is_finished() or not all(seed in ended for seed in range(1, self.seeds + 1)):
-            return
-        mean, _ = final_return(trial)
-        self.study.tell(trial.number, mean, TrialState.FAIL if mean is None else TrialState.COMPLETE)
+    def table(self) -> list[dict[str, Any]]:
+        """The rows of all trials, best first, with those without a return last.
 
-    def _open(self, trial: FrozenTrial) -> optuna.Trial:
-        return optuna.Trial(self.study, trial._trial_id)
+        Trials and seeds that are not part of this session are included.
 
-    def _add(
-        self,
-        number: int,
-        values: dict[str, Value],
-        ranges: dict[str, BaseDistribution],
-        ended: dict[int, Outcome],
-    ) -> None:
-        """Adds a running trial, as one line of the journal."""
-        known = {f"{_SEED}{seed}": dataclasses.asdict(outcome) for seed, outcome in ended.items()}
-        self.study.add_trial(
-            optuna.create_trial(
-                state=TrialState.RUNNING,
-                params=values,
-                distributions=ranges,
-                user_attrs={"trial": number, **known},
-            )
-        )
+        Returns:
+          For each trial, in the order of the table's columns: `trial`, its number; the values drawn, by flag;
+          `final_return`, the mean over seeds; `standard_error`, that of the mean, from the sample standard
+          deviation; `seeds_done` and `seeds_failed`, numbers of runs; `state`, one of complete, pruned,
+          failed and running. None: it is unknown yet.
+        """
+        rows, left = [], {number for number, _ in self.left()}
+        for number, group in itertools.groupby(self.runs().items(), key=lambda item: item[0][0]):
+            runs = [run for _, run in group]
+            states = {run.state for run in runs}
+            returns = [run.value for run in runs if run.state == TrialState.COMPLETE]
+            failed = sum(map(_has_failed, runs))
+            if TrialState.PRUNED in states:
+                state = "pruned"
+            elif number in left or TrialState.RUNNING in states:
+                state = "running"
+            else:
+                state = "complete" if returns else "failed"
+            error = statistics.stdev(returns) / len(returns) ** 0.5 if len(returns) > 1 else None
+            row = {
+                "trial": number,
+                **dict(sorted(runs[0].params.items())),
+                "final_return": statistics.fmean(returns) if returns else None,
+                "standard_error": error,
+                "seeds_done": sum(run.state in _ENDED for run in runs) - failed,
+                "seeds_failed": failed,
+                "state": state,
+            }
+            rows.append(row)
+        return sorted(rows, key=lambda row: (row["final_return"] is None, -(row["final_return"] or 0.0)))
+
+    def means(self) -> optuna.Study:
+        """A study in memory with an Optuna trial for each complete or pruned trial, with the mean return."""
+        means, ranges = optuna.create_study(direction="maximize"), distributions(self._sweep.space)
+        for row in sorted(self.table(), key=lambda row: row["trial"]):
+            if row["state"] in ("complete", "pruned"):
+                state, values = TrialState[row["state"].upper()], {name: row[name] for name in ranges}
+                value = row["final_return"] if state == TrialState.COMPLETE else None
+                trial = optuna.create_trial(state=state, value=value, params=values, distributions=ranges)
+                means.add_trial(trial)
+        return means
+
+    def importances(self) -> dict[str, float]:
+        """How much of the difference between good and other trials each flag explains; they add up to 1.
+
+        They are Optuna's (PED-ANOVA; Watanabe et al., 2023). Empty for fewer than ten complete trials.
+        """
+        means = self.means()
+        if len(means.get_trials(states=[TrialState.COMPLETE])) < _ENOUGH_TRIALS:
+            return {}
+        return optuna.importance.get_param_importances(means)
 
 
-def final_return(trial: FrozenTrial) -> tuple[float | None, float | None]:
-    """The mean of a trial's final returns and its standard error; None for too few, which are one and two."""
-    returns = [end.final_return for end in outcomes(trial).values() if end.final_return is not None]
-    error = statistics.stdev(returns) / math.sqrt(len(returns)) if len(returns) > 1 else None
-    return statistics.fmean(returns) if returns else None, error
+def short(cell: Any) -> str:
+    """A value with at most four significant digits; '' for None."""
+    if cell is None:
+        return ""
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
-def _kept(trial: FrozenTrial, retry_failed: bool) -> dict[int, Outcome]:
-    """The outcomes that count when failed runs are or are not retried, by seed."""
-    return {seed: found for seed, found in outcomes(trial).items() if not (found.failed and retry_failed)}
+def _has_failed(run: FrozenTrial) -> bool:
+    """Whether a run ended before its last frame; one without a return is a failure for Optuna only."""
+    return run.state == TrialState.FAIL and run.user_attrs.get("exit_code") != 0

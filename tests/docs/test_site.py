@@ -88,7 +88,7 @@ def parsed(monkeypatch):
         in_process = "seed_rl.launch.actor_process" if name.endswith("actor") else main.__module__
         module = importlib.import_module(in_process)
         if name == "sweep" and any(arg.endswith(".yaml") and Path(arg).exists() for arg in args):
-            stop_after(importlib.import_module("seed_rl.sweeps.trials"), "make_sweep")
+            stop_after(importlib.import_module("seed_rl.sweeps.trials"), "Sweep")
         else:
             last = next(
                 f for f in ("make_plan", "parse_options", "parse_local", "parse") if hasattr(module, f)

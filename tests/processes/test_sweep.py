@@ -3,14 +3,11 @@
 import csv
 import signal
 
-import optuna
 import pytest
-from optuna.storages import JournalStorage
-from optuna.storages.journal import JournalFileBackend
 
 from seed_rl.flags.configs import configs_directory
 from seed_rl.runs import record
-from seed_rl.sweeps.study import latest, outcomes
+from tests.sweeps.conftest import load_study
 
 pytestmark = pytest.mark.slow
 
@@ -37,11 +34,10 @@ def sweep(house, *args):
     return house.start("sweep", str(space), f"--logdir={house.path / 'sweep'}", "--trials=2", *args)
 
 
-def outcome_of(logdir, trial):
-    """How the first run of a trial ended; None before that."""
-    storage = JournalStorage(JournalFileBackend(str(logdir / "journal.log")))
-    study = optuna.load_study(study_name="sweep", storage=storage)
-    return outcomes(latest(study)[trial]).get(1)
+def end_of(logdir, trial):
+    """Optuna's record of the first run of a trial; None before it has ended."""
+    runs = [run for run in load_study(logdir).trials if run.user_attrs["trial"] == trial]
+    return runs[-1] if runs and runs[-1].state.is_finished() else None
 
 
 def test_a_sweep_is_interrupted_and_gone_on_with(house):
@@ -56,7 +52,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     house.wait_until_gone(processes)
     assert first.last_line == "seed_rl: stopped; the same command resumes it."
     log = house.logdir.with_suffix(".log")
-    complete = outcome_of(house.path / "sweep", 1) is not None
+    complete = end_of(house.path / "sweep", 1) is not None
     assert complete or "Stopped with a checkpoint: " in log.read_text()
 
     second = sweep(house)
@@ -71,27 +67,26 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     assert sorted(row["trial"] for row in rows) == ["1", "2"]
     assert float(rows[0]["final_return"]) >= float(rows[1]["final_return"])
     for trial in (1, 2):
-        outcome = outcome_of(house.path / "sweep", trial)
-        assert (outcome.exit_code, outcome.return_name) == (0, "mean_return")
-        assert outcome.env_frames >= 4000
+        end = end_of(house.path / "sweep", trial)
+        assert end.user_attrs["end"].startswith("mean return ") and end.user_attrs["exit_code"] == 0
     picture = house.path / "sweep" / "sorted.png"
     assert picture.exists() or "cannot draw" in second.output
 
 
 def shipped_sweep(house, name, *args):
-    """One short trial of a space in configs/sweeps; what its outcome says, and the run's record."""
+    """One short trial of a space in configs/sweeps; the exit code, and the run's record."""
     space, logdir = configs_directory() / "sweeps" / f"{name}.yaml", house.path / name
     small = ("--num_actors=1", "--batch_size=2", "--log_period_secs=0.25")
     process = house.start("sweep", str(space), f"--logdir={logdir}", "--trials=1", "--seeds=1", *small, *args)
     assert process.end(seconds=300) == 0, process.output
     assert "(1 of 1 runs done)" in process.output
     run = logdir / "trial_001" / "seed_1"
-    return outcome_of(logdir, 1), record.read(str(run))
+    return end_of(logdir, 1).user_attrs["exit_code"], record.read(str(run))
 
 
 def test_a_trial_of_the_shipped_catch_space_runs_and_is_done(house):
-    outcome, run = shipped_sweep(house, "catch", "--total_environment_frames=2000")
-    assert outcome.exit_code == 0 and outcome.env_frames >= 2000
+    code, run = shipped_sweep(house, "catch", "--total_environment_frames=2000")
+    assert code == 0
     assert (run.environment, run.agent_settings["lstm_size"]) == ("catch", 0)
 
 
@@ -99,8 +94,8 @@ def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house
     (house.path / "deepmind_lab.py").write_text("from tests.environments.suites.dmlab_double import Lab\n")
     # 2 batches of 2 unrolls of 32 agent steps of 4 frames are 512 frames.
     small = ("--total_environment_frames=600", "--width=32", "--height=24")
-    outcome, run = shipped_sweep(house, "dmlab_stability", *small)
-    assert outcome.exit_code == 0 and outcome.env_frames >= 600
+    code, run = shipped_sweep(house, "dmlab_stability", *small)
+    assert code == 0
     assert (run.environment, run.game) == ("dmlab", "explore_goal_locations_small")
     assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("resnet", 32)
 
@@ -108,7 +103,7 @@ def test_a_trial_of_the_shipped_dmlab_space_runs_on_the_double_and_is_done(house
 @pytest.mark.football
 def test_a_trial_of_the_shipped_football_space_runs_and_is_done(house):
     pytest.importorskip("gfootball")
-    outcome, run = shipped_sweep(house, "football", "--total_environment_frames=100")
-    assert outcome.exit_code == 0 and outcome.env_frames >= 100
+    code, run = shipped_sweep(house, "football", "--total_environment_frames=100")
+    assert code == 0
     assert (run.environment, run.game) == ("football", "11_vs_11_hard_stochastic")
     assert (run.agent_settings["torso"], run.agent_settings["unroll_length"]) == ("football", 32)

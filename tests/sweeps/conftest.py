@@ -5,13 +5,14 @@ from pathlib import Path
 
 import optuna
 import pytest
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
 
 from seed_rl.commands import sweep
 from seed_rl.plotting import picture
-from seed_rl.sweeps import journal, trials
-from seed_rl.sweeps.outcome import Outcome
+from seed_rl.sweeps import trials
 from seed_rl.sweeps.space import Distribution, Space, read_space
-from seed_rl.sweeps.study import draw, latest, outcomes
+from seed_rl.sweeps.trials import draw
 from tests.waiting import wait_until
 
 SPACE = """
@@ -69,6 +70,12 @@ for frames in (252, 502, 752, 1004):
 """
 
 
+def load_study(directory):
+    """The study in a directory, as another process would read it."""
+    storage = JournalStorage(JournalFileBackend(str(directory / "journal.log")))
+    return optuna.load_study(study_name="sweep", storage=storage)
+
+
 class Sweeping:
     """A space file, a directory, and the command line that uses them."""
 
@@ -104,17 +111,10 @@ class Sweeping:
         """The values of a trial that is sampled at random."""
         return draw(read_space(self.space), sweep_seed, trial)
 
-    @property
-    def study(self):
-        """The study as another process would read it."""
-        return optuna.load_study(study_name="sweep", storage=journal._storage(self.logdir / "journal.log"))
-
-    def trials(self):
-        """Optuna's trials that count, by number."""
-        return latest(self.study)
-
-    def outcome(self, trial, seed) -> Outcome | None:
-        return outcomes(self.trials()[trial]).get(seed)
+    def runs(self):
+        """Optuna's trials that count, by trial and seed, as another process would read them."""
+        study = load_study(self.logdir)
+        return {(run.user_attrs["trial"], run.user_attrs["seed"]): run for run in study.trials}
 
     def contents(self):
         """Everything in the directory, by name."""

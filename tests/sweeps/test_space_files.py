@@ -7,8 +7,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import complete_arguments, parse_local
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
-from seed_rl.sweeps.study import draw
-from seed_rl.sweeps.trials import make_sweep
+from seed_rl.sweeps.trials import Sweep, draw
 
 DIRECTORY = configs_directory() / "sweeps"
 
@@ -16,7 +15,7 @@ DIRECTORY = configs_directory() / "sweeps"
 @pytest.mark.parametrize("path", sorted(DIRECTORY.glob("*.yaml")), ids=lambda path: path.stem)
 def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path, tmp_path):
     space = read_space(path)
-    sweep = make_sweep(space, tmp_path / "new", 8, 1)
+    sweep = Sweep(space, tmp_path / "new", 8, 1)
     assert sweep.flagfiles == [space.flagfile]
     for trial in range(1, 9):
         values = draw(space, 1, trial)
@@ -36,4 +35,4 @@ def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path
 def test_a_suite_that_does_not_exist_is_named(tmp_path):
     space = read_space(DIRECTORY / "football.yaml")
     with pytest.raises(UsageError, match=r"--environment=socker is not valid; choose one of: "):
-        make_sweep(space, tmp_path / "new", 1, 1, ["--environment=socker"])
+        Sweep(space, tmp_path / "new", 1, 1, ["--environment=socker"])

@@ -1,66 +1,167 @@
-"""What is drawn, and the bookkeeping of trials and seeds, with outcomes but without runs."""
+"""The study in a directory, and the bookkeeping of trials and seeds, without runs."""
 
+import json
 import math
+import os
+from pathlib import Path
 
 import optuna
 import pytest
 
-from seed_rl.sweeps import journal, table
-from seed_rl.sweeps.outcome import Outcome
+from seed_rl.flags.errors import UsageError
+from seed_rl.runs import lock
 from seed_rl.sweeps.space import Distribution, Space
-from seed_rl.sweeps.study import Trials, draw, latest, make_pruner
+from seed_rl.sweeps.study import Trials, load, make_pruner
+from seed_rl.sweeps.trials import Run, draw
 
-FAILED = Outcome(3, last_line="out of luck")
+MINE = {"environment": "catch", "space": {"a": {"uniform": [0, 1]}}, "sweep_seed": 1}
+FAILED = "failed"
 
 
-def done(value):
-    return Outcome(0, value, "mean_return", 1000, 10.0)
+class AnySweep:
+    """A sweep of a space, whose flags nothing has checked."""
+
+    def __init__(self, space, directory=Path("none")):
+        self.space, self.sweep_seed, self.directory = space, 1, directory
+
+    def run(self, trial, seed, values):
+        return Run(trial, seed, values, [], self.directory / f"{trial}_{seed}", self.directory / "log", 1000)
+
+
+def trials_of(study, space, trials, seeds, sampler="random", retry_failed=False):
+    return Trials(study, AnySweep(space), trials, seeds, sampler, retry_failed)
+
+
+def play(trials, number, seed, end):
+    """Starts a run and records its end: its return, `FAILED`, or None if no episode ended."""
+    run = trials.run(number, seed)
+    trials.start(run)
+    value, code = (None, 3) if end == FAILED else (end, 0)
+    trials.record(run, code, value, "in words")
+
+
+def row(trials, number):
+    return next(row for row in trials.table() if row["trial"] == number)
 
 
 @pytest.fixture
 def study(tmp_path):
-    with journal.held(tmp_path, {}) as study:
-        yield study
+    return load(tmp_path, MINE)
 
 
-@pytest.fixture
-def started(study, space):
-    """Makes trials and has all of them drawn."""
-
-    def make(trials, seeds):
-        asked = Trials(study, trials, seeds)
-        for number in range(1, trials + 1):
-            asked.values(number, space, 1, "random")
-        return asked
-
-    return make
+def refusal(path, identity=MINE, writes=True):
+    with pytest.raises(ValueError) as caught:
+        load(path, identity, writes)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-def test_values_are_inside_their_ranges_and_all_of_them_come_up(space):
-    samples = [draw(space, 7, trial) for trial in range(1, 301)]
-    columns = {name: [sample[name] for sample in samples] for name in space.parameters}
-    assert all(0.5 <= value <= 2 for value in columns["clip_norm"])
-    assert all(1e-5 <= value <= 1e-2 for value in columns["learning_rate"])
-    assert (
-        0.2 < sum(value < 1e-4 for value in columns["learning_rate"]) / 300 < 0.5
-    )  # A third of the decades.
-    assert set(columns["adam_epsilon"]) == {1e-7, 0.001, 1}
-    assert set(columns["torso"]) == {"auto", "mlp"}
-    assert set(columns["unroll_length"]) == set(range(3, 11))
-    assert all(type(value) is int for value in columns["unroll_length"])
+def test_a_new_directory_is_read_again(tmp_path, space):
+    assert load(tmp_path / "new", MINE, writes=False).trials == []
+    assert not list(tmp_path.iterdir())
+    play(trials_of(load(tmp_path, MINE), space, 1, 1), 1, 1, 1.5)
+    for writes in (False, True):
+        found = load(tmp_path, MINE, writes)
+        assert [run.value for run in found.trials] == [1.5]
+        assert found.user_attrs == {"identity": MINE}
+    assert [found.name for found in tmp_path.iterdir()] == ["journal.log"]
 
 
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_a_draw_depends_on_the_seed_and_the_number_only(space, sampler):
-    drawn = [draw(space, seed, trial, sampler) for seed in (1, 2) for trial in (1, 2, 77)]
-    assert [draw(space, seed, trial, sampler) for seed in (1, 2) for trial in (1, 2, 77)] == drawn
-    assert len({tuple(values.items()) for values in drawn}) == 6
+def test_another_sweep_is_refused_with_the_difference(tmp_path, study):
+    before = (tmp_path / "journal.log").read_bytes()
+    words = "space a uniform: [0, 1] there, [0, 2] now"
+    for writes in (False, True):
+        text = refusal(tmp_path, {**MINE, "space": {"a": {"uniform": [0, 2]}}}, writes)
+        assert f"--logdir={tmp_path} belongs to another sweep ({words}); use another" in text
+    assert (tmp_path / "journal.log").read_bytes() == before
 
 
-def test_values_come_back_from_the_journal_as_they_were_drawn(started, space, tmp_path):
-    started(5, 1)
-    trials = latest(journal.read(tmp_path, {}))
-    assert {number: trial.params for number, trial in trials.items()} == {
+@pytest.mark.parametrize("name", ["run.json", "trial_001"])
+def test_directories_of_others_are_refused_and_left_alone(tmp_path, name):
+    (tmp_path / name).write_text("{}")
+    for writes in (False, True):
+        assert "contains runs but no journal.log; use another." in refusal(tmp_path, writes=writes)
+    assert [found.name for found in tmp_path.iterdir()] == [name]
+
+
+def test_a_file_is_no_directory(tmp_path):
+    (tmp_path / "file").touch()
+    assert "is a file; name a directory" in refusal(tmp_path / "file")
+
+
+def test_a_sweep_of_an_earlier_version_is_refused_in_one_sentence_and_left_alone(tmp_path, study, space):
+    """Its Optuna trials were trials, with the runs' ends as attributes."""
+    play(trials_of(study, space, 1, 1), 1, 1, 1.5)
+    path = tmp_path / "journal.log"
+    path.write_bytes(path.read_bytes().replace(b',"seed":1', b""))
+    before = path.read_bytes()
+    for writes in (False, True):
+        text = refusal(tmp_path, writes=writes)
+        assert text == f"{path} is from an earlier version of seed_rl; use another --logdir."
+    assert path.read_bytes() == before
+
+
+DAMAGE = {
+    "garbage": lambda lines: [b"\0\xff\n", *lines],
+    "lost line": lambda lines: lines[1:],
+    "half a line": lambda lines: [lines[0], lines[1][:20] + b"\n", *lines[2:]],
+    "another JSON": lambda lines: [*lines, b"[]\n"],
+    "deep": lambda lines: [*lines, b"[" * 100_000 + b"\n", lines[-1]],
+    "unknown operation": lambda lines: [*lines, b'{"op_code": 99, "worker_id": "a"}\n'],
+    "no number": lambda lines: [line.replace(b'{"trial":1,"seed":1}', b"{}") for line in lines],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_journal_is_refused_in_one_sentence_and_left_alone(tmp_path, study, space, damage):
+    play(trials_of(study, space, 1, 1), 1, 1, 1.5)
+    path = tmp_path / "journal.log"
+    lines = path.read_bytes().splitlines(keepends=True)
+    damaged = b"".join(DAMAGE[damage](lines))
+    assert damaged != b"".join(lines)
+    path.write_bytes(damaged)
+    for writes in (False, True):
+        text = refusal(tmp_path, writes=writes)
+        assert f"{path} cannot be read (" in text and len(text) < 600
+    assert path.read_bytes() == damaged
+
+
+@pytest.mark.parametrize("kept", [0, 1, 30])
+def test_a_line_that_a_full_disk_left_incomplete_is_dropped(tmp_path, study, space, kept):
+    trials = trials_of(study, space, 1, 2)
+    trials.start(trials.run(1, 1))
+    path = tmp_path / "journal.log"
+    complete = path.read_bytes()
+    play(trials, 1, 2, 1.0)
+    os.truncate(path, len(complete) + kept)
+    assert len(load(tmp_path, MINE, writes=False).trials) == 1
+    assert path.stat().st_size == len(complete) + kept
+    play(trials_of(load(tmp_path, MINE), space, 1, 2), 1, 2, 4.0)
+    assert [run.value for run in load(tmp_path, MINE, writes=False).trials] == [None, 4.0]
+
+
+def test_an_empty_journal_is_a_new_one(tmp_path):
+    (tmp_path / "journal.log").touch()
+    assert load(tmp_path, MINE, writes=False).trials == []
+    assert load(tmp_path, MINE).user_attrs == {"identity": MINE}
+
+
+def test_only_one_sweep_at_a_time(sweeping, monkeypatch):
+    monkeypatch.setattr(lock, "_SAME_HOST_SECS", 0.1)
+    with lock.held(sweeping.logdir):
+        with pytest.raises(UsageError, match=f"is in use by process {os.getpid()} on host"):
+            sweeping("--trials=1")
+        assert sweeping("--trials=1", "--dry_run") == 0
+    assert sweeping("--trials=1") == 0
+    assert not (sweeping.logdir / "learner.lock").exists()
+
+
+def test_values_come_back_from_the_journal_as_they_were_drawn(study, space, tmp_path):
+    trials = trials_of(study, space, 5, 1)
+    for pair in trials.left():
+        trials.start(trials.run(*pair))
+    runs = trials_of(load(tmp_path, MINE, writes=False), space, 5, 1).runs()
+    assert {number: run.params for (number, _), run in runs.items()} == {
         number: draw(space, 1, number) for number in range(1, 6)
     }
 
@@ -69,100 +170,146 @@ def test_tpe_finds_better_values_than_random_sampling():
     space = Space(None, "", "", None, {}, {"learning_rate": Distribution("log_uniform", (1e-6, 1.0))})
 
     def mean_of_last(sampler):
-        study = optuna.create_study(direction="maximize")
-        asked, values = Trials(study, 40, 1), []
-        for number in range(1, 41):
-            rate = asked.values(number, space, 1, sampler)["learning_rate"]
+        trials, values = trials_of(optuna.create_study(direction="maximize"), space, 40, 2, sampler), []
+        for number, seed in trials.left():
+            rate = trials.run(number, seed).values["learning_rate"]
             values.append(-abs(math.log10(rate) + 3))
-            asked.record(number, 1, done(values[-1]))
-        return sum(values[-10:]) / 10
+            play(trials, number, seed, values[-1])
+        return sum(values[-20:]) / 20
 
     assert mean_of_last("tpe") > mean_of_last("random") + 0.5
 
 
-def test_a_trial_has_the_mean_of_its_seeds_once_all_have_ended(started, study):
-    trials = started(2, 2)
-    trials.record(1, 1, done(1.0))
-    assert latest(study)[1].state.name == "RUNNING"
-    assert trials.left() == [(1, 2), (2, 1), (2, 2)]
-    trials.record(1, 2, done(4.0))
-    assert (latest(study)[1].state.name, latest(study)[1].value) == ("COMPLETE", 2.5)
-    trials.record(2, 1, FAILED)
-    trials.record(2, 2, FAILED)
-    assert latest(study)[2].state.name == "FAIL"
-    assert (trials.left(), trials.left(retry_failed=True)) == ([], [(2, 1), (2, 2)])
-    assert trials.failed() == 2
+def test_a_trial_has_the_mean_of_its_seeds_once_all_have_ended(study, space):
+    trials = trials_of(study, space, 3, 2)
+    play(trials, 1, 1, 1.0)
+    assert row(trials, 1)["state"] == "running"
+    assert trials.left() == [(1, 2), (2, 1), (2, 2), (3, 1), (3, 2)]
+    play(trials, 1, 2, 4.0)
+    assert (row(trials, 1)["state"], row(trials, 1)["final_return"]) == ("complete", 2.5)
+    assert [trial.value for trial in trials.means().trials] == [2.5]
+    for seed in (1, 2):
+        play(trials, 2, seed, FAILED)
+        play(trials, 3, seed, None)
+    assert (row(trials, 2)["state"], row(trials, 2)["seeds_failed"]) == ("failed", 2)
+    # No episode has ended in them, but that is no failure of a run.
+    assert (row(trials, 3)["final_return"], row(trials, 3)["seeds_done"]) == (None, 2)
+    assert (trials.left(), trials.failed()) == ([], 2)
+    assert trials_of(study, space, 3, 2, retry_failed=True).left() == [(2, 1), (2, 2)]
 
 
 @pytest.mark.parametrize(
     ("ended", "seeds", "retry", "left"),
     [
-        ({1: done(1.0)}, 1, False, []),
-        ({1: done(1.0)}, 3, False, [2, 3]),
+        ({1: 1.0}, 1, False, []),
+        ({1: 1.0}, 3, False, [2, 3]),
         ({1: FAILED}, 1, False, []),
         ({1: FAILED}, 1, True, [1]),
         ({1: FAILED}, 2, False, [2]),
-        ({1: FAILED, 2: done(1.0)}, 2, True, [1]),
-        ({1: FAILED, 2: done(1.0)}, 3, True, [1, 3]),
+        ({1: FAILED, 2: 1.0}, 2, True, [1]),
+        ({1: FAILED, 2: 1.0}, 3, True, [1, 3]),
         ({2: FAILED}, 2, True, [1, 2]),  # Trained by two processes, and stopped before seed 1 had ended.
-        ({1: done(1.0), 2: done(4.0)}, 1, False, []),
+        ({1: 1.0, 2: 4.0}, 1, False, []),
     ],
 )
-def test_more_seeds_and_failed_runs_reopen_a_trial(started, study, tmp_path, ended, seeds, retry, left):
-    first = started(1, max(ended))
-    for seed, outcome in ended.items():
-        first.record(1, seed, outcome)
-    before = latest(study)[1].params
-    trials = Trials(study, 1, seeds)
-    assert trials.left(retry) == [(1, seed) for seed in left]
-    trials.reopen(retry)
+def test_more_seeds_and_failed_runs_leave_a_trial_open(study, space, tmp_path, ended, seeds, retry, left):
+    first = trials_of(study, space, 1, max(ended))
+    for seed, end in ended.items():
+        play(first, 1, seed, end)
+    trials = trials_of(load(tmp_path, MINE), space, 1, seeds, retry_failed=retry)
     assert trials.left() == [(1, seed) for seed in left]
-    trial = latest(journal.read(tmp_path, {}))[1]
-    assert trial.params == before and trial.state.is_finished() == (not left)
+    assert (row(trials, 1)["state"] == "running") == bool(left)
     for seed in left:
-        trials.record(1, seed, done(float(seed)))
-    assert trials.left(retry) == [] and latest(study)[1].state.is_finished()
-    kept = [found.final_return for seed, found in ended.items() if seed not in left and not found.failed]
+        play(trials, 1, seed, float(seed))
+    assert trials.left() == [] and row(trials, 1)["state"] != "running"
+    assert {tuple(run.params.items()) for run in trials.runs().values()} == {tuple(draw(space, 1, 1).items())}
+    kept = [end for seed, end in ended.items() if seed not in left and end != FAILED]
     expected = [*kept, *map(float, left)]
-    row = table.collect(study)[0]
-    assert row["final_return"] == (pytest.approx(sum(expected) / len(expected)) if expected else None)
+    mean = pytest.approx(sum(expected) / len(expected)) if expected else None
+    assert row(trials, 1)["final_return"] == mean
 
 
-def test_a_trial_with_fewer_seeds_asked_for_is_ended(started, study):
-    started(1, 3).record(1, 1, done(2.0))
-    Trials(study, 1, 1).reopen(False)
-    assert (latest(study)[1].state.name, latest(study)[1].value) == ("COMPLETE", 2.0)
+def test_a_retried_run_that_was_interrupted_goes_on_without_asking_again(study, space):
+    play(trials_of(study, space, 1, 1), 1, 1, FAILED)
+    trials = trials_of(study, space, 1, 1, retry_failed=True)
+    trials.start(trials.run(1, 1))
+    again = trials_of(study, space, 1, 1)
+    assert again.left() == [(1, 1)] and again.failed() == 0
+    again.start(again.run(1, 1))
+    assert len(study.trials) == 2
 
 
-def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(started, study):
+def test_a_trial_with_fewer_seeds_asked_for_is_ended(study, space):
+    trials = trials_of(study, space, 1, 3)
+    play(trials, 1, 1, 2.0)
+    trials.start(trials.run(1, 2))
+    fewer = trials_of(study, space, 1, 1)
+    assert (row(fewer, 1)["state"], row(fewer, 1)["final_return"]) == ("complete", 2.0)
+
+
+def write_returns(run, curve):
+    run.logdir.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps({"env_frames": frames, "seconds": 1, "mean_return": value}) for frames, value in curve
+    ]
+    (run.logdir / "metrics.jsonl").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(study, space, tmp_path):
     study.pruner = make_pruner("median", 1000)
-    trials = started(7, 1)
+    trials = Trials(study, AnySweep(space, tmp_path), 7, 2)
     good = [(frames, 1.0) for frames in range(50, 1001, 50)]
     bad = [(frames, 0.0) for frames, _ in good]
+
+    def reported(number, curve, seed=1):
+        run = trials.run(number, seed)
+        trials.start(run)
+        write_returns(run, curve)
+        return trials.report(run)
+
     for number in range(1, 6):
-        assert not trials.report(number, bad if number == 1 else good, 1000)
-        trials.record(number, 1, done(1.0))
-    assert not trials.report(6, bad[:4], 1000)
-    assert trials.report(6, bad[:6], 1000)
-    assert list(latest(study)[6].intermediate_values) == [50, 100, 150, 200, 250]
-    assert not trials.report(7, good, 1000)
+        assert not reported(number, bad if number == 1 else good)
+        trials.record(trials.run(number, 1), 0, 1.0, "")
+        play(trials, number, 2, 1.0)
+    assert not reported(6, bad[:4]) and not reported(6, bad, seed=2)
+    assert reported(6, bad[:6])
+    assert list(trials.runs()[6, 1].intermediate_values) == [50, 100, 150, 200, 250]
+    assert not reported(7, good)
+    trials.prune(6)
+    assert trials.is_pruned(trials.run(6, 2)) and not trials.is_pruned(trials.run(7, 1))
+    assert trials.left() == [(7, 1), (7, 2)] and row(trials, 6)["state"] == "pruned"
+    assert [trial.state.name for trial in trials.means().trials] == [*["COMPLETE"] * 5, "PRUNED"]
 
 
-def test_returns_are_reported_at_twentieths_of_a_run_and_once(started, study):
-    trials = started(1, 1)
+def test_five_complete_seeds_of_fewer_trials_are_not_enough_to_prune(study, space, tmp_path):
+    study.pruner = make_pruner("median", 1000)
+    trials = Trials(study, AnySweep(space, tmp_path), 5, 2)
+    for number, seed in trials.left():
+        run = trials.run(number, seed)
+        trials.start(run)
+        write_returns(run, [(frames, float(number < 5)) for frames in range(50, 1001, 50)])
+        assert not trials.report(run)
+        trials.record(run, 0, 1.0, "")
+
+
+def test_returns_are_reported_at_twentieths_of_a_run_and_once(study, space, tmp_path):
+    trials = Trials(study, AnySweep(space, tmp_path), 1, 1)
+    run = trials.run(1, 1)
+    trials.start(run)
+    assert not trials.report(run)
     for curve in ([], [(30, 1.0)], [(30, 1.0), (120, 2.0)], [(30, 1.0), (120, 2.0), (1004, 3.0)]):
-        assert not trials.report(1, curve, 1000)
-    values = latest(study)[1].intermediate_values
+        write_returns(run, curve)
+        assert not trials.report(run)
+    values = trials.runs()[1, 1].intermediate_values
     assert values == {50: 1.0, 100: 1.0, **dict.fromkeys(range(150, 1001, 50), 2.0)}
 
 
-def test_importances_need_ten_trials_and_are_led_by_the_flag_that_matters(started, study, space):
-    trials = started(20, 1)
-    for number in range(1, 21):
+def test_importances_need_ten_trials_and_are_led_by_the_flag_that_matters(study, space):
+    trials = trials_of(study, space, 20, 1)
+    for number, seed in trials.left():
         if number == 10:
-            assert table.importances(study) == {}
-        values = trials.peek(number, space, 1)
-        trials.record(number, 1, done(math.log(values["learning_rate"])))
-    shares = table.importances(study)
+            assert trials.importances() == {}
+        play(trials, number, seed, math.log(trials.run(number, seed).values["learning_rate"]))
+    shares = trials.importances()
     assert set(shares) == set(space.parameters) and sum(shares.values()) == pytest.approx(1.0)
     assert max(shares, key=shares.__getitem__) == "learning_rate"

@@ -13,13 +13,12 @@ from seed_rl.commands import sweep
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.watch import Timing
-from seed_rl.sweeps import journal
+from seed_rl.runs import lock
 from seed_rl.sweeps import runner as runners
-from seed_rl.sweeps.outcome import Outcome
 from seed_rl.sweeps.runner import Runner
 from seed_rl.sweeps.space import read_space
-from seed_rl.sweeps.study import Trials
-from seed_rl.sweeps.trials import make_sweep
+from seed_rl.sweeps.study import Trials, load
+from seed_rl.sweeps.trials import Sweep
 
 
 def table(sweeping):
@@ -45,13 +44,14 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
         assert float(row["final_return"]) == pytest.approx(statistics.fmean(returns))
         assert float(row["standard_error"]) == pytest.approx(statistics.stdev(returns) / 3**0.5)
         assert (row["seeds_done"], row["seeds_failed"], row["state"]) == ("3", "0", "complete")
-        trained = sweeping.trials()[trial]
-        assert trained.value == pytest.approx(statistics.fmean(returns))
-        assert trained.params == sweeping.drawn(trial)
+        for seed in (1, 2, 3):
+            run = sweeping.runs()[trial, seed]
+            assert (run.state.name, run.value) == ("COMPLETE", pytest.approx(returns[seed - 1]))
+            assert run.params == sweeping.drawn(trial) and run.user_attrs["exit_code"] == 0
+        trained = sweeping.runs()[trial, 1]
         assert list(trained.intermediate_values) == list(range(300, 1001, 50))
         assert trained.intermediate_values[300] == pytest.approx(returns[0])
-    final = pytest.approx(expected_return(sweeping, 2, 3))
-    assert sweeping.outcome(2, 3) == Outcome(0, final, "mean_return", 1004, 10.04)
+    assert re.fullmatch(r"mean return [\d.]+ after 1,004 frames", sweeping.runs()[2, 3].user_attrs["end"])
     assert sweeping.plotted == [([sweeping.logdir], sweeping.logdir / "sorted.png", "sorted")]
     out, err = capfd.readouterr()
     lines = out.splitlines()
@@ -68,9 +68,9 @@ def test_all_runs_are_played_and_the_table_has_the_best_first(sweeping, capfd):
 
 def test_an_extended_sweep_plays_only_what_is_new(sweeping):
     assert sweeping("--trials=2") == 0
-    before = [sweeping.outcome(trial, 1) for trial in (1, 2)]
+    before = [sweeping.runs()[trial, 1] for trial in (1, 2)]
     assert sweeping("--trials=3", "--seeds=2", "--parallel=2") == 0
-    assert [sweeping.outcome(trial, 1) for trial in (1, 2)] == before
+    assert [sweeping.runs()[trial, 1] for trial in (1, 2)] == before
     assert [[sweeping.starts(t, s) for s in (1, 2)] for t in (1, 2, 3)] == [[1, 1]] * 3
     # A shorter command takes nothing out of the table.
     assert sweeping("--trials=1") == 0
@@ -80,7 +80,9 @@ def test_an_extended_sweep_plays_only_what_is_new(sweeping):
 def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd):
     sweeping.behave(t1s1="fail")
     assert sweeping("--trials=2", "--seeds=2") == 1
-    assert sweeping.outcome(1, 1) == Outcome(3, last_line="out of luck")
+    failed = sweeping.runs()[1, 1]
+    assert (failed.state.name, failed.user_attrs["exit_code"]) == ("FAIL", 3)
+    assert "(out of luck)" in failed.user_attrs["end"]
     assert [sweeping.starts(t, s) for t in (1, 2) for s in (1, 2)] == [1, 1, 1, 1]
     row = next(row for row in table(sweeping) if row["trial"] == "1")
     assert (row["seeds_done"], row["seeds_failed"], row["standard_error"]) == ("1", "1", "")
@@ -97,7 +99,7 @@ def test_a_failed_run_is_shown_left_alone_and_retried_when_asked(sweeping, capfd
     assert sweeping.starts(1, 1) == 1
     assert sweeping("--trials=2", "--seeds=2", "--retry_failed") == 0
     assert sweeping.starts(1, 1) == 2 and sweeping.starts(1, 2) == 1
-    assert sweeping.outcome(1, 1).exit_code == 0
+    assert sweeping.runs()[1, 1].state.name == "COMPLETE"
 
 
 def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(sweeping):
@@ -113,7 +115,7 @@ def test_trials_without_a_return_come_last_and_without_any_there_is_no_picture(s
 def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capfd):
     sweeping.behave(t1s1="stop")
     assert sweeping("--trials=2") == 1
-    assert sweeping.outcome(1, 1) is None and sweeping.outcome(2, 1).exit_code == 0
+    assert [sweeping.runs()[trial, 1].state.name for trial in (1, 2)] == ["RUNNING", "COMPLETE"]
     stopped = "trial 1 of 2, seed 1 was stopped from outside; the same command resumes it"
     assert stopped in capfd.readouterr().err
     sweeping.behave()
@@ -123,7 +125,7 @@ def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capf
 
 def signalled(sweeping, number, ready):
     """A sweep of three trials, two at a time, that gets a signal when these runs are there; the lines."""
-    sweep = make_sweep(read_space(sweeping.space), sweeping.logdir, 3, 1)
+    sweep = Sweep(read_space(sweeping.space), sweeping.logdir, 3, 1)
     lines = []
 
     def say(line):
@@ -133,8 +135,9 @@ def signalled(sweeping, number, ready):
             sweeping.wait_until(lambda: all(file.exists() for file in files), files)
             os.kill(os.getpid(), number)
 
-    with journal.held(sweeping.logdir, sweep.identity) as study:
-        runner = Runner(sweep, Trials(study, 3, 1), 2, timing=Timing(poll=0.01), say=say)
+    with lock.held(sweeping.logdir):
+        trials = Trials(load(sweeping.logdir, sweep.identity), sweep, 3, 1)
+        runner = Runner(trials, 2, timing=Timing(poll=0.01), say=say)
         assert runner.run() == 128 + number
     return lines
 
@@ -152,7 +155,7 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
     assert len(children) == 2 and not any(child.running for child in children)
     for trial in (1, 2):
         assert (sweeping.run(trial, 1) / "signals").read_text() == "SIGTERM\n"
-        assert sweeping.outcome(trial, 1) is None
+        assert sweeping.runs()[trial, 1].state.name == "RUNNING"
     assert sweeping.starts(3, 1) == 0
     assert lines[-2].startswith("stopping; 2 runs may write a checkpoint")
     assert lines[-1] == "stopped; the same command resumes it."
@@ -164,7 +167,8 @@ def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
     fake = sweeping.space.with_name("fake_main.py")
     fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
     signalled(sweeping, signal.SIGTERM, ready=(1, 2))
-    assert [sweeping.outcome(trial, 1).env_frames for trial in (1, 2)] == [1000, 1000]
+    ends = [sweeping.runs()[trial, 1].user_attrs["end"] for trial in (1, 2)]
+    assert all(end.endswith(" after 1,000 frames") for end in ends)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -203,10 +207,10 @@ def test_a_trial_that_falls_behind_is_pruned_with_all_of_its_runs(sweeping, monk
     assert sweeping("--trials=7", *asked) == 0
     states = {row["trial"]: (row["state"], row["seeds_done"]) for row in table(sweeping)}
     assert states["6"] == ("pruned", "0") and states["7"] == ("complete", "2")
-    pruned = sweeping.trials()[6]
+    pruned = sweeping.runs()[6, 1]
     assert pruned.state.name == "PRUNED" and list(pruned.intermediate_values) == [300]
     assert (sweeping.run(6, 1) / "signals").read_text() == "SIGTERM\n"
-    assert sweeping.outcome(6, 2) is None  # Its process would wait for ever.
+    assert sweeping.runs()[6, 2].state.name == "PRUNED"  # Its process would wait for ever.
     starts = [sweeping.starts(6, seed) for seed in (1, 2, 3)]
     assert "trial 6 of 7, seed 1: pruned (" in capfd.readouterr().err
     # It stays pruned.
@@ -227,9 +231,9 @@ def test_without_a_pruner_a_trial_that_falls_behind_goes_on(sweeping, monkeypatc
 def test_a_sweep_with_tpe_is_resumed_with_what_it_has_learned(sweeping, capfd):
     assert sweeping("--trials=10", "--parallel=2") == 0
     assert sweeping("--trials=14", "--sampler=tpe") == 0
-    trials = sweeping.trials()
-    assert [trials[i].params for i in range(1, 11)] == [sweeping.drawn(i) for i in range(1, 11)]
-    assert [trials[i].params for i in range(11, 15)] != [sweeping.drawn(i) for i in range(11, 15)]
+    values = [sweeping.runs()[trial, 1].params for trial in range(1, 15)]
+    assert values[:10] == [sweeping.drawn(trial) for trial in range(1, 11)]
+    assert values[10:] != [sweeping.drawn(trial) for trial in range(11, 15)]
     assert "Importance: learning_rate " in capfd.readouterr().out
 
 
