@@ -14,16 +14,13 @@ Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 import contextlib
-import csv
 import dataclasses
-import io
 import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import find_config
 from seed_rl.flags.definitions import option_names
@@ -129,35 +126,23 @@ def _play(trials: "Trials", logdir: Path, parallel: int) -> int:
 
     left, total = len(trials.left()), trials.trials * trials.seeds
     say(f"{left} of {total} runs left to train; the sweep is in {logdir}.")
-    table = logdir / "table.csv"
-    stopped = Runner(trials, parallel, lambda: _write(table, trials.table())).run()
+    stopped = Runner(trials, parallel).run()
     if failed := trials.failed():
         say(f"{failed} of {total} runs failed; --retry_failed tries them again.")
-    rows = trials.table()
-    _write(table, rows)
+    rows = trials.write_table()
     if stopped:
         return stopped
     cells = [list(rows[0]), *(list(map(short, row.values())) for row in rows[:_SHOWN])]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
-    print(f"Table of all trials: {table}")
+    print(f"Table of all trials: {logdir / 'table.csv'}")
     if shares := trials.importances():
         print("Importance: " + ", ".join(f"{name} {share:.0%}" for name, share in shares.items()))
     sys.stdout.flush()
     if rows[0]["final_return"] is not None:
         _plot(logdir)
     return 1 if failed or trials.left() else 0
-
-
-def _write(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Writes rows with the same columns as CSV; nothing if there are none."""
-    if rows:
-        text = io.StringIO()
-        table = csv.DictWriter(text, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
-        write_atomically(path, text.getvalue())
 
 
 def _plot(logdir: Path) -> None:

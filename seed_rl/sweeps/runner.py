@@ -1,7 +1,6 @@
 """Executes the runs of a sweep, a few at a time; on a signal, runs save checkpoints and all processes end."""
 
 import time
-from collections.abc import Callable
 
 from tqdm import tqdm
 
@@ -28,30 +27,17 @@ _STOPPED = (*STOP_CODES, *(-signum for signum in STOP_SIGNALS))
 class Runner:
     """Executes the runs of a sweep that are left; must be used in the main thread, to handle signals."""
 
-    def __init__(
-        self,
-        trials: Trials,
-        parallel: int,
-        on_end: Callable[[], object] = lambda: None,
-        timing: Timing = _TIMING,
-        say: Callable[[str], object] = say,
-    ):
-        """Starts nothing.
-
-        At most `parallel` runs train at the same time. `on_end` is called after every run, once its end is
-        recorded; `say` prints a line.
-        """
+    def __init__(self, trials: Trials, parallel: int):
+        """Starts nothing; at most `parallel` runs train at the same time."""
         self._trials = trials
         self._parallel = parallel
-        self._on_end = on_end
         self._began = time.monotonic()
         self._looked = 0.0
-        self._say = say
         self._running: dict[Child, Run] = {}
         self._started: set[tuple[int, int]] = set()  # A run is started once, even if it is stopped.
         self._ended = 0
         self._is_stopping = False
-        self._watch = Watch(timing=timing, say=say)
+        self._watch = Watch(timing=_TIMING)
 
     def run(self) -> int:
         """Executes all remaining runs; returns 0, or the exit code of the signal that cut this short."""
@@ -89,7 +75,7 @@ class Runner:
             )
             self._watch.start(child)
             self._running[child] = run
-            self._say(f"{child.name} {verb} with {drawn}; its log is {run.log}.")
+            say(f"{child.name} {verb} with {drawn}; its log is {run.log}.")
 
     def _look(self) -> None:
         """Reports the returns so far, and ends the runs of trials that are to be pruned."""
@@ -112,7 +98,7 @@ class Runner:
             words = "pruned"
         elif end is None:
             if not self._is_stopping:
-                self._say(f"{child.name} was stopped from outside; the same command resumes it.")
+                say(f"{child.name} was stopped from outside; the same command resumes it.")
             return
         elif code and self._is_stopping:
             # The exit code of a launcher that was told to stop is not a failure of the run.
@@ -122,21 +108,21 @@ class Runner:
             value, words = end
             self._trials.record(run, code, value, words)
         self._ended += 1
-        self._on_end()
-        self._say(f"{child.name}: {words} ({self._progress()})")
+        self._trials.write_table()
+        say(f"{child.name}: {words} ({self._progress()})")
 
     def _stop(self) -> None:
         """Asks every run to end, and records those that are complete."""
         self._is_stopping = True
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")
-            self._say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
+            say(f"stopping; {count} may write a checkpoint (Ctrl-C again ends everything at once).")
         self._watch.end(list(self._running), self._watch.timing.checkpoint_grace)
         for child in list(self._running):
             code = child.poll()
             assert code is not None
             self._record(child, code)
-        self._say("stopped; the same command resumes it.")
+        say("stopped; the same command resumes it.")
 
     def _progress(self) -> str:
         total = self._trials.trials * self._trials.seeds

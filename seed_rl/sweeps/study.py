@@ -15,7 +15,9 @@ import optuna
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
+from seed_rl.files import write_atomically
 from seed_rl.messages import warn
+from seed_rl.plotting.run_tables import as_csv
 from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
@@ -23,13 +25,12 @@ from seed_rl.sweeps.trials import Run, Sweep, distributions, draw
 
 _NAME = "sweep"
 _IDENTITY = "identity"
+_CODE = "exit_code"
 # A return is reported to the pruner at each twentieth of a run. No trial is pruned in its first quarter, or
 # before five others are complete.
 _REPORTS, _WARMUP, _LEAST_OTHERS = 20, 5, 5
 # With fewer complete trials, the importance of flags is mostly noise.
 _ENOUGH_TRIALS = 10
-
-_ENDED = (TrialState.COMPLETE, TrialState.FAIL)
 
 
 def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optuna.Study:
@@ -49,8 +50,7 @@ def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optu
         study = _open(path, identity, writes)
         runs = [run.user_attrs for run in study.get_trials(deepcopy=False) if run.user_attrs["trial"]]
     except OSError as error:
-        verb = "written" if writes else "read"
-        raise ValueError(f"{path} cannot be {verb} ({error.strerror}); use another --logdir.") from None
+        raise ValueError(f"{path} cannot be used ({error.strerror}); use another --logdir.") from None
     except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
         reason = " ".join(str(error).split()) or type(error).__name__
         raise ValueError(
@@ -106,13 +106,7 @@ class Trials:
     """
 
     def __init__(
-        self,
-        study: optuna.Study,
-        sweep: Sweep,
-        trials: int,
-        seeds: int,
-        sampler: str = "random",
-        retry_failed: bool = False,
+        self, study: optuna.Study, sweep: Sweep, trials: int, seeds: int, sampler: str, retry_failed: bool
     ):
         """Writes nothing yet; `retry_failed` takes runs that have failed so far for runs that are left."""
         self.trials = trials
@@ -196,7 +190,7 @@ class Trials:
     def record(self, run: Run, exit_code: int, value: float | None, words: str) -> None:
         """Records how a run ended: its exit code, its final return if it has one, and both in words."""
         trial = optuna.Trial(self._study, self.runs()[run.trial, run.seed]._trial_id)
-        trial.set_user_attr("exit_code", exit_code)
+        trial.set_user_attr(_CODE, exit_code)
         trial.set_user_attr("end", words)
         self._study.tell(trial, value, TrialState.FAIL if value is None else TrialState.COMPLETE)
 
@@ -229,12 +223,19 @@ class Trials:
                 **dict(sorted(runs[0].params.items())),
                 "final_return": statistics.fmean(returns) if returns else None,
                 "standard_error": error,
-                "seeds_done": sum(run.state in _ENDED for run in runs) - failed,
+                "seeds_done": sum(run.user_attrs.get(_CODE) == 0 for run in runs),
                 "seeds_failed": failed,
                 "state": state,
             }
             rows.append(row)
         return sorted(rows, key=lambda row: (row["final_return"] is None, -(row["final_return"] or 0.0)))
+
+    def write_table(self) -> list[dict[str, Any]]:
+        """Writes table.csv into the sweep's directory, unless it would be empty; returns its rows."""
+        rows = self.table()
+        if rows:
+            write_atomically(self._sweep.directory / "table.csv", as_csv(rows))
+        return rows
 
     def means(self) -> optuna.Study:
         """A study in memory with an Optuna trial for each complete or pruned trial, with the mean return."""
@@ -267,4 +268,4 @@ def short(cell: Any) -> str:
 
 def _has_failed(run: FrozenTrial) -> bool:
     """Whether a run ended before its last frame; one without a return is a failure for Optuna only."""
-    return run.state == TrialState.FAIL and run.user_attrs.get("exit_code") != 0
+    return run.state == TrialState.FAIL and run.user_attrs.get(_CODE) != 0

@@ -257,7 +257,7 @@ def write_returns(run, curve):
 
 def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(study, space, tmp_path):
     study.pruner = make_pruner("median", 1000)
-    trials = Trials(study, AnySweep(space, tmp_path), 7, 2)
+    trials = Trials(study, AnySweep(space, tmp_path), 7, 2, "random", False)
     good = [(frames, 1.0) for frames in range(50, 1001, 50)]
     bad = [(frames, 0.0) for frames, _ in good]
 
@@ -283,7 +283,7 @@ def test_the_median_pruner_waits_for_five_trials_and_a_quarter_of_the_run(study,
 
 def test_five_complete_seeds_of_fewer_trials_are_not_enough_to_prune(study, space, tmp_path):
     study.pruner = make_pruner("median", 1000)
-    trials = Trials(study, AnySweep(space, tmp_path), 5, 2)
+    trials = Trials(study, AnySweep(space, tmp_path), 5, 2, "random", False)
     for number, seed in trials.left():
         run = trials.run(number, seed)
         trials.start(run)
@@ -293,7 +293,7 @@ def test_five_complete_seeds_of_fewer_trials_are_not_enough_to_prune(study, spac
 
 
 def test_returns_are_reported_at_twentieths_of_a_run_and_once(study, space, tmp_path):
-    trials = Trials(study, AnySweep(space, tmp_path), 1, 1)
+    trials = Trials(study, AnySweep(space, tmp_path), 1, 1, "random", False)
     run = trials.run(1, 1)
     trials.start(run)
     assert not trials.report(run)

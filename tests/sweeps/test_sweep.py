@@ -12,7 +12,6 @@ import pytest
 from seed_rl.commands import sweep
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.watch import Timing
 from seed_rl.runs import lock
 from seed_rl.sweeps import runner as runners
 from seed_rl.sweeps.runner import Runner
@@ -123,7 +122,7 @@ def test_a_run_stopped_from_outside_goes_on_with_the_next_command(sweeping, capf
     assert (sweeping.starts(1, 1), sweeping.starts(2, 1)) == (2, 1)
 
 
-def signalled(sweeping, number, ready):
+def signalled(sweeping, monkeypatch, number, ready):
     """A sweep of three trials, two at a time, that gets a signal when these runs are there; the lines."""
     sweep = Sweep(read_space(sweeping.space), sweeping.logdir, 3, 1)
     lines = []
@@ -136,9 +135,9 @@ def signalled(sweeping, number, ready):
             os.kill(os.getpid(), number)
 
     with lock.held(sweeping.logdir):
-        trials = Trials(load(sweeping.logdir, sweep.identity), sweep, 3, 1)
-        runner = Runner(trials, 2, timing=Timing(poll=0.01), say=say)
-        assert runner.run() == 128 + number
+        trials = Trials(load(sweeping.logdir, sweep.identity), sweep, 3, 1, "random", False)
+        monkeypatch.setattr(runners, "say", say)
+        assert Runner(trials, 2).run() == 128 + number
     return lines
 
 
@@ -150,7 +149,7 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
     monkeypatch.setattr(runners.Child, "start", lambda self: children.append(self) or kept(self))
     before = getsignal(number)
     sweeping.behave(t1s1="wait", t2s1="wait")
-    lines = signalled(sweeping, number, ready=(1, 2))
+    lines = signalled(sweeping, monkeypatch, number, ready=(1, 2))
     assert getsignal(number) == before
     assert len(children) == 2 and not any(child.running for child in children)
     for trial in (1, 2):
@@ -161,12 +160,12 @@ def test_a_signal_is_passed_on_once_and_leaves_nothing_running(sweeping, number,
     assert lines[-1] == "stopped; the same command resumes it."
 
 
-def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping):
+def test_a_run_that_ends_well_while_the_sweep_stops_is_done(sweeping, monkeypatch):
     sweeping.behave(t1s1="wait", t2s1="wait")
     # All frames were played before the signal came.
     fake = sweeping.space.with_name("fake_main.py")
     fake.write_text(fake.read_text().replace("frames = 500", "frames = 1000"))
-    signalled(sweeping, signal.SIGTERM, ready=(1, 2))
+    signalled(sweeping, monkeypatch, signal.SIGTERM, ready=(1, 2))
     ends = [sweeping.runs()[trial, 1].user_attrs["end"] for trial in (1, 2)]
     assert all(end.endswith(" after 1,000 frames") for end in ends)
 
