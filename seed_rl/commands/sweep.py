@@ -17,13 +17,11 @@ import contextlib
 import dataclasses
 import shlex
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import find_config
-from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError, require_package, usage_errors
 from seed_rl.flags.outputs import check_output
 from seed_rl.launch.presets import shortened
@@ -65,9 +63,9 @@ class SweepConfig(Options):
     )
     pruner: str = option(
         "none",
-        "median ends a trial whose best mean return so far is below the median of complete trials at the "
-        "same number of environment frames. It looks at seed 1, once five trials are complete and a quarter "
-        "of the run is played.",
+        "median ends a trial whose best mean return so far is below the median of complete runs at the same "
+        "number of environment frames. It looks at runs of seed 1, once five are complete and a quarter of "
+        "this one is played.",
         choices=("none", "median"),
     )
     parallel: int = option(1, "Number of runs that train at the same time on this machine.", at_least=1)
@@ -80,8 +78,7 @@ class SweepConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Runs a sweep; returns its exit code."""
-    own, others = _split(argv[1:])
-    config, _ = parse_options([argv[0], *own], __doc__ or "", SweepConfig, positional=("space",))
+    config, others = parse_options(argv, __doc__ or "", SweepConfig, positional=("space",), pass_through=True)
     for package in ("yaml", "optuna"):
         require_package(package, "sweep")
     if config.space is None:
@@ -158,19 +155,3 @@ def _plot(logdir: Path) -> None:
             picture.draw_runs([logdir], output, "sorted")
     except (UsageError, ImportError) as error:
         say(f"cannot draw {output}: {error}")
-
-
-def _split(args: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits the arguments into those for this command and those for the runs.
-
-    They are not parsed, because a parser would replace a flagfile with its lines, which would then override
-    the space.
-    """
-    names = {*option_names(SweepConfig), "help", "helpfull"}
-    mine: list[str] = []
-    others: list[str] = []
-    for arg in args:
-        name = arg.lstrip("-").partition("=")[0]
-        is_other = arg.startswith("--") and names.isdisjoint((name, name.removeprefix("no")))
-        (others if is_other else mine).append(arg)
-    return mine, others

@@ -167,7 +167,7 @@ def parse_options(
       description: the text that `--help` prints above the flags.
       config_class: the main's options.
       positional: the options that arguments without a name set, in this order; None lets all of them through.
-      pass_through: whether to let through other flags (written --name=value).
+      pass_through: whether to let through other flags (written --name=value), and flagfiles as they are.
 
     Returns:
       The options, and the arguments that were let through.
@@ -176,7 +176,7 @@ def parse_options(
       UsageError: bad input, in one sentence.
       SystemExit: with code 0, after printing the flags, for `--help` and `--helpfull`.
     """
-    flag_values = flags.FlagValues()
+    flag_values = _Passing() if pass_through else flags.FlagValues()
     flag_values.set_gnu_getopt(True)
     define_options(config_class, flag_values)
     if asks_help(argv[1:]):
@@ -194,6 +194,12 @@ def parse_options(
             )
         flag_values[name].parse(value)
     return read_options(config_class, flag_values), others
+
+
+class _Passing(flags.FlagValues):
+    def read_flags_from_files(self, argv: list[str], force_gnu: bool = True) -> list[str]:
+        """The arguments as they are: the main that gets a flagfile reads it, and flags of its own count."""
+        return argv
 
 
 def name_positional(args: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -1,1 +1,1 @@
-"""Hyperparameter search with Optuna: space, study, journal, runs and table. Imports no TensorFlow."""
+"""Hyperparameter search with Optuna: space, trials, study and runner. Imports no TensorFlow."""

@@ -48,7 +48,8 @@ def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optu
         raise ValueError(f"--logdir={directory} contains runs but no {path.name}; use another.")
     try:
         study = _open(path, identity, writes)
-        runs = [run.user_attrs for run in study.get_trials(deepcopy=False) if run.user_attrs["trial"]]
+        runs = study.get_trials(deepcopy=False)
+        pairs = [(run.user_attrs["trial"], run.user_attrs.get("seed")) for run in runs]
     except OSError as error:
         raise ValueError(f"{path} cannot be used ({error.strerror}); use another --logdir.") from None
     except Exception as error:  # Optuna relies on what it wrote itself, so damage can raise anything.
@@ -56,7 +57,7 @@ def load(directory: Path, identity: dict[str, Any], writes: bool = True) -> optu
         raise ValueError(
             f"{path} cannot be read ({reason}); put back a copy of it, or use another --logdir."
         ) from None
-    if any("seed" not in run for run in runs):
+    if any(seed is None for _, seed in pairs):
         raise ValueError(f"{path} is from an earlier version of seed_rl; use another --logdir.")
     if found := differences(study.user_attrs.get(_IDENTITY, identity), identity):
         raise ValueError(
@@ -209,7 +210,8 @@ class Trials:
         for number, group in itertools.groupby(self.runs().items(), key=lambda item: item[0][0]):
             runs = [run for _, run in group]
             states = {run.state for run in runs}
-            returns = [run.value for run in runs if run.state == TrialState.COMPLETE]
+            complete = (run.value for run in runs if run.state == TrialState.COMPLETE)
+            returns = [value for value in complete if value is not None]
             failed = sum(map(_has_failed, runs))
             if TrialState.PRUNED in states:
                 state = "pruned"
