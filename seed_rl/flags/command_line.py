@@ -197,9 +197,9 @@ def parse_options(
 
 
 class _Passing(flags.FlagValues):
-    def read_flags_from_files(self, argv: list[str], force_gnu: bool = True) -> list[str]:
+    def read_flags_from_files(self, argv: Sequence[str], force_gnu: bool = True) -> list[str]:
         """The arguments as they are: the main that gets a flagfile reads it, and flags of its own count."""
-        return argv
+        return list(argv)
 
 
 def name_positional(args: Sequence[str], names: Sequence[str]) -> list[str]:
