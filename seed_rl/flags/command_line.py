@@ -198,7 +198,7 @@ def parse_options(
 
 class _Passing(flags.FlagValues):
     def read_flags_from_files(self, argv: Sequence[str], force_gnu: bool = True) -> list[str]:
-        """The arguments as they are: the main that gets a flagfile reads it, and flags of its own count."""
+        """The arguments as they are: the main that they are passed on to reads its flagfiles."""
         return list(argv)
 
 

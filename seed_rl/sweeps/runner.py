@@ -5,7 +5,7 @@ import time
 from tqdm import tqdm
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Event, Signalled, Tick, Timing, Watch, describe_exit
+from seed_rl.launch.watch import Ended, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.runs.layout import RunDirectory
@@ -42,21 +42,19 @@ class Runner:
     def run(self) -> int:
         """Executes all remaining runs; returns 0, or the exit code of the signal that cut this short."""
         with self._watch.running():
-            return next(code for event in self._watch if (code := self._react(event)) is not None)
-
-    def _react(self, event: Event) -> int | None:
-        """Handles an event; returns the exit code once it is known."""
-        match event:
-            case Signalled():
-                self._stop()
-                return self._watch.stop.exit_code
-            case Ended(child, code):
-                self._record(child, code)
-            case Tick():
-                self._look()
-                self._start_some()
-                return None if self._running else 0
-        return None
+            for event in self._watch:
+                match event:
+                    case Signalled():
+                        self._stop()
+                        return self._watch.stop.exit_code
+                    case Ended(child, code):
+                        self._record(child, code)
+                    case Tick():
+                        self._look()
+                        self._start_some()
+                        if not self._running:
+                            break
+        return 0
 
     def _waiting(self) -> list[tuple[int, int]]:
         """The trials and seeds of the runs that are still to be started."""

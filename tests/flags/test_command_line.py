@@ -119,6 +119,15 @@ def test_a_flagfile_is_shared_with_other_mains(tmp_path):
     assert "--tusk" in refusal(f"--flagfile={path}", elsewhere=(OtherMainConfig,))
 
 
+def test_flags_of_others_are_let_through_in_their_order_with_flagfiles_as_they_are():
+    others = ["--flagfile=none.flags", "--walls=2", "--nofast", "--flagfile=more.flags"]
+    args = ["main", *others[:2], "--batch_size=9", "--loud", *others[2:]]
+    config, rest = parse_options(args, "", MainConfig, pass_through=True)
+    assert (config.batch_size, config.loud, rest) == (9, True, others)
+    with pytest.raises(UsageError, match="one too many"):
+        parse_options([*args, "word"], "", MainConfig, pass_through=True)
+
+
 def test_given_flags_are_passed_on_once():
     line = parsed(*BOTH, "--batch_size=1", "--batch_size=9", "--walls=2", "--loud")
     assert line.given(MainConfig, line.environment_class) == ["--batch_size=9", "--loud", "--walls=2"]
