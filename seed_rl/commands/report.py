@@ -17,7 +17,7 @@ from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.plotting.groups import gather
-from seed_rl.plotting.run_tables import as_csv, atari_table, run_table, search_table, speed_table
+from seed_rl.plotting.run_tables import atari_table, run_table, search_table, speed_table
 
 # By number in the SEED RL paper: what makes the table, and the metric that it needs; None is the return.
 _TABLES = {
@@ -62,5 +62,5 @@ def main(argv: list[str]) -> int:
         table = make(found.groups, config.label)
     for reason in found.skipped:
         say(f"skipped: {reason}")
-    print(as_csv(table.rows) if config.format == "csv" else table.as_markdown(), end="")
+    print(table.as_csv() if config.format == "csv" else table.as_markdown(), end="")
     return 0

@@ -42,6 +42,14 @@ class Table(NamedTuple):
     rows: Sequence[Row]
     note: str
 
+    def as_csv(self) -> str:
+        """The values of all rows, with all digits."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.rows[0]), extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        return text.getvalue()
+
     def as_markdown(self) -> str:
         """The table with aligned columns, and the note below it; columns without any text are left out."""
         lines: list[list[str]] = [[] for _ in range(2 + len(self.rows))]
@@ -53,15 +61,6 @@ class Table(NamedTuple):
             for line, cell in zip(lines, [heading, rule, *cells] if any(cells) else (), strict=False):
                 line.append(cell.ljust(width) if is_text else cell.rjust(width))
         return "\n".join([*(f"| {' | '.join(line)} |" for line in lines), "", self.note, ""])
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """The values of all rows, whose columns are those of the first."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
 
 
 def _cell(value: Any) -> str:

@@ -5,6 +5,8 @@ trial with the attributes `trial` and `seed`: more seeds are more of them, and s
 retried, of which the newest counts. `Trials.table` joins the runs of each trial.
 """
 
+import csv
+import io
 import itertools
 import os
 import statistics
@@ -17,7 +19,6 @@ from optuna.trial import FrozenTrial, TrialState
 
 from seed_rl.files import write_atomically
 from seed_rl.messages import warn
-from seed_rl.plotting.run_tables import as_csv
 from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
@@ -236,7 +237,11 @@ class Trials:
         """Writes table.csv into the sweep's directory, unless it would be empty; returns its rows."""
         rows = self.table()
         if rows:
-            write_atomically(self._sweep.directory / "table.csv", as_csv(rows))
+            text = io.StringIO()
+            table = csv.DictWriter(text, list(rows[0]))
+            table.writeheader()
+            table.writerows(rows)
+            write_atomically(self._sweep.directory / "table.csv", text.getvalue())
         return rows
 
     def means(self) -> optuna.Study:
