@@ -172,18 +172,18 @@ class Stream:
 
     def say(self, **said: Any) -> None:
         """Sends a `join` or `ready` soon, as `send` does, and as a message of its own."""
-        self._queue(self._said, pb.FromActor(**said).SerializeToString())
+        self._queue(pb.FromActor(**said).SerializeToString(), is_step=False)
 
     def send(self, steps: bytes) -> None:
         """Sends a FromActor with steps soon; those that come while others are being sent become one message.
 
         Never fails: `receive` reports whatever is wrong with the stream.
         """
-        self._queue(self._waiting, steps)
+        self._queue(steps)
 
-    def _queue(self, messages: list[bytes], message: bytes) -> None:
+    def _queue(self, message: bytes, is_step: bool = True) -> None:
         with self._lock:
-            messages.append(message)
+            (self._waiting if is_step else self._said).append(message)
             if not self._is_sending:
                 self._send_waiting()
 

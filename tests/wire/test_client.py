@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import threading
 
 import grpc
 import pytest
@@ -117,6 +118,34 @@ def test_messages_that_are_written_while_another_is_sent_become_one(tmp_path):
         assert stream.receive(0.0) is None and stream.receive(20.0) == b"all"
     listener.stop()
     assert got[:2] == said and b"".join(got[2:]) == b"".join(sent) and len(got) < 12
+
+
+def test_no_message_is_lost_between_threads(tmp_path):
+    """A regression: one that was written just as gRPC reported the last one as sent."""
+    total, done = 20_000, threading.Event()
+
+    async def connect(requests, context):
+        received = 0
+        while received < total:
+            received += len(await context.read())
+        done.set()
+
+    listener = Listener(f"unix:{tmp_path}/s", -1, (SERVICE,))
+    listener.add(SERVICE, connect)
+    with contextlib.closing(Channel(f"unix:{tmp_path}/s")) as channel:
+        stream = Stream(channel._channel, (), client._WAIT_FOR_READY)
+
+        def send():
+            for _ in range(total // 2):
+                stream.send(b"1")
+
+        threads = [threading.Thread(target=send) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert done.wait(20.0)
+    listener.stop()
 
 
 @pytest.mark.parametrize("variable", ["http_proxy", "https_proxy", "grpc_proxy", "HTTP_PROXY", "all_proxy"])
