@@ -21,7 +21,7 @@ import seed_rl
 from benchmarks.harness import ROOT
 from benchmarks.parts import LearnerParts
 from seed_rl.flags.errors import run_main
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 
 _PARTS = ("inference", "training")
 
@@ -126,7 +126,7 @@ def compare(directory: Path, run_flags: Sequence[str], pairs: int, seconds: floa
 
 def main(argv: list[str]) -> int:
     """The child: measures until its input ends."""
-    parts = LearnerParts(parse_local(argv, __doc__ or ""))
+    parts = LearnerParts(resolve_run(argv, __doc__ or ""))
     measured = {"inference": parts.inference(), "training": parts.training()}
     print(Path(seed_rl.__file__).resolve().parent, flush=True)
     for line in sys.stdin:

@@ -29,7 +29,7 @@ from benchmarks.harness import medians, print_result, print_table, result_of
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import run_main, usage_errors
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 
 GOAL = 0.98
@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
     num_gpus = _num_gpus()
     with usage_errors():
         counts = config.counts(num_gpus)
-    line = parse_local(["train", *config.run_flags(1, rest)], "")  # Bad flags end the benchmark here.
+    line = resolve_run(["train", *config.run_flags(1, rest)])  # Bad flags end the benchmark here.
     repeats = line.environment_config().num_action_repeats
     rounds = [{n: _measured(config, n, repeats, rest) for n in counts} for _ in range(config.rounds)]
     figures = {n: medians([found[n] for found in rounds]) for n in counts}

@@ -30,7 +30,7 @@ from benchmarks.harness import (
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 
 GOAL = 0.85
@@ -106,7 +106,7 @@ def main(argv: list[str]) -> int:
     results: dict[str, Any] = {}
     for variant in config.variants.split(","):
         run_flags = [*RUN_FLAGS, *VARIANTS[variant], *rest]
-        line = parse_local(["train", *run_flags], "")  # Bad flags end the benchmark here.
+        line = resolve_run(["train", *run_flags])  # Bad flags end the benchmark here.
         line.read(LocalConfig)
         repeats = line.environment_config().num_action_repeats
         rounds = [_round(config, run_flags, repeats) for _ in range(config.rounds)]

@@ -29,10 +29,11 @@ from benchmarks.harness import check_names, make_directory, medians, print_resul
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import suite_spec
 from seed_rl.files import read_mapping, write_atomically
-from seed_rl.flags.command_line import CommandLine, parse_options
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main, usage_errors
+from seed_rl.flags.settings import Settings
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from seed_rl.wire.frames import actions_frames, step_frames
@@ -112,7 +113,7 @@ def main(argv: list[str]) -> int:
 def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ()) -> dict[str, float]:
     """One run: the figures of a row."""
     flags = [_COMMON, *CASES[case], *WAYS[way], *rest]
-    line = parse_local(["train", *flags], "")
+    line = resolve_run(["train", *flags], "")
     run = steady_run(flags, config.warm_up_secs, config.seconds)
     speed = run.frames_per_second
 
@@ -135,11 +136,11 @@ def measure(case: str, way: str, config: ImpalaConfig, rest: Sequence[str] = ())
     }
 
 
-def message_bytes(line: CommandLine) -> tuple[float, float]:
+def message_bytes(line: Settings) -> tuple[float, float]:
     """Bytes a frame that an actor sends and receives with central inference, if they travel as messages."""
     local, config = line.read(LocalConfig), line.environment_config()
     spec = suite_spec(environments.suite(line.environment), config, 0)
-    size = local.env_batch_size // (line.flag_values["num_env_groups"].value or 1)
+    size = local.env_batch_size // (line.values["num_env_groups"])
     record, action = size * StepCodec(spec).record_bytes, size * ActionCodec(spec.action).action_bytes
     sent = record + len(step_frames(1, record).prefixes[0])
     received = action + len(actions_frames(1, action).prefixes[0])

@@ -18,7 +18,7 @@ from benchmarks.harness import log_end, module_child, read_metrics
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.launch.watch import Ended, Tick, Watch
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.runs.curves import curve, return_name
@@ -114,8 +114,7 @@ def make_case(name: str, flags: Sequence[str] = (), label: str = "") -> Case:
     if not (environment and agent):
         raise UsageError(f"{name!r} is no preset; write ENVIRONMENT/AGENT, like catch/ppo, or with /GAME.")
     own = [environment, agent, *([f"--game={game}"] if game else [])]
-    complete, _ = complete_arguments([*own, *flags])
-    line = parse_local(["train", *complete], "")
+    line = resolve_run(["train", *own, *flags])
     make_plan(line, "unix:unused")
     local = line.read(LocalConfig)
     num_envs = local.num_actors * local.env_batch_size

@@ -18,7 +18,7 @@ from benchmarks.harness import LocalRun, print_result, print_table, read_metrics
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError, run_main
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.options import Options, option
 
 # Resident memory in MiB by process, at times in seconds.
@@ -65,7 +65,7 @@ def main(argv: list[str]) -> int:
 def _sample(config: MemoryConfig, rest: Sequence[str]) -> Samples:
     preset = configs_directory() / "small/atari_vtrace.flags"
     run_flags = [f"--flagfile={preset}", "--total_environment_frames=1000000000", *rest]
-    parse_local(["train", *run_flags], "")  # Bad flags end the benchmark here.
+    resolve_run(["train", *run_flags])  # Bad flags end the benchmark here.
     samples: Samples = []
     with LocalRun(run_flags) as run:
         run.wait_until(lambda: bool(run.metrics()), 120, "first update")

@@ -30,10 +30,10 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.making import make_batch, suite_spec
-from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError, run_main
+from seed_rl.flags.settings import Settings
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample, flatten_spec, pack_like
 
@@ -50,7 +50,7 @@ def main(argv: list[str]) -> int:
     if len(argv) < 3 or not set(argv[2].split(",")) <= set(PARTS):
         raise UsageError(f"Run it as: python -m benchmarks.parts SECONDS {','.join(PARTS)} FLAGS.")
     seconds, names = float(argv[1]), argv[2].split(",")
-    line = parse_local([argv[0], *argv[3:]], __doc__ or "")
+    line = resolve_run([argv[0], *argv[3:]], __doc__ or "")
     rates: dict[str, float] = {}
     if "environment" in names:
         rates["environment"] = _environment_rate(line, seconds)
@@ -104,7 +104,7 @@ class _Environments(NamedTuple):
     seconds: float
 
 
-def _environment_rate(line: CommandLine, seconds: float) -> float:
+def _environment_rate(line: Settings, seconds: float) -> float:
     local = line.read(LocalConfig)
     seed = line.read(LearnerConfig, num_envs=1, logdir="").seed
     context = multiprocessing.get_context("spawn")
@@ -147,7 +147,7 @@ class LearnerParts:
       algorithm: newly initialized.
     """
 
-    def __init__(self, line: CommandLine, scope: contextlib.AbstractContextManager | None = None):
+    def __init__(self, line: Settings, scope: contextlib.AbstractContextManager | None = None):
         """Creates the algorithm, in `scope` if there is one."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         local = line.read(LocalConfig)

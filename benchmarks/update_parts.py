@@ -36,7 +36,7 @@ from seed_rl.devices.placement import available, split_cpu
 from seed_rl.devices.publisher import PolicyCopy, Publisher, variables_of
 from seed_rl.devices.replicas import Replicas
 from seed_rl.flags.errors import UsageError, run_main
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.ops.replicas import mean_over_replicas
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import Sample
@@ -87,7 +87,7 @@ def main(argv: list[str]) -> int:
     if len(argv) < 3:
         raise UsageError("Run it as: python -m benchmarks.update_parts SECONDS N FLAGS.")
     seconds, count = float(argv[1]), int(argv[2])
-    line = parse_local([argv[0], *argv[3:]], __doc__ or "")
+    line = resolve_run([argv[0], *argv[3:]], __doc__ or "")
     if not tf.config.list_physical_devices("GPU"):
         split_cpu(count + 1)
     training, (inference, *_) = available()[:count], available()[count:] or available()

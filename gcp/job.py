@@ -11,11 +11,10 @@ from typing import Any
 from seed_rl.commands import vertex
 from seed_rl.environments.base import nearest
 from seed_rl.files import read_mapping
-from seed_rl.flags.command_line import CommandLine
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.settings import Settings
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.plan import check_split
-from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import Distribution, Value, as_flags, as_text, read_space
 
 # The keys of a job file and of its sections, with their defaults; those that are required have a type.
@@ -180,12 +179,12 @@ def _flags(job: SimpleNamespace, values: dict[str, Value], logdir: str) -> list[
     return [*flags, *as_flags({**chosen, **computed})]
 
 
-def _parse(job: SimpleNamespace, flags: Sequence[str]) -> CommandLine:
-    """Parses flags as the containers will."""
-    line = vertex.parse_job(["gcp.submit", *flags])
+def _parse(job: SimpleNamespace, flags: Sequence[str]) -> Settings:
+    """Resolves flags as the containers will."""
+    settings = vertex.parse_job(["gcp.submit", *flags])
     num_actors = job.actors.replicas * job.actors.processes
-    check_split(job.learner.replicas, num_actors, job.num_envs, line.read(LearnerConfig).batch_size)
-    return line
+    check_split(job.learner.replicas, num_actors, job.num_envs, settings.values["batch_size"])
+    return settings
 
 
 def _parameter(name: str, distribution: Distribution) -> dict[str, Any]:

@@ -66,6 +66,11 @@ def set_aside(path: Path) -> Path:
     return path.rename(free)
 
 
+def shortened(path: Path) -> Path:
+    """A path for messages: relative to the current directory if it is inside it."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 

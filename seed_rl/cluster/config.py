@@ -56,8 +56,3 @@ class ClusterConfig(Options):
         """The ports of `learner_ports`; empty if it is not a range."""
         match = re.fullmatch(r"([0-9]{1,5})(?:-([0-9]{1,5}))?", self.learner_ports)
         return range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
-
-    def learner_command(self, command: list[str]) -> list[str]:
-        """Makes a learner's command, `python -m seed_rl learner FLAGS`, demand the GPUs that it gets."""
-        device = ["--require_accelerator"] if self.learner_gpus else []
-        return [*command[:4], *device, *command[4:]]

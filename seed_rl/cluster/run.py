@@ -186,7 +186,7 @@ def _children(
     for i, (command, host) in enumerate(zip(plan.learners, hosts, strict=True)):
         program = Program(
             "the learner" if alone else f"learner {i}",
-            [*config.learner_command(command), *place_flags(addresses, i), *safety],
+            [*command, *place_flags(addresses, i), *safety],
             {**LEARNER_ENV, **secret.learner},
         )
         log = directory.learner_log(i) if i else None

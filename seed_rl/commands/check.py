@@ -25,8 +25,8 @@ from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.failures import EnvironmentFailedError, cause_of
 from seed_rl.environments.making import make_batch
 from seed_rl.environments.suites.classic import suite_of
-from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.flags.resolve import resolve
 from seed_rl.messages import complain
 from seed_rl.options import Options, option
 from seed_rl.types import ACTION_MASK, EnvironmentSpec, EnvOutput, flatten_spec
@@ -43,14 +43,14 @@ class CheckConfig(Options):
 
 def main(argv: list[str]) -> int:
     """Prints the report; returns the exit code."""
-    line = parse(argv, __doc__, (CheckConfig,), with_agent=False)
-    if not line.environment:
+    chosen = resolve(argv, __doc__, (CheckConfig,), with_agent=False)
+    if not chosen.environment:
         raise UsageError("No environment is given; write: seed_rl check gym --game=MODULE:ID.")
-    config = line.read(CheckConfig)
+    config = chosen.read(CheckConfig)
     logging.basicConfig(format="%(message)s", level=logging.INFO)  # Tracebacks.
     try:
         with usage_errors():
-            _play(environments.suite(line.environment), line.environment_config(), config)
+            _play(environments.suite(chosen.environment), chosen.environment_config(), config)
     except EnvironmentFailedError as error:
         complain(f"{error.what}.")
         if config.pdb:

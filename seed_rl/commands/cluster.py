@@ -4,13 +4,16 @@ Imports no TensorFlow, and imports Ray only when it runs.
 """
 
 import os
+from collections.abc import Callable
 
 from seed_rl.cluster.config import LOOPBACK_ONLY, ClusterConfig
 from seed_rl.flags.errors import require_package
+from seed_rl.flags.resolve import Launching
+from seed_rl.flags.settings import Settings
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import make_credentials
 from seed_rl.launch.directory import check_directory, introduce, is_done, made_directory, say_next
-from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.messages import say
 from seed_rl.wire.security import SecurityConfig
 
@@ -38,18 +41,16 @@ _LEFT_OUT = {
 def main(argv: list[str]) -> int:
     """Runs the launcher; returns its exit code."""
     notes: list[str] = []
-    args, preset = complete_arguments(argv[1:], tell=notes.append)
-    line = parse_local([argv[0], *args], DESCRIPTION, _LEFT_OUT)
-    plan = make_plan(line, None)
-    config = line.read(ClusterConfig)
+    settings = resolved(argv, notes.append)
+    config, plan = settings.read(ClusterConfig), make_plan(settings, None)
     require_package("ray", "ray")
-    check_directory(line, plan)
+    check_directory(plan)
     if is_done(plan, argv):
         return 0
-    credentials = None if line.read(SecurityConfig).insecure else make_credentials("ray")
+    credentials = None if settings.read(SecurityConfig).insecure else make_credentials("ray")
     for note in notes:
         say(note)
-    introduce(line, plan, preset)
+    introduce(plan)
 
     if config.ray_address == "none":
         os.environ.update(LOOPBACK_ONLY)
@@ -63,3 +64,11 @@ def main(argv: list[str]) -> int:
     if code == 0:
         say_next(plan, argv)
     return code
+
+
+def resolved(argv: list[str], tell: Callable[[str], object] = lambda note: None) -> Settings:
+    """The settings of a command line. Learners with GPUs have to use them, unless a flag turns that off."""
+    settings = resolve_run(argv, DESCRIPTION, _LEFT_OUT, Launching(tell))
+    if settings.values["learner_gpus"] and not settings.is_chosen("require_accelerator"):
+        return settings.replaced("flag learner_gpus", require_accelerator=True)
+    return settings

@@ -29,13 +29,12 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices import loopback
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.experience.base import MisfitError
-from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import UsageError, out_of_memory, require_package, usage_errors
+from seed_rl.flags.resolve import resolve
+from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.launch.config import LocalConfig
-from seed_rl.launch.defaults import fitting_batch_size
-from seed_rl.launch.directory import keep_seed
 from seed_rl.launch.gateways import Gateways, gateway_commands
 from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
@@ -77,12 +76,10 @@ def main(argv: list[str]) -> int:
 
 def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
-    line = parse(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
-    keep_seed(line, line.flag_values.logdir)
-    config, security_config = line.read(LearnerConfig), line.read(SecurityConfig)
-    environment_config, agent_config = line.environment_config(), line.agent_config()
-    check_inference(line, config)
-    config = _with_batch_size(line, config)
+    chosen = resolve(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
+    config, security_config = chosen.read(LearnerConfig), chosen.read(SecurityConfig)
+    environment_config, agent_config = chosen.environment_config(), chosen.agent_config()
+    check_inference(chosen, config)
     with usage_errors():
         config, hosts = _find_hosts(config)
         security = load_security(security_config, os.environ)
@@ -91,36 +88,38 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     if config.wandb_project:
         require_package("wandb", "wandb")
     is_first = hosts is None or hosts.is_first
-    display = until_the_end.enter_context(contextlib.closing(_begin(line, config, is_first)))
-    recorded = record.run_identity(line.environment, environment_config, line.agent, agent_config)
+    display = until_the_end.enter_context(contextlib.closing(_begin(chosen, config, is_first)))
+    recorded = record.run_identity(chosen.environment, environment_config, chosen.agent, agent_config)
     if is_first:
         with usage_errors():
             record.check(config.logdir, recorded)
             until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
             record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
-    environment = _probe(line.environment, environment_config, config, hosts, stop, display)
+    environment = _probe(chosen.environment, environment_config, config, hosts, stop, display)
     if environment is None:
         return stop.exit_code
     settings = {"learner": config.to_dict(), "agent": agent_config.to_dict()}
-    everything = {**settings, "agent_name": line.agent, "environment": recorded["environment"]}
+    everything = {**settings, "agent_name": chosen.agent, "environment": recorded["environment"]}
     met, listener = None, None
     if hosts or config.num_gateways:
         listener = _listen(config, environment, security_config, security, until_the_end)
     if hosts and listener:
         display.stage("waiting for the other learners")
-        identity = _shared_by_hosts(line, config, hosts)
+        identity = _shared_by_hosts(chosen, config, hosts)
         met = _meet(hosts, config, listener, identity, security, stop, until_the_end)
         if not met[1]:
             return stop.exit_code
     try:
-        make = functools.partial(algorithms.make, line.agent, agent_config, environment.spec, config.num_envs)
+        make = functools.partial(
+            algorithms.make, chosen.agent, agent_config, environment.spec, config.num_envs
+        )
         parts = (environment, make, everything, security, met, listener)
         learner = _make_learner(config, hosts, parts, display)
         if stop.is_set() and not hosts:
             return stop.exit_code
         if is_first:
             with usage_errors():
-                record.write(config.logdir, recorded, settings)
+                record.write(config.logdir, recorded, settings | {"origins": chosen.chosen_origins()})
         complete = learner.run(stop.is_set)
         if complete:
             report_to_launcher(COMPLETE)
@@ -137,12 +136,12 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
 
 
-def _begin(line: CommandLine, config: LearnerConfig, is_first: bool) -> ProgressDisplay:
+def _begin(chosen: Settings, config: LearnerConfig, is_first: bool) -> ProgressDisplay:
     """The display in the first stage. The first host says how many frames it trains if nobody chose them."""
     total = config.total_environment_frames
     log = RunDirectory(Path(config.logdir)).actor_log(0)
     display = ProgressDisplay(total, _earlier_returns(config.logdir), log)
-    if is_first and not line.flag_values["total_environment_frames"].present:
+    if is_first and not chosen.is_chosen("total_environment_frames"):
         display.say(f"{total:,} environment frames, the default; --total_environment_frames sets another.")
     return display
 
@@ -194,16 +193,6 @@ def _earlier_returns(logdir: str) -> Iterable[tuple[int, float]]:
     return zip(returns.env_frames.astype(int).tolist(), returns.value.tolist(), strict=True)
 
 
-def _with_batch_size(line: CommandLine, config: LearnerConfig) -> LearnerConfig:
-    """The settings with a default batch size that the agent can make of its environments' unrolls."""
-    if line.flag_values["batch_size"].present:
-        return config
-    num_training = config.num_envs - getattr(line.agent_config(), "num_eval_envs", 0)
-    num_hosts = config.learner_hosts.count(",") + 1
-    size = fitting_batch_size(line.agent or "", num_training, config.batch_size, num_hosts)
-    return dataclasses.replace(config, batch_size=size)
-
-
 def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | None]:
     """All learner hosts, if there are several, and the settings with the address of this one.
 
@@ -231,13 +220,13 @@ def _find_hosts(config: LearnerConfig) -> tuple[LearnerConfig, LearnerHosts | No
     return config, hosts
 
 
-def _shared_by_hosts(line: CommandLine, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:
+def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHosts) -> dict[str, Any]:
     """The settings and versions that all learner hosts must have."""
     return {
-        "environment": line.environment,
-        "agent": line.agent,
-        **line.environment_config().to_dict(),
-        **line.agent_config().essentials(),
+        "environment": chosen.environment,
+        "agent": chosen.agent,
+        **chosen.environment_config().to_dict(),
+        **chosen.agent_config().essentials(),
         **config.essentials(),
         "num_envs": config.num_envs,
         "publish_every": config.publish_every,

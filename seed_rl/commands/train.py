@@ -8,6 +8,7 @@ from pathlib import Path
 
 from seed_rl.environments.making import Probed
 from seed_rl.flags.errors import require_package
+from seed_rl.flags.resolve import Launching
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.directory import (
@@ -19,7 +20,7 @@ from seed_rl.launch.directory import (
     say_next,
     set_aside,
 )
-from seed_rl.launch.plan import complete_arguments, make_plan, parse_local, private_server_address
+from seed_rl.launch.plan import make_plan, private_server_address, resolve_run
 from seed_rl.launch.recording import Recorder
 from seed_rl.launch.run import supervise
 from seed_rl.messages import say
@@ -65,24 +66,24 @@ def train(
       UsageError: the run cannot start with this command line.
     """
     notes: list[str] = []
-    args, preset = complete_arguments(argv[1:], tell=notes.append, probed=probed)
-    line = parse_local([argv[0], *args], DESCRIPTION)
+    launching = Launching(tell=notes.append, probed=probed, resumes=not overwrite)
+    settings = resolve_run(argv, DESCRIPTION, launching=launching)
     with contextlib.ExitStack() as stack:
-        local = line.read(LocalConfig)
+        local = settings.read(LocalConfig)
         if local.record_every_minutes:
             require_package("imageio_ffmpeg", "record")
         private = private_server_address(local.num_learners)
         address = local.server_address or stack.enter_context(private)
         sockets = None if local.server_address else Path(address.removeprefix("unix:")).parent
-        plan = make_plan(line, address)
+        plan = make_plan(settings, address)
         if overwrite:
             set_aside(plan.logdir)
-        check_directory(line, plan)
+        check_directory(plan)
         if is_done(plan, argv):
             return 0, plan.logdir, ""
         for note in notes:
             say(note)
-        introduce(line, plan, preset)
+        introduce(plan)
         stack.enter_context(made_directory(plan, function))
         run, (first, *others) = RunDirectory(plan.logdir), plan.learners
         learners = [Child("learner 0" if others else "the learner", first, private=sockets, plays=True)]

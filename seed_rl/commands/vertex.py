@@ -19,6 +19,7 @@ import dataclasses
 import json
 import os
 import re
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,12 +27,14 @@ from typing import Any
 
 from seed_rl.actor.config import ActorConfig
 from seed_rl.files import parse_json
-from seed_rl.flags.command_line import CommandLine, parse
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
+from seed_rl.flags.resolve import resolve
+from seed_rl.flags.settings import Settings
+from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
-from seed_rl.launch.plan import child_command, code_flags, place_flags
+from seed_rl.launch.plan import child_command, place_flags
 from seed_rl.launch.watch import Ended, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import say
@@ -42,6 +45,9 @@ from seed_rl.wire.security import is_local
 
 # The metric that a trial of a hyperparameter tuning job reports.
 METRIC = "final_return"
+
+# Of learner hosts: as long as actors wait for a learner, because one of them may need another machine.
+_HOST_TIMEOUT_SECS = 300.0
 
 _COMPUTED = frozenset(("server_address", "task", "learner_hosts", "learner_index"))
 
@@ -63,36 +69,42 @@ class VertexConfig(Options):
 def main(argv: list[str]) -> int:
     """Runs this container's part to the end; returns the exit code."""
     # Vertex AI mounts every bucket in /gcs.
-    line = parse_job([arg.replace("=gs://", "=/gcs/", 1) for arg in argv], __doc__ or "")
-    config = line.read(VertexConfig)
+    settings = parse_job([arg.replace("=gs://", "=/gcs/", 1) for arg in argv], __doc__ or "")
+    config = settings.read(VertexConfig)
     learners, index = find_place(os.environ, config.learner_replicas)
     for name in ("CLUSTER_SPEC", "TF_CONFIG"):  # Both may have the whole job in them, with the learner's key.
         os.environ.pop(name, None)
-    if index is None:
-        command, numbers = actor_command(line, learners), range(config.actors_per_replica)
-        return run_children([Child(f"actor {n}", command, env=ACTOR_ENV, plays=True) for n in numbers])
     trial = os.environ.get("CLOUD_ML_TRIAL_ID")
-    logdir = Path(line.read(LearnerConfig).logdir, f"trial_{trial}" if trial else "")
-    learner = Child("the learner", learner_command(line, learners, index, logdir), plays=True)
-    code = run_children([learner], config.learner_restarts, may_be_stopped=len(learners) > 1)
+    logdir = Path(settings.values["logdir"], f"trial_{trial}" if trial else "")
+    with tempfile.TemporaryDirectory(prefix="seed_rl_") as directory:
+        file = Path(directory, "settings.json")
+        own: dict[str, Any] = {"logdir": str(logdir)}
+        if not settings.is_chosen("host_timeout_secs"):
+            own["host_timeout_secs"] = _HOST_TIMEOUT_SECS
+        file.write_text(settings.replaced("job", **own).to_json())
+        if index is None:
+            command, numbers = actor_command(file, learners), range(config.actors_per_replica)
+            return run_children([Child(f"actor {n}", command, env=ACTOR_ENV, plays=True) for n in numbers])
+        learner = Child("the learner", learner_command(file, learners, index), plays=True)
+        code = run_children([learner], config.learner_restarts, may_be_stopped=len(learners) > 1)
     # The return of a run that was stopped is not a result.
     if trial and code == 0 and index == 0:
         report_trial(logdir, trial, os.environ)
     return code
 
 
-def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
-    """Parses the flags of a job and checks all values; see `command_line.parse`."""
-    line = parse(
+def parse_job(argv: Sequence[str], description: str = "") -> Settings:
+    """Resolves the flags of a job and checks all values; see `flags.resolve`."""
+    settings = resolve(
         argv,
         description,
         (VertexConfig, LearnerConfig, ActorConfig),
         leave_out=dict.fromkeys((LearnerConfig, ActorConfig), _COMPUTED),
         elsewhere=(LocalConfig, LearnerConfig, ActorConfig),
     )
-    replicas = line.read(VertexConfig).learner_replicas
-    line.read(ActorConfig)
-    learner = line.read(LearnerConfig)
+    replicas = settings.read(VertexConfig).learner_replicas
+    settings.read(ActorConfig)
+    learner = settings.read(LearnerConfig)
     if replicas > 1 and not learner.insecure_reductions:
         raise UsageError(
             f"The {replicas} learners would add up gradients over TensorFlow's own connections, without "
@@ -107,15 +119,16 @@ def parse_job(argv: Sequence[str], description: str = "") -> CommandLine:
         raise UsageError(
             "--inference=actor needs TensorFlow in the actors' image, which has none; leave it out."
         )
-    line.environment_config()
-    line.agent_config()
-    return line
+    settings.environment_config()
+    settings.agent_config()
+    return settings
 
 
-def job_arguments(line: CommandLine) -> list[str]:
-    """All flags that were set for a job, with flagfiles expanded, for `parse_job` in a container."""
-    classes = (VertexConfig, LearnerConfig, ActorConfig, line.environment_class, line.agent_class)
-    return [f"--environment={line.environment}", f"--agent={line.agent}", *line.given(*classes)]
+def job_arguments(settings: Settings) -> list[str]:
+    """All flags that were chosen for a job, with flagfiles expanded, for `parse_job` in a container."""
+    values = {"environment": settings.environment, "agent": settings.agent}
+    values |= {name: settings.values[name] for name in settings.chosen_origins()}
+    return [f"--{name}={flag_text(name, value)}" for name, value in values.items()]
 
 
 def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[list[str], int | None]:
@@ -156,27 +169,24 @@ def find_place(environ: Mapping[str, str], learner_replicas: int = 1) -> tuple[l
     return learners, index + pools.index(pool) if pool in pools else None
 
 
-def learner_command(line: CommandLine, learners: Sequence[str], index: int, logdir: Path) -> list[str]:
+def learner_command(file: Path, learners: Sequence[str], index: int) -> list[str]:
     """The command of a learner, which listens on its port at all addresses of its container."""
-    address = learners[index]
+    place, address = place_flags(learners, index), learners[index]
     if not is_local(address):
-        address = f"0.0.0.0:{address.rpartition(':')[2]}"
-    own: dict[str, Any] = {"environment": line.environment, "agent": line.agent, "server_address": address}
-    several = place_flags(learners, index) if len(learners) > 1 else []
-    if several:  # They wait for one another as long as actors for a learner: one may need another machine.
-        own |= {"tls_server_name": SERVER_NAME, "host_timeout_secs": 300}
-    flags = line.given(LearnerConfig, line.environment_class, line.agent_class, leave_out=("logdir",))
-    return child_command("learner", {**own, "logdir": logdir}, [*several, *flags])
+        place[0] = f"--server_address=0.0.0.0:{address.rpartition(':')[2]}"
+    if len(learners) > 1:
+        place.append(f"--tls_server_name={SERVER_NAME}")
+    return child_command("learner", file, place)
 
 
-def actor_command(line: CommandLine, learners: Sequence[str]) -> list[str]:
+def actor_command(file: Path, learners: Sequence[str]) -> list[str]:
     """The command of every actor; certificate and token are in environment variables.
 
     The learner assigns the tasks. A fixed task might still be held by an actor whose machine is gone when its
     successor asks for it, and an actor that gives up ends the whole job.
     """
-    own = {"server_address": learners[0], "tls_server_name": SERVER_NAME}
-    return child_command("actor", own, [*line.given(ActorConfig), *code_flags(line)])
+    place = [f"--server_address={learners[0]}", f"--tls_server_name={SERVER_NAME}"]
+    return child_command("actor", file, place)
 
 
 def run_children(

@@ -34,3 +34,18 @@ def find_config(path: str, kind: str) -> Path:
     if meant:
         raise UsageError(f"There is no file {path}; did you mean {' or '.join(sorted(meant))}?")
     return given
+
+
+def find_preset(configs: Path, environment: str, agent: str, game: str | None = None) -> Path | None:
+    """The flagfile for a small machine: the game's, else the environment's, else the only one.
+
+    They are in `configs`/small and named ENVIRONMENT_AGENT or ENVIRONMENT_AGENT_GAME. `agent` is one of
+    `algorithms.registry.choices`; `game` is the `--game` that was given, None if the preset determines it.
+    """
+    directory, stem = configs / "small", f"{environment}_{agent}"
+    exact = [f"{stem}_{game.lower()}"] if game and "/" not in game else []
+    for name in (*exact, stem):
+        if os.path.isfile(directory / f"{name}.flags"):
+            return directory / f"{name}.flags"
+    candidates = [path for path in sorted(directory.glob("*.flags")) if path.name.startswith(f"{stem}_")]
+    return candidates[0] if len(candidates) == 1 else None

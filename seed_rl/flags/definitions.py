@@ -1,7 +1,7 @@
 """Turns an Options class into absl flags, and absl flags back into a validated object of that class."""
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any, TypeVar
 
 from absl import flags
@@ -84,11 +84,6 @@ def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **
         return config_class.of(**values, **fixed)
     except ValueError as error:
         raise UsageError(str(error)) from error
-
-
-def given_flags(flag_values: flags.FlagValues, names: Iterable[str]) -> list[str]:
-    """The flags among `names` that the command line or a flagfile set, as `--name=value`."""
-    return [flag_values[name].serialize() for name in names if flag_values[name].present]
 
 
 def options_of(config_class: type[Options]) -> list[Leaf]:

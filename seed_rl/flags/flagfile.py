@@ -19,30 +19,37 @@ _COMMENTS = ("#", "//")
 _DEEPEST = 50
 
 
-def expand_flagfiles(args: Iterable[str], passed_over: Collection[str] = ()) -> list[str]:
-    """Replaces each `--flagfile=PATH` with the lines of its file, in place; later flags win.
+def expand_flagfiles(args: Iterable[str]) -> list[str]:
+    """Replaces each `--flagfile=PATH` with the lines of its file, in place; later flags win (UsageError)."""
+    return [arg for _, lines in in_parts(args) for arg in lines]
+
+
+def in_parts(args: Iterable[str], passed_over: Collection[str] = ()) -> list[tuple[str, list[str]]]:
+    """The arguments in order: the lines of each flagfile with its path, and those between them with ''.
 
     Lines in files that set the flags in `passed_over` are skipped.
 
     Raises:
       UsageError: a file cannot be read, contains a line that is not a flag, or includes itself.
     """
-    expanded: list[str] = []
+    parts: list[tuple[str, list[str]]] = [("", [])]
     rest = iter(args)
     for arg in rest:
         if arg == "--":
-            return [*expanded, arg, *rest]
+            parts[-1][1].extend((arg, *rest))
+            break
         path = _flagfile_path(arg)
         if path is None:
-            expanded.append(arg)
+            parts[-1][1].append(arg)
             continue
         if "=" not in arg:
             path = next(rest, "")
         if not path:
             raise UsageError("--flagfile needs a path: --flagfile=PATH.")
         lines = _read(find_config(path, "**/*.flags"), including=())
-        expanded += [line for line in lines if _bare_name(line, passed_over) not in passed_over]
-    return expanded
+        parts.append((path, [line for line in lines if _bare_name(line, passed_over) not in passed_over]))
+        parts.append(("", []))
+    return [part for part in parts if part[1]]
 
 
 def _flagfile_path(arg: str) -> str | None:

@@ -12,8 +12,8 @@ from seed_rl.actor.environments import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.environments.failures import EnvironmentFailedError
-from seed_rl.flags.command_line import parse
 from seed_rl.flags.errors import UsageError, usage_errors
+from seed_rl.flags.resolve import resolve
 from seed_rl.messages import COMPLETE, complain, log_lines, report_to_launcher
 from seed_rl.signals import last_resort
 from seed_rl.wire.client import LearnerGoneError, RefusedError
@@ -44,12 +44,12 @@ def _play(argv: list[str], description: str, actor_class: Callable[[], type[Acto
     faulthandler.enable(2)  # If native code ends this process, the log has the stack.
     log_lines()
     keep_freed_memory()
-    line = parse(argv, description, (ActorConfig, SecurityConfig), with_agent=False)
-    config, security_config = line.read(ActorConfig), line.read(SecurityConfig)
+    settings = resolve(argv, description, (ActorConfig, SecurityConfig), with_agent=False)
+    config, security_config = settings.read(ActorConfig), settings.read(SecurityConfig)
     with usage_errors():
         security = load_security(security_config, os.environ)
         check_connecting(config.server_address, security_config, security)
-        actor = actor_class()(config, security, line.given_environment())
+        actor = actor_class()(config, security, settings.chosen_environment())
     try:
         with _within_limits():
             actor.run()

@@ -1,7 +1,6 @@
 """The run directory of a launcher, and what a launcher says before and after a run."""
 
 import contextlib
-import dataclasses
 import itertools
 import os
 import shlex
@@ -9,12 +8,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from seed_rl.environments.failures import REPLACED
-from seed_rl.files import replacing
-from seed_rl.flags.command_line import CommandLine
+from seed_rl.files import replacing, shortened
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import Plan
-from seed_rl.launch.presets import shortened
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import reason, say
 from seed_rl.reporting.progress import is_stage
@@ -27,43 +24,23 @@ from seed_rl.runs.record import changes, check, described, is_complete, run_iden
 _TOTAL = "total_environment_frames"
 
 
-def check_directory(line: CommandLine, plan: Plan) -> None:
+def check_directory(plan: Plan) -> None:
     """Refuses a directory that belongs to another run, or that a learner is using (UsageError).
 
     A complete run must have been trained with the same settings.
     """
-    logdir, mine = str(plan.logdir), line.agent_config()
+    logdir, settings, mine = str(plan.logdir), plan.settings, plan.settings.agent_config()
     with usage_errors():
-        check(logdir, run_identity(line.environment, line.environment_config(), line.agent, mine))
-        keep_seed(line, logdir)
+        check(logdir, run_identity(settings.environment, settings.environment_config(), settings.agent, mine))
         check_free(logdir)
         if is_complete(logdir, plan.total_environment_frames, plan.stop_at_return):
-            learner = line.read(LearnerConfig, logdir=logdir)
+            learner = settings.read(LearnerConfig)
             changed = changes(logdir, {"learner": learner.to_dict(), "agent": mine.to_dict()})
             if changed:
                 raise ValueError(
                     f"--logdir={logdir} has a complete run with other settings ({described(changed)}); use "
                     "another --logdir, or its settings; in Python, overwrite=True starts anew."
                 )
-
-
-def keep_seed(line: CommandLine, logdir: str) -> None:
-    """Makes the seed of the run in a directory, if there is one, the default of --seed; refuses another one.
-
-    Raises:
-      UsageError: the run has another seed than the one that was given.
-    """
-    try:
-        seed = record.read(logdir).learner_settings["seed"]
-    except ValueError:  # There is no run, or `check` refuses it.
-        return
-    flag = line.flag_values["seed"]
-    if flag.present and flag.value != seed:
-        raise UsageError(
-            f"--logdir={logdir} was trained with seed {seed}, not {flag.value}; leave --seed out, or choose "
-            "another --logdir."
-        )
-    line.flag_values.set_default("seed", seed)
 
 
 def set_aside(logdir: Path) -> None:
@@ -94,23 +71,23 @@ def is_done(plan: Plan, argv: Sequence[str]) -> bool:
     goal = f"{total:,} frames"
     if plan.stop_at_return is not None:
         goal += f" or a mean return of {plan.stop_at_return:g}"
-    plan = dataclasses.replace(plan, total_environment_frames=total)
-    say_next(plan, argv, f"{shortened(plan.logdir)} is already complete: {goal}")
+    say_next(plan, argv, f"{shortened(plan.logdir)} is already complete: {goal}", total)
     return True
 
 
-def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
-    """Says what is trained, on what, from which preset and where."""
-    local, game = line.read(LocalConfig), getattr(line.environment_config(), "game", None)
+def introduce(plan: Plan) -> None:
+    """Prints what is trained, on what, from which preset and where."""
+    settings = plan.settings
+    local, game = settings.read(LocalConfig), settings.values.get("game")
     if game is not None and game.startswith("pickle:"):
         game = "with environments of your function"
-    task = " ".join(filter(None, (line.environment, game)))
+    task = " ".join(filter(None, (settings.environment, game)))
     learners = f"{len(plan.learners)} learners, " if len(plan.learners) > 1 else ""
     say(
-        f"training {line.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
+        f"training {settings.agent} on {task}, {learners}{_count(len(plan.actors), 'actor')} of "
         f"{_count(local.env_batch_size, 'environment')}, {plan.total_environment_frames:,} frames."
     )
-    source = f"preset {preset.parent.name}/{preset.name}; " if preset else ""
+    source = f"preset {settings.preset}; " if settings.preset else ""
     say(f"{source}run directory {shortened(plan.logdir)}.")
 
 
@@ -118,7 +95,8 @@ def introduce(line: CommandLine, plan: Plan, preset: Path | None) -> None:
 def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> Iterator[None]:
     """Makes the run directory. If the run never begins, removes it again, unless it was there before.
 
-    A pickled function that makes the environments goes into its file, which only this user can read.
+    The settings of the processes go into their file, and a pickled function that makes the environments into
+    its own, which only this user can read.
 
     A run has begun when its learner has written run.json. Logs of more than a line stay, and so does the
     directory; a single line has been quoted (`run.supervise`).
@@ -134,11 +112,12 @@ def made_directory(plan: Plan, function: tuple[Path, bytes] | None = None) -> It
         raise UsageError(f"--logdir={plan.logdir} cannot be created ({error.strerror}).") from None
     try:
         if function is not None:
-            _write_function(*function)
+            _write(*function)
+        _write(run.settings, plan.settings.to_json().encode())
         yield
     finally:
-        if function is not None and not run.record.exists():
-            function[0].unlink(missing_ok=True)
+        for path in (run.settings, *(function or ())[:1]) if not run.record.exists() else ():
+            path.unlink(missing_ok=True)
         if made and not run.record.exists():
             logs = [run.actor_log(task) for task in range(len(plan.actors))]
             logs += [run.learner_log(index) for index in range(1, len(plan.learners))]
@@ -156,7 +135,7 @@ def _says_little(log: Path) -> bool:
     return len([line for line in lines if not is_stage(line)]) <= 1
 
 
-def _write_function(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     try:
         with replacing(path) as file:
             os.fchmod(file.fileno(), 0o600)
@@ -165,15 +144,16 @@ def _write_function(path: Path, content: bytes) -> None:
         raise UsageError(f"{path} cannot be written ({reason(error)}); choose another --logdir.") from None
 
 
-def say_next(plan: Plan, argv: Sequence[str], what: str = "") -> None:
+def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -> None:
     """Says what is now there, and the commands to evaluate, plot and train further, in this order.
 
-    `argv` is the launcher's command line.
+    `argv` is the launcher's command line; `frames` is for how many environment frames the run was trained, if
+    other than planned.
     """
     what = what or f"the run is in {shortened(plan.logdir)}"
     logdir = shlex.quote(str(shortened(plan.logdir)))
     command = [argument for argument in argv[1:] if not argument.lstrip("-").startswith(f"{_TOTAL}=")]
-    more = f"--{_TOTAL}={2 * plan.total_environment_frames}"
+    more = f"--{_TOTAL}={2 * (frames or plan.total_environment_frames)}"
     say(
         f"{what}. Next:",
         f"seed_rl evaluate {logdir}",

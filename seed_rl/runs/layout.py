@@ -49,6 +49,7 @@ class RunDirectory:
     def __init__(self, path: Path):
         self.path = path
         self.record = path / "run.json"
+        self.settings = path / "settings.json"
         self.lock = path / "learner.lock"
         self.metrics = path / "metrics.jsonl"
         self.events = path / "tensorboard"

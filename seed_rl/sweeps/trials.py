@@ -15,10 +15,10 @@ from optuna.distributions import (
     IntDistribution,
 )
 
-from seed_rl.flags.command_line import CommandLine
+from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.flags.settings import Settings
+from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.sweeps.space import RESERVED, Space, Value, as_flags
 
 _PROGRAM = ("seed_rl", "train")
@@ -76,28 +76,27 @@ class Sweep:
         own = [f"--environment={space.environment}", f"--agent={space.agent}", *as_flags(space.flags)]
         first = [f"--flagfile={space.flagfile}"] if space.flagfile else []
         # Chosen once, so that trials differ only in the values drawn.
-        _, preset = complete_arguments([*first, *own, *arguments])
-        if preset:
-            first = [f"--flagfile={preset}"]
         self._fixed = [*first, *own, *arguments]
-        line = self._checked({})
+        settings = self._checked({})
+        if settings.preset:
+            self._fixed = [f"--flagfile={configs_directory() / settings.preset}", *self._fixed]
+            settings = self._checked({})
         for trial in range(1, trials + 1):
             try:
                 self._checked(draw(space, sweep_seed, trial))
             except UsageError as error:
                 raise UsageError(f"Trial {trial} of {space.path}: {error}") from None
-        flags = line.flag_values
-        given = {name for name in flags if flags[name].present} - {*RESERVED, *space.parameters}
+        chosen = settings.chosen_origins().keys() - {*RESERVED, *space.parameters}
         self.identity = {
-            "environment": line.environment,
-            "agent": line.agent,
-            "flags": {name: flags[name].value for name in sorted(given)},
+            "environment": settings.environment,
+            "agent": settings.agent,
+            "flags": {name: settings.values[name] for name in sorted(chosen)},
             "space": {name: {d.kind: list(d.values)} for name, d in space.parameters.items()},
             "sweep_seed": sweep_seed,
         }
         named = [flag.partition("=")[2] for flag in self._fixed if flag.startswith("--flagfile=")]
         self.flagfiles = list(dict.fromkeys(map(Path, named)))
-        self.total_frames = line.read(LearnerConfig).total_environment_frames
+        self.total_frames = settings.values["total_environment_frames"]
 
     def run(self, trial: int, seed: int, values: Mapping[str, Value]) -> Run:
         """The run of a trial with these values, by flag."""
@@ -107,12 +106,11 @@ class Sweep:
         total_frames = int(values.get("total_environment_frames", self.total_frames))
         return Run(trial, seed, values, command, logdir, logdir.with_name(f"{logdir.name}.log"), total_frames)
 
-    def _checked(self, values: Mapping[str, Value]) -> CommandLine:
-        """A run's flags as the launcher reads them; raises UsageError if the launcher would refuse them."""
-        args, _ = complete_arguments([*self._fixed, *as_flags(values), f"--logdir={self.directory}"])
-        line = parse_local(["seed_rl train", *args], "")
-        make_plan(line, "unix:/checked")
-        return line
+    def _checked(self, values: Mapping[str, Value]) -> Settings:
+        """A run's settings as the launcher has them; raises UsageError if the launcher would refuse them."""
+        settings = resolve_run(["train", *self._fixed, *as_flags(values), f"--logdir={self.directory}"])
+        make_plan(settings, "unix:/checked")
+        return settings
 
 
 def draw(

@@ -20,7 +20,7 @@ from benchmarks import (
     store,
 )
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.plan import complete_arguments, parse_local
+from seed_rl.launch.plan import resolve_run
 from tests.benchmarks.running import ROOT, result
 
 pytest.importorskip("tensorflow", reason="no TensorFlow")
@@ -125,10 +125,8 @@ def test_capacity_is_the_learners_or_that_of_the_gateways():
 def test_the_run_and_its_parts_have_the_same_settings(variant):
     """A regression: the launcher added its preset, with two or four passes, to the run alone."""
     flags = [*end_to_end.RUN_FLAGS, *end_to_end.VARIANTS[variant]]
-    arguments, preset = complete_arguments(flags)
-    assert preset is None
-    given, completed = (parse_local(["train", *args], "") for args in (flags, arguments))
-    assert given.agent_config() == completed.agent_config()
+    settings = resolve_run(["train", *flags])
+    assert settings.preset is None and {"flag", "default"} < set(settings.origins.values())
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,7 @@ def test_the_run_and_its_parts_have_the_same_settings(variant):
 def test_the_new_agent_steps_that_an_update_stands_for(flags, agent_steps):
     """Of a whole rollout, if there are epochs; a transition stands for the step that it starts with."""
     line = ["train", "--environment=catch", "--num_actors=2", "--env_batch_size=4", *flags]
-    found = parts.LearnerParts(parse_local(line, ""))
+    found = parts.LearnerParts(resolve_run(line))
     assert found.new_agent_steps == agent_steps
     assert found.training().agent_steps == agent_steps
     assert len(found.sample().weight) == (8 if "--agent=ppo" in flags else found.config.batch_size)
@@ -162,7 +160,7 @@ def test_operations_are_those_of_products_and_convolutions():
 def test_an_update_needs_more_operations_than_acting(agent):
     epochs = ["--epochs=3"] if agent == "ppo" else []
     line = ["train", "--environment=catch", f"--agent={agent}", "--batch_size=4", *epochs]
-    found = parts.LearnerParts(parse_local(line, "")).operations()
+    found = parts.LearnerParts(resolve_run(line)).operations()
     assert found["training"] > 2 * (3 if epochs else 1) * found["inference"] > 0
 
 

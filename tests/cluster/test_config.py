@@ -1,6 +1,7 @@
 import pytest
 
 from seed_rl.cluster.config import ClusterConfig
+from seed_rl.commands import cluster
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,10 @@ def test_the_default_ports_are_neither_rays_nor_the_systems():
     assert ports[-1] < 30000  # Kubernetes' node ports; Linux hands out ports from 32768 on.
 
 
-def test_gpus_that_are_asked_for_are_demanded_unless_the_runs_own_flags_say_otherwise():
-    start, own = ["python", "-m", "seed_rl", "learner"], "--norequire_accelerator"
-    assert ClusterConfig(learner_gpus=0).learner_command(start) == start
-    demanding = ClusterConfig(learner_gpus=1).learner_command([*start, own])
-    assert demanding == [*start, "--require_accelerator", own]
+@pytest.mark.parametrize(
+    ("flags", "demands"),
+    [((), False), (("--learner_gpus=1",), True), (("--learner_gpus=1", "--norequire_accelerator"), False)],
+)
+def test_gpus_that_are_asked_for_are_demanded_unless_a_flag_says_otherwise(flags, demands):
+    settings = cluster.resolved(["cluster", "catch", "vtrace", *flags])
+    assert settings.values["require_accelerator"] == demands

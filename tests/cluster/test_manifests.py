@@ -11,7 +11,7 @@ import yaml
 
 from seed_rl.cluster.config import ClusterConfig
 from seed_rl.commands import cluster
-from seed_rl.launch.plan import complete_arguments, make_plan, parse_local
+from seed_rl.launch.plan import make_plan
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "docs" / "ray"
 
@@ -44,8 +44,8 @@ def test_every_pod_may_write_to_the_claim(job):
 def test_the_jobs_entrypoint_is_a_command_that_its_cluster_has_room_for(job):
     python, dash_m, program, command, *args = shlex.split(job["spec"]["entrypoint"])
     assert (python, dash_m, program, command) == ("python", "-m", "seed_rl", "cluster")
-    line = parse_local(["cluster", *complete_arguments(args)[0]], "", cluster._LEFT_OUT)
-    config, plan = line.read(ClusterConfig), make_plan(line, None)
+    settings = cluster.resolved(["cluster", *args])
+    config, plan = settings.read(ClusterConfig), make_plan(settings, None)
     cpus = {
         name: group.get("replicas", 1) * int(pod(group)["containers"][0]["resources"]["limits"]["cpu"])
         for name, group in groups(job).items()

@@ -10,10 +10,11 @@ import pytest
 
 from seed_rl.commands import vertex
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.settings import Settings
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import Timing
-from seed_rl.learner.config import LearnerConfig
 
+FILE = Path("job/settings.json")
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
 # What all children begin with: it counts its starts, and says what it does at SIGTERM.
@@ -145,13 +146,10 @@ def test_several_learners_come_before_the_actors():
 
 
 def test_each_of_several_learners_has_the_others_addresses_and_their_certificate():
-    parsed = line("--learner_replicas=2", "--insecure_reductions", "--host_timeout_secs=60.0")
     learners = ["a:2222", "b:2222"]
-    command = vertex.learner_command(parsed, learners, 1, Path("x"))
     several = {"--learner_hosts=a:2222,b:2222", "--learner_index=1", "--tls_server_name=learner.seed-rl"}
-    assert several | {"--server_address=0.0.0.0:2222", "--logdir=x"} <= set(command)
-    assert command.index("--host_timeout_secs=300") < command.index("--host_timeout_secs=60.0")
-    assert "--server_address=a:2222" in vertex.actor_command(parsed, learners)
+    assert several | {"--server_address=0.0.0.0:2222"} < set(vertex.learner_command(FILE, learners, 1))
+    assert "--server_address=a:2222" in vertex.actor_command(FILE, learners)
 
 
 @pytest.mark.parametrize(
@@ -178,22 +176,20 @@ def test_a_cluster_that_is_none_is_one_sentence(environ):
 
 
 def test_the_learner_listens_everywhere_at_its_port():
-    command = vertex.learner_command(line("--learning_rate=0.01"), CLUSTER["workerpool0"], 0, Path("x"))
-    assert command[:4] == [sys.executable, "-m", "seed_rl", "learner"]
-    kept = [flag for flag in FLAGS if flag != "--env_batch_size=4"]
-    own = ["--server_address=0.0.0.0:2222", "--logdir=x", "--learning_rate=0.01"]
-    assert sorted(command[4:]) == sorted([*kept, *own])
+    command = [sys.executable, "-m", "seed_rl", "learner", f"--settings={FILE}"]
+    found = vertex.learner_command(FILE, CLUSTER["workerpool0"], 0)
+    assert found == [*command, "--server_address=0.0.0.0:2222"]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_a_learner_on_this_machine_stays_on_it(host):
-    assert f"--server_address={host}:7" in vertex.learner_command(line(), [f"{host}:7"], 0, Path("x"))
+    assert f"--server_address={host}:7" in vertex.learner_command(FILE, [f"{host}:7"], 0)
 
 
 def test_actors_ask_the_learner_for_their_tasks():
-    assert vertex.actor_command(line("--actors_per_replica=3"), ["learner:2222"]) == [
-        *(sys.executable, "-m", "seed_rl", "actor", "--server_address=learner:2222"),
-        *("--tls_server_name=learner.seed-rl", "--env_batch_size=4"),
+    assert vertex.actor_command(FILE, ["learner:2222"]) == [
+        *(sys.executable, "-m", "seed_rl", "actor", f"--settings={FILE}"),
+        *("--server_address=learner:2222", "--tls_server_name=learner.seed-rl"),
     ]
 
 
@@ -263,19 +259,28 @@ def test_the_jobs_specification_is_kept_from_the_children(container, tmp_path, p
     assert not any(text in seen.read_text() for text in ("CLUSTER_SPEC", "TF_CONFIG", "PRIVATE KEY"))
 
 
-def test_every_value_in_a_bucket_is_mounted(monkeypatch):
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [((), 300.0), (("--host_timeout_secs=60", "--learner_replicas=2", "--insecure_reductions"), 60.0)],
+)
+def test_the_processes_read_the_settings_with_every_value_in_a_bucket_mounted(monkeypatch, flags, expected):
     seen = []
 
-    def learner_command(line, learners, index, logdir):
-        seen.extend([logdir, *line.given(LearnerConfig)])
+    def learner_command(file, learners, index):
+        seen.append(Settings.read_file(str(file)).values)
         raise UsageError("That is all.")
 
+    cluster = {"workerpool0": ["a:1"], "workerpool1": ["b:1"] if flags else []}
     monkeypatch.setattr(vertex, "learner_command", learner_command)
-    monkeypatch.setenv("CLUSTER_SPEC", spec("workerpool0", 0)["CLUSTER_SPEC"])
+    monkeypatch.setenv("CLUSTER_SPEC", spec("workerpool0", 0, cluster)["CLUSTER_SPEC"])
     monkeypatch.setenv("CLOUD_ML_TRIAL_ID", "7")
     with pytest.raises(UsageError, match="That is all"):
-        vertex.main(["vertex", *FLAGS, LOGDIR, "--init_checkpoint=gs://b/run"])
-    assert seen[0] == Path("/gcs/my-runs/a/catch/trial_7") and "--init_checkpoint=/gcs/b/run" in seen
+        vertex.main(["vertex", *FLAGS, LOGDIR, "--init_checkpoint=gs://b/run", *flags])
+    names = ("logdir", "init_checkpoint", "host_timeout_secs", "env_batch_size")
+    assert [seen[0][name] for name in names] == [
+        *("/gcs/my-runs/a/catch/trial_7", "/gcs/b/run", expected),
+        4,
+    ]
 
 
 def test_a_trial_without_an_episode_reports_nothing_and_says_so(tmp_path, capsys):

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.flags.command_line import parse
+from seed_rl.flags.resolve import resolve
 from seed_rl.launch.config import LocalConfig
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.wire.hosts import find_hosts
@@ -33,14 +33,14 @@ def services(**variables):
 
 def learner(service):
     argv = ["learner", *service.get("entrypoint", [])[4:], *shlex.split(service["command"])]
-    line = parse(argv, "", (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
+    line = resolve(argv, "", (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     return line, line.read(LearnerConfig)
 
 
 def actor(service):
     argv = ["actor", *shlex.split(service["command"])]
     classes = (ActorConfig, SecurityConfig)
-    line = parse(argv, "", classes, with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
+    line = resolve(argv, "", classes, with_agent=False, elsewhere=(LearnerConfig, LocalConfig))
     return line, line.read(ActorConfig)
 
 

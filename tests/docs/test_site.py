@@ -91,7 +91,7 @@ def parsed(monkeypatch):
             stop_after(importlib.import_module("seed_rl.sweeps.trials"), "Sweep")
         else:
             last = next(
-                f for f in ("make_plan", "parse_options", "parse_local", "parse") if hasattr(module, f)
+                f for f in ("make_plan", "parse_options", "parse_job", "resolve") if hasattr(module, f)
             )
             stop_after(module, last)
         with pytest.raises(_ParsedError):

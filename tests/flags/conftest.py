@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from seed_rl.environments.base import EnvironmentConfig
-from seed_rl.flags import choices, command_line
+from seed_rl.flags import choices, command_line, resolve, settings
 from seed_rl.options import Options, option
 
 
@@ -39,7 +39,7 @@ def _lookup(table, kind):
     return look
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def registries(monkeypatch):
     suites = {
         "maze": SimpleNamespace(config_class=MazeConfig),
@@ -51,6 +51,6 @@ def registries(monkeypatch):
         choices=lambda: ["greedy"],
         config_class=_lookup({"greedy": GreedyConfig}, "agent"),
     )
-    for module in (command_line, choices):
+    for module in (command_line, choices, resolve, settings):
         monkeypatch.setattr(module, "environments", environments)
         monkeypatch.setattr(module, "algorithms", agents)

@@ -6,8 +6,9 @@ from typing import ClassVar
 
 import pytest
 
-from seed_rl.flags.command_line import parse, parse_options
+from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.resolve import resolve
 from seed_rl.options import Options, option
 
 
@@ -29,11 +30,13 @@ class OtherMainConfig(Options):
     quiet: bool = option(False, "Whether it makes no noise.")
 
 
+pytestmark = pytest.mark.usefixtures("registries")
+
 BOTH = ("--environment=maze", "--agent=greedy")
 
 
 def parsed(*args, **settings):
-    return parse(["main", *args], "What it does.", (MainConfig,), **settings)
+    return resolve(["main", *args], "What it does.", (MainConfig,), **settings)
 
 
 def refusal(*args, **settings):
@@ -103,9 +106,9 @@ def test_nothing_chosen_names_what_can_be():
 
 def test_an_actor_may_leave_the_environment_to_its_learner():
     line = parsed("--batch_size=2", with_agent=False)
-    assert (line.environment, line.agent, line.given_environment()) == ("", None, {})
+    assert (line.environment, line.agent, line.chosen_environment()) == ("", None, {})
     line = parsed("--environment=maze", "--walls=3", with_agent=False)
-    assert line.given_environment() == {"environment": "maze", "walls": 3}
+    assert line.chosen_environment() == {"environment": "maze", "walls": 3}
     assert refusal(*BOTH, with_agent=False).startswith("Unknown flag --agent for environment maze;")
 
 
@@ -126,12 +129,6 @@ def test_flags_of_others_are_let_through_in_their_order_with_flagfiles_as_they_a
     assert (config.batch_size, config.loud, rest) == (9, True, others)
     with pytest.raises(UsageError, match="one too many"):
         parse_options([*args, "word"], "", MainConfig, pass_through=True)
-
-
-def test_given_flags_are_passed_on_once():
-    line = parsed(*BOTH, "--batch_size=1", "--batch_size=9", "--walls=2", "--loud")
-    assert line.given(MainConfig, line.environment_class) == ["--batch_size=9", "--loud", "--walls=2"]
-    assert line.given(MainConfig, MainConfig, leave_out={"loud"}) == ["--batch_size=9"]
 
 
 @dataclasses.dataclass(frozen=True)

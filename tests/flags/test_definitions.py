@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 from absl import flags
 
-from seed_rl.flags.definitions import define_options, given_flags, read_options
+from seed_rl.flags.definitions import define_options, read_options
 from seed_rl.options import Options, option
 
 
@@ -107,13 +107,6 @@ def test_a_type_that_no_flag_can_hold_is_refused():
         define_options(Bad, flags.FlagValues())
 
 
-def test_given_flags_are_those_that_were_set_and_parse_back():
-    values = parsed("--count=3", "--noloud", "--limit=1e-7", "--path=a b")
-    given = given_flags(values, [field.name for field in dataclasses.fields(Sample)][:-1])
-    assert set(given) == {"--count=3", "--noloud", "--limit=1e-07", "--path=a b"}
-    assert read_options(Sample, parsed(*given)) == read_options(Sample, values)
-
-
 def test_help_has_heading_unit_and_default():
     text = parsed().get_help()
     assert "\nSettings of the test:\n" in text
@@ -131,4 +124,3 @@ def test_a_tilde_at_the_beginning_of_a_path_is_the_home_directory(monkeypatch, g
     define_options(Sample, flag_values)
     flag_values(["main", f"--path={given}"])
     assert read_options(Sample, flag_values).path == read
-    assert given_flags(flag_values, ["path"]) == [f"--path={read}"]

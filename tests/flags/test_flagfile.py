@@ -1,7 +1,7 @@
 import pytest
 
 from seed_rl.flags.errors import UsageError
-from seed_rl.flags.flagfile import expand_flagfiles
+from seed_rl.flags.flagfile import expand_flagfiles, in_parts
 
 
 def write(path, text):
@@ -32,8 +32,8 @@ def test_included_files_are_found_beside_the_including_one(tmp_path, monkeypatch
 
 def test_lines_for_others_are_passed_over_in_files_only(tmp_path):
     path = write(tmp_path / "a.flags", "--a=1\n--noquiet\n--quiet\n--b=2\n--nothing=3")
-    expanded = expand_flagfiles(["--a=0", f"--flagfile={path}"], passed_over={"a", "quiet"})
-    assert expanded == ["--a=0", "--b=2", "--nothing=3"]
+    parts = in_parts(["--a=0", f"--flagfile={path}", "--b=4"], passed_over={"a", "quiet"})
+    assert parts == [("", ["--a=0"]), (str(path), ["--b=2", "--nothing=3"]), ("", ["--b=4"])]
 
 
 def test_nothing_is_expanded_after_two_dashes():

@@ -5,8 +5,9 @@ import pytest
 
 from seed_rl.commands import train
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.settings import Settings
 from seed_rl.launch import directory
-from seed_rl.launch.plan import Plan, complete_arguments, make_plan, parse_local
+from seed_rl.launch.plan import Plan, make_plan, resolve_run
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.runs import record
@@ -14,22 +15,23 @@ from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.lock import held
 
 
-def parsed(*args):
-    arguments, preset = complete_arguments(args)
-    line = parse_local(["seed_rl train", *arguments], "")
-    return line, make_plan(line, "unix:/tmp/x"), preset
+def planned(*args):
+    return make_plan(resolve_run(["seed_rl train", *args]), "unix:/tmp/x")
 
 
 def plan_of(logdir, total=1000):
-    return Plan([["learner"]], [["actor"], ["actor"]], logdir, total)
+    values = {"total_environment_frames": total, "stop_at_return": None}
+    return Plan(Settings("catch", "vtrace", values, {}), [["learner"]], [["actor"], ["actor"]], logdir)
 
 
 def write_run(logdir, args=(), total=1000, complete=True):
     """What a run of this length leaves."""
-    line, _, _ = parsed("catch", "vtrace", f"--logdir={logdir}", f"--total_environment_frames={total}", *args)
-    mine = record.run_identity(line.environment, line.environment_config(), line.agent, line.agent_config())
-    learner = line.read(LearnerConfig, logdir=str(logdir), server_address="unix:/tmp/x").to_dict()
-    record.write(str(logdir), mine, {"learner": learner, "agent": line.agent_config().to_dict()})
+    flags = (f"--logdir={logdir}", f"--total_environment_frames={total}", *args)
+    settings = planned("catch", "vtrace", *flags).settings
+    agent = settings.agent_config()
+    mine = record.run_identity(settings.environment, settings.environment_config(), settings.agent, agent)
+    learner = settings.read(LearnerConfig).to_dict()
+    record.write(str(logdir), mine, {"learner": learner, "agent": agent.to_dict()})
     run = RunDirectory(logdir)
     run.saved_model.mkdir()
     run.checkpoints.path.mkdir()
@@ -53,7 +55,7 @@ def write_run(logdir, args=(), total=1000, complete=True):
     ],
 )
 def test_a_run_is_introduced_in_two_lines(capsys, args, words):
-    directory.introduce(*parsed(*args.split()))
+    directory.introduce(planned(*args.split()))
     said = capsys.readouterr().err
     assert len(said.splitlines()) == 2
     for word in words:
@@ -68,7 +70,7 @@ def test_a_run_is_introduced_in_two_lines(capsys, args, words):
         ({"actor_0.log": "seed_rl: error: quoted", "actor_1.log": ""}, set()),
         ({"actor_0.log": "Traceback\nOSError", "actor_1.log": ""}, {"actor_0.log"}),
         ({"mine": ""}, {"mine"}),
-        ({"run.json": "{}", "actor_0.log": ""}, {"run.json", "actor_0.log"}),
+        ({"run.json": "{}", "actor_0.log": ""}, {"run.json", "settings.json", "actor_0.log"}),
     ],
 )
 def test_a_start_that_fails_leaves_nothing_but_what_may_matter(tmp_path, files, left):
@@ -218,9 +220,9 @@ def test_a_run_without_metrics_says_nothing_of_failures(tmp_path, capsys, conten
 
 def again(logdir, *args):
     """What the launcher's checks say about the command of a complete run with these flags."""
-    line, plan, _ = parsed("catch", "vtrace", f"--logdir={logdir}", *args)
-    directory.check_directory(line, plan)
-    return directory.is_done(plan, ["seed_rl train", "catch", "vtrace", *args]), line
+    plan = planned("catch", "vtrace", f"--logdir={logdir}", *args)
+    directory.check_directory(plan)
+    return directory.is_done(plan, ["seed_rl train", "catch", "vtrace", *args]), plan.settings.values["seed"]
 
 
 FRAMES = "--total_environment_frames"
@@ -239,10 +241,10 @@ FRAMES = "--total_environment_frames"
 )
 def test_a_complete_run_is_done_for_what_it_was_trained_for(tmp_path, capsys, args, words):
     write_run(tmp_path, ["--seed=3"], total=40000)
-    done, line = again(tmp_path, *args)
+    done, seed = again(tmp_path, *args)
     assert done == (words is not None)
     assert (words or "") in capsys.readouterr().err
-    assert line.flag_values.seed == 3
+    assert seed == 3
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,7 @@ def test_a_run_with_other_settings_is_not_taken_for_a_complete_one(tmp_path, arg
 
 def test_another_seed_is_refused_for_a_run_that_goes_on(tmp_path):
     write_run(tmp_path, ["--seed=3"], complete=False)
-    assert again(tmp_path)[1].flag_values.seed == 3
+    assert again(tmp_path)[1] == 3
     with pytest.raises(UsageError, match="trained with seed 3, not 1"):
         again(tmp_path, "--seed=1")
 
@@ -305,4 +307,4 @@ def test_a_run_that_trains_is_not_set_aside(tmp_path, monkeypatch):
     ],
 )
 def test_a_seed_that_was_given_is_in_the_default_name(args, name):
-    assert parsed(*args.split())[1].logdir == Path("runs", name).absolute()
+    assert planned(*args.split()).logdir == Path("runs", name).absolute()

@@ -1,3 +1,4 @@
+import json
 import os
 import stat
 import sys
@@ -7,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from seed_rl.flags.errors import UsageError
+from seed_rl.flags.resolve import Launching
+from seed_rl.flags.settings import Settings
 from seed_rl.launch import plan
 
 ADDRESS = "unix:/tmp/test.sock"
@@ -22,34 +25,30 @@ def configs(tmp_path):
     return tmp_path
 
 
-def planned(configs, *args):
-    arguments, _ = plan.complete_arguments(args, configs)
-    return plan.make_plan(plan.parse_local(["train", *arguments], ""), ADDRESS)
+def resolved(configs, *args, tell=lambda note: None):
+    return plan.resolve_run(["train", *args], launching=Launching(tell, configs=configs))
 
 
-def flags_of(command):
-    return dict(arg.removeprefix("--").partition("=")[::2] for arg in command[4:])
+def planned(configs, *args, address=ADDRESS):
+    return plan.make_plan(resolved(configs, *args), address)
+
+
+def values_of(made, *names):
+    """Settings as the learner's process reads them from the launcher's file."""
+    return tuple(Settings(**json.loads(made.settings.to_json())).values[name] for name in names)
 
 
 def test_no_argument_is_the_default_preset(configs):
-    _, preset = plan.complete_arguments([], configs)
-    assert preset == configs / "small/atari_vtrace.flags"
     made = planned(configs)
-    assert made.learners[0][:4] == [sys.executable, "-m", "seed_rl", "learner"]
-    assert flags_of(made.learners[0]) == {
-        "environment": "atari",
-        "agent": "vtrace",
-        "server_address": ADDRESS,
-        "num_envs": "15",
-        "logdir": str(Path("runs/atari_vtrace_Pong").absolute()),
-        "batch_size": "8",
-        "game": "Pong",
-    }
-    assert [flags_of(actor) for actor in made.actors] == [
-        {"task": str(task), "server_address": ADDRESS, "env_batch_size": "5"} for task in range(3)
-    ]
-    assert made.actors[0][:4] == [sys.executable, "-m", "seed_rl", "actor"]
-    assert flags_of(planned(configs, "--num_actors=1").learners[0])["num_envs"] == "5"
+    assert made.settings.preset == "small/atari_vtrace.flags"
+    file, command = made.logdir / "settings.json", [sys.executable, "-m", "seed_rl"]
+    assert made.learners == [[*command, "learner", f"--settings={file}"]]
+    assert made.actors == [[*command, "actor", f"--settings={file}", f"--task={task}"] for task in range(3)]
+    assert (made.settings.environment, made.settings.agent) == ("atari", "vtrace")
+    assert made.logdir == Path("runs/atari_vtrace_Pong").absolute()
+    sizes = ("server_address", "num_envs", "env_batch_size", "batch_size", "game", "logdir")
+    assert values_of(made, *sizes) == (ADDRESS, 15, 5, 8, "Pong", str(made.logdir))
+    assert values_of(planned(configs, "--num_actors=1"), "num_envs") == (5,)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +63,7 @@ def test_no_argument_is_the_default_preset(configs):
 )
 def test_a_long_run_that_nobody_chose_is_announced(configs, args, is_told):
     notes = []
-    plan.complete_arguments(args, configs, notes.append)
+    resolved(configs, *args, tell=notes.append)
     assert [("catch" in note, "15 minutes" in note) for note in notes] == [(True, True)] * is_told
 
 
@@ -73,43 +72,31 @@ def test_positional_arguments_win_over_flags_and_flags_over_the_preset(configs):
         configs, "atari", "vtrace", "2", "4", "--num_actors=9", "--game=Breakout", "--batch_size=2"
     )
     assert len(made.actors) == 2
-    learner = flags_of(made.learners[0])
-    assert (learner["num_envs"], learner["game"], learner["batch_size"]) == ("8", "Breakout", "2")
+    assert values_of(made, "num_envs", "game", "batch_size") == (8, "Breakout", 2)
     assert made.logdir == Path("runs/atari_vtrace_Breakout").absolute()
 
 
 def test_rainbow_is_dqn_with_presets_of_its_own(configs):
     (configs / "small/catch_rainbow.flags").write_text("--environment=catch\n--agent=dqn\n--dueling")
-    args, preset = plan.complete_arguments(["catch", "rainbow", "3", "--n_steps=2"], configs)
-    assert preset == configs / "small/catch_rainbow.flags"
-    assert args[-1] == "--agent=dqn"
     made = planned(configs, "catch", "rainbow", "3", "--n_steps=2")
-    learner = flags_of(made.learners[0])
-    assert (learner["agent"], learner["n_steps"], len(made.actors)) == ("dqn", "2", 3)
+    assert made.settings.preset == "small/catch_rainbow.flags"
+    assert (made.settings.agent, *values_of(made, "n_steps", "dueling"), len(made.actors)) == (
+        "dqn",
+        2,
+        True,
+        3,
+    )
     # A run of the agent itself has other settings, and so another directory.
     assert made.logdir == Path("runs/catch_rainbow").absolute()
     assert planned(configs, "catch", "rainbow", "--logdir=a").logdir == Path("a").absolute()
 
 
-def test_each_child_gets_the_flags_that_it_knows(configs):
-    args = ("--seed=7", "--num_env_groups=2", "--env_batch_size=4", "--inference_batch_size=3")
-    made = planned(configs, "catch", *args, "--logdir=/tmp/a b")
-    learner, actor = flags_of(made.learners[0]), flags_of(made.actors[0])
-    assert learner["seed"] == "7"
-    assert learner["inference_batch_size"] == "3" and "inference_batch_size" not in actor
-    assert actor["num_env_groups"] == "2" and "num_env_groups" not in learner
-    assert learner["logdir"] == "/tmp/a b" and made.logdir == Path("/tmp/a b")
-    assert not any(value in actor for value in ("logdir", "agent", "batch_size", "environment", "seed"))
-
-
 def test_a_flagfile_takes_the_place_of_the_preset(configs, tmp_path):
     mine = tmp_path / "mine.flags"
     mine.write_text("--environment=catch\n--num_actors=2\n--num_envs=99\n--task=5")
-    _, preset = plan.complete_arguments([f"--flagfile={mine}"], configs)
-    assert preset is None
-    learner = flags_of(planned(configs, f"--flagfile={mine}", "--env_batch_size=1").learners[0])
-    assert (learner["agent"], learner["num_envs"]) == ("vtrace", "2")
-    assert "batch_size" not in learner
+    made = planned(configs, f"--flagfile={mine}", "--env_batch_size=1")
+    assert (made.settings.preset, made.settings.agent) == (None, "vtrace")
+    assert values_of(made, "num_envs", "batch_size") == (2, 32)
 
 
 @pytest.mark.parametrize(
@@ -173,28 +160,22 @@ def test_there_is_room_for_the_sockets_of_all_learners(monkeypatch):
 @pytest.mark.parametrize("learners", [1, 2])
 def test_a_plan_for_a_cluster_lacks_addresses_and_tasks(configs, tmp_path, monkeypatch, learners):
     monkeypatch.chdir(tmp_path)
-    args = ["catch", "vtrace", "2", "3", f"--num_learners={learners}", "--num_gateways=2"]
-    arguments, _ = plan.complete_arguments(args, configs)
-    made = plan.make_plan(plan.parse_local(["cluster", *arguments], ""), None)
-    learner, *actors = map(flags_of, (made.learners[0], *made.actors))
+    flags = (f"--num_learners={learners}", "--num_gateways=2")
+    made = planned(configs, "catch", "vtrace", "2", "3", *flags, address=None)
     assert made.logdir == tmp_path / "runs" / "catch_vtrace"
-    assert (learner["logdir"], learner["num_envs"]) == (str(made.logdir), "6")
-    assert made.learners == [made.learners[0]] * learners
-    assert len(actors) == 2 and not {"server_address", "learner_hosts"} & set(learner)
-    assert not any({"server_address", "task", "num_gateways"} & set(flags) for flags in actors)
-    assert (made.num_gateways, learner["num_gateways"]) == (2, "2")
+    assert values_of(made, "num_envs", "server_address", "num_gateways") == (6, None, 2)
+    assert {len(command) for command in (*made.learners, *made.actors)} == {5}
+    assert (len(made.learners), len(made.actors), made.num_gateways) == (learners, 2, 2)
 
 
 def test_several_learners_have_their_places_and_actors_the_first_address(configs):
     made = planned(configs, "catch", "vtrace", "4", "3", "--num_learners=2")
-    first, second = map(flags_of, made.learners)
-    assert first.pop("learner_index") == "0" and second.pop("learner_index") == "1"
-    assert first == second
-    assert (first["learner_hosts"], first["num_envs"]) == (f"{ADDRESS},{ADDRESS}_1", "12")
-    assert "server_address" not in first
-    assert [(flags_of(a)["task"], flags_of(a)["server_address"]) for a in made.actors] == [
-        (str(task), ADDRESS) for task in range(4)
+    hosts = f"--learner_hosts={ADDRESS},{ADDRESS}_1"
+    assert [command[5:] for command in made.learners] == [
+        [f"--server_address={ADDRESS}{suffix}", hosts, f"--learner_index={i}"]
+        for i, suffix in enumerate(("", "_1"))
     ]
+    assert values_of(made, "num_envs", "server_address") == (12, ADDRESS)
 
 
 def test_addresses_of_several_learners_follow_the_first_one():

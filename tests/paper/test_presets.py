@@ -6,10 +6,10 @@ import functools
 import pytest
 
 from seed_rl.actor.config import ActorConfig
-from seed_rl.flags import command_line
 from seed_rl.flags.configs import configs_directory
-from seed_rl.launch import plan
+from seed_rl.flags.resolve import resolve
 from seed_rl.launch.config import LocalConfig
+from seed_rl.launch.plan import resolve_run
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.paper import tables
 from seed_rl.sweeps.space import read_space
@@ -51,8 +51,8 @@ EXPECTED = [
 def settings_of(path):
     """All settings of a flagfile by option, as a learner, its actors and the launcher read them."""
     args = ["train", f"--flagfile={path}"]
-    learner = command_line.parse(args, "", (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
-    launched = plan.parse_local(args, "")
+    learner = resolve(args, "", (LearnerConfig,), elsewhere=(ActorConfig, LocalConfig))
+    launched = resolve_run(args)
     configs = (
         learner.environment_config(),
         learner.agent_config(),
@@ -96,7 +96,7 @@ def test_every_preset_of_the_two_papers_is_compared():
 
 def test_r2d2_without_a_preset_has_the_values_of_its_preset():
     args = ["learner", "atari", "r2d2"]
-    line = command_line.parse(args, "", (LearnerConfig,))
+    line = resolve(args, "", (LearnerConfig,))
     configs = (line.environment_config(), line.agent_config(), line.read(LearnerConfig))
     settings = {name: value for config in configs for name, value in config.to_dict().items()}
     scale = {"num_envs", "num_eval_envs", "evaluation_episodes_per_point", "total_environment_frames"}

@@ -6,7 +6,7 @@ import pytest
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.flags.configs import configs_directory
-from seed_rl.launch.plan import parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.plotting.groups import (
     Group,
     Run,
@@ -226,7 +226,7 @@ def test_metrics(metrics, label):
     ],
 )
 def test_names_of_presets(preset, name):
-    line = parse_local(["train", f"--flagfile={configs_directory() / preset}.flags"], "")
+    line = resolve_run(["train", f"--flagfile={configs_directory() / preset}.flags"])
     assert method_name(make_record(agent=line.agent, **line.agent_config().to_dict())) == name
 
 

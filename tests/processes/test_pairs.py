@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.launch import defaults
+from seed_rl.flags import defaults
 from seed_rl.runs import record
 
 # Environment and agent without a preset, and environment frames; in every kind of observation and action.

@@ -4,7 +4,7 @@ import pytest
 
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.plan import complete_arguments, parse_local
+from seed_rl.launch.plan import resolve_run
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, draw
@@ -21,9 +21,8 @@ def test_every_run_has_the_values_that_are_drawn_and_the_flags_of_its_space(path
         values = draw(space, 1, trial)
         run = sweep.run(trial, 1, values)
         # As the launcher reads the command.
-        args, preset = complete_arguments(run.command[4:])
-        line = parse_local(["train", *args], "")
-        assert (line.environment, line.agent, preset) == (space.environment, space.agent, None)
+        line = resolve_run(run.command[3:])
+        assert (line.environment, line.agent, line.preset) == (space.environment, space.agent, None)
         agent, environment = line.agent_config(), line.environment_config()
         learner = line.read(LearnerConfig, num_envs=1, logdir="", server_address="")
         assert learner.total_environment_frames == run.total_frames

@@ -5,8 +5,7 @@ import pytest
 
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch.plan import complete_arguments, parse_local
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.launch.plan import resolve_run
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, draw
 
@@ -74,10 +73,8 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
     run = sweep.run(1, 1, {"learning_rate": 0.001})
     assert f"--flagfile={preset}" in run.command
     # What the launcher makes of the command is what was checked.
-    args, added = complete_arguments(run.command[4:])
-    assert added is None
-    line = parse_local(["train", *args], "")
-    assert line.read(LearnerConfig).total_environment_frames == run.total_frames
+    found = resolve_run(run.command[3:])
+    assert (found.preset, found.values["total_environment_frames"]) == (None, run.total_frames)
 
 
 def test_flagfiles_that_are_named_leave_no_room_for_a_preset(tmp_path):

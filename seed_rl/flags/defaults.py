@@ -1,7 +1,6 @@
 """Defaults for a small machine, computed from an environment's spaces where there is no preset.
 
-The values are ours, and between those of the presets that are nearest. They are flags, so flags on the
-command line override them, and run.json has them.
+The values are ours, and between those of the presets that are nearest.
 """
 
 from typing import Any, NamedTuple
@@ -46,7 +45,8 @@ _REPLAY_STEPS = {"images": 500_000, "boards": 1_000_000, "vectors": 300_000}
 
 _REPLAY_AGENTS = ("dqn", "r2d2", "rainbow", "sac")
 
-_BY_ENVIRONMENT: dict[str, dict[str, Any]] = {
+# Easier settings.
+BY_ENVIRONMENT: dict[str, dict[str, Any]] = {
     "atari": {"full_action_space": False, "terminal_on_life_loss": True},
     "football": {"game": "academy_empty_goal_close", "rewards": "scoring,checkpoints"},
 }
@@ -171,19 +171,14 @@ def refusal(agent: str, action: str) -> str:
     return ""
 
 
-def of_environment(environment: str) -> list[str]:
-    """The flags that choose an environment's easier settings."""
-    return _as_flags(_BY_ENVIRONMENT.get(environment, {}))
-
-
 def of_agent(
     agent: str,
     kind: Kind,
     num_actors: int | None = None,
     env_batch_size: int | None = None,
     has_network: bool = False,
-) -> list[str]:
-    """The flags for one of `algorithms.registry.choices` in environments of a kind.
+) -> dict[str, Any]:
+    """The values for an agent, one of `algorithms.registry.choices`, in environments of a kind.
 
     `num_actors` and `env_batch_size` are what the user has given; `has_network` is whether a network of the
     user's own takes the place of torsos.
@@ -209,15 +204,13 @@ def of_agent(
     if has_network:
         known -= _NOT_WITH_NETWORK
     steps = (_REPLAY_STEPS if has_replay else _AGENT_STEPS)[kind.observation]
-    return _as_flags(
-        {
-            "num_actors": 2,
-            "env_batch_size": per_actor,
-            "inference_batch_size": num_envs,
-            "total_environment_frames": steps * kind.repeats,
-            **{name: value for name, value in settings.items() if name in known},
-        }
-    )
+    return {
+        "num_actors": 2,
+        "env_batch_size": per_actor,
+        "inference_batch_size": num_envs,
+        "total_environment_frames": steps * kind.repeats,
+        **{name: value for name, value in settings.items() if name in known},
+    }
 
 
 def fitting_batch_size(agent: str, num_envs: int, batch_size: int, num_learners: int = 1) -> int:
@@ -232,7 +225,3 @@ def fitting_batch_size(agent: str, num_envs: int, batch_size: int, num_learners:
         return batch_size
     sizes = [n for n in range(num_learners, num_envs + 1, num_learners) if num_envs % n == 0]
     return max((n for n in sizes if n <= batch_size), default=min(sizes, default=batch_size))
-
-
-def _as_flags(settings: dict[str, Any]) -> list[str]:
-    return [f"--{name}={str(v).lower() if isinstance(v, bool) else v}" for name, v in settings.items()]

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.flags.configs import configs_directory
-from seed_rl.launch import plan, presets
+from seed_rl.flags.configs import configs_directory, find_preset
+from seed_rl.launch.plan import make_plan, resolve_run
 
 NAMES = (
     *("small/atari_vtrace", "small/atari_vtrace_breakout", "small/catch_vtrace", "small/gym_r2d2_cartpole"),
@@ -36,7 +36,7 @@ def configs(tmp_path):
     ],
 )
 def test_the_nearest_preset_is_found(configs, environment, agent, game, expected):
-    found = presets.find_preset(configs, environment, agent, game)
+    found = find_preset(configs, environment, agent, game)
     assert found == (expected and configs / f"{expected}.flags")
 
 
@@ -48,14 +48,7 @@ def test_the_nearest_preset_is_found(configs, environment, agent, game, expected
     ],
 )
 def test_every_preset_is_valid(name):
-    line, made = resolved(name)
-    words = [line.agent, *(word for word in algorithms.choices() if algorithms.base(word) == line.agent)]
-    assert Path(name).name.startswith(tuple(f"{line.environment}_{word}" for word in words))
-    assert made.actors
-
-
-def resolved(name):
-    """The command line of a flagfile alone, and the plan of the local launcher for it."""
-    args, _ = plan.complete_arguments([f"--flagfile={configs_directory() / name}.flags"])
-    line = plan.parse_local(["train", *args], "")
-    return line, plan.make_plan(line, "unix:/tmp/x")
+    made = resolve_run(["train", f"--flagfile={configs_directory() / name}.flags"])
+    words = [made.agent, *(word for word in algorithms.choices() if algorithms.base(word) == made.agent)]
+    assert Path(name).name.startswith(tuple(f"{made.environment}_{word}" for word in words))
+    assert make_plan(made, "unix:/tmp/x").actors

@@ -8,9 +8,11 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
 from seed_rl.environments.actions import action_spec
 from seed_rl.environments.specs import observation_spec
+from seed_rl.flags import defaults
+from seed_rl.flags.defaults import fitting_batch_size
 from seed_rl.flags.errors import UsageError
-from seed_rl.launch import defaults, plan
-from seed_rl.launch.defaults import fitting_batch_size
+from seed_rl.flags.resolve import Launching
+from seed_rl.launch.plan import make_plan, resolve_run
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.types import EnvironmentSpec
 
@@ -76,24 +78,23 @@ def test_an_agent_is_refused_where_its_algorithm_cannot_act(action, expected, ag
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_has_valid_defaults_for_what_it_can_play(observation, action, agent):
     found = kind(observation, action, repeats=4)
-    flags = ["--environment=catch", f"--agent={algorithms.base(agent)}", *defaults.of_agent(agent, found)]
-    line = plan.parse_local(["train", *flags], "")
-    assert plan.make_plan(line, "unix:/tmp/x").actors
-    config = line.read(LearnerConfig, num_envs=1, logdir="")
+    values = defaults.of_agent(agent, found)
+    settings = resolve_run(["train", "catch", agent]).replaced("space", **values)
+    assert make_plan(settings, "unix:/tmp/x").actors
+    config = settings.read(LearnerConfig)
     assert 1_000_000 <= config.total_environment_frames <= 12_000_000
 
 
 def test_replay_of_large_observations_is_smaller():
     def size(observation):
-        flags = defaults.of_agent("dqn", kind(observation))
-        return next(int(flag.partition("=")[2]) for flag in flags if flag.startswith("--replay_buffer_size="))
+        return defaults.of_agent("dqn", kind(observation))["replay_buffer_size"]
 
     assert size(spaces.Box(0, 255, (500, 500, 3), np.uint8)) * 750_000 <= 10**9 < size(VECTOR) * 750_000
 
 
 def test_a_network_of_ones_own_goes_without_torsos():
-    flags = defaults.of_agent("ppo", kind(BOARD), has_network=True)
-    assert not any(flag.startswith(("--torso", "--normalize_observations")) for flag in flags)
+    values = defaults.of_agent("ppo", kind(BOARD), has_network=True)
+    assert not {"torso", "normalize_observations"} & values.keys()
 
 
 @pytest.mark.parametrize(
@@ -116,10 +117,9 @@ def test_batches_fit_the_rollouts_of_all_environments(agent, num_envs, num_learn
 
 def resolved(*args, configs=None):
     notes = []
-    complete, preset = plan.complete_arguments(args, configs, notes.append)
-    line = plan.parse_local(["train", *complete], "")
-    plan.make_plan(line, "unix:/tmp/x")
-    return line, preset, notes
+    settings = resolve_run(["train", *args], launching=Launching(notes.append, configs=configs))
+    make_plan(settings, "unix:/tmp/x")
+    return settings, notes
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -127,14 +127,14 @@ def resolved(*args, configs=None):
 def test_no_pair_starts_a_run_of_a_billion_frames(name, agent):
     """Each is resolved as the launcher does it, or names what is to be installed."""
     try:
-        line, preset, notes = resolved(name, agent)
+        settings, notes = resolved(name, agent)
     except UsageError as error:
         assert name in ("dmlab", "football") and "nstall" in str(error)
         return
-    assert line.flag_values["total_environment_frames"].present
-    assert line.flag_values["total_environment_frames"].value <= 10_000_000
-    assert preset or notes[0].startswith(f"no preset for {name} {agent}: defaults for")
-    assert line.agent_config()
+    assert settings.is_chosen("total_environment_frames")
+    assert settings.values["total_environment_frames"] <= 10_000_000
+    assert settings.preset or notes[0].startswith(f"no preset for {name} {agent}: defaults for")
+    assert settings.agent_config()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +150,8 @@ def test_no_pair_starts_a_run_of_a_billion_frames(name, agent):
     ],
 )
 def test_without_a_preset_defaults_fit_what_was_given(args, values):
-    line, _, _ = resolved(*args, configs=NO_PRESETS)
-    assert {name: line.flag_values[name].value for name in values} == values
+    settings, _ = resolved(*args, configs=NO_PRESETS)
+    assert {name: settings.values[name] for name in values} == values
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_without_a_preset_defaults_fit_what_was_given(args, values):
     ],
 )
 def test_a_presets_sizes_fit_the_number_of_environments_that_was_given(args, values):
-    line, _, _ = resolved(*args)
-    assert {name: line.flag_values[name].value for name in values} == values
+    settings, _ = resolved(*args)
+    assert {name: settings.values[name] for name in values} == values
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_a_presets_sizes_fit_the_number_of_environments_that_was_given(args, val
     [("CartPole-v1", True), ("Acrobot-v1", True), ("Pendulum-v1", False)],
 )
 def test_a_preset_is_only_for_games_of_its_kind(game, has_preset):
-    _, preset, notes = resolved("gym", "ppo", f"--game={game}")
-    assert (preset is not None, notes == []) == (has_preset, has_preset)
+    settings, notes = resolved("gym", "ppo", f"--game={game}")
+    assert (settings.preset is not None, notes == []) == (has_preset, has_preset)
 
 
 def test_an_agent_that_cannot_act_is_refused_with_those_that_can():
