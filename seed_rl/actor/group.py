@@ -13,6 +13,8 @@ from seed_rl.types import EnvOutput
 from seed_rl.wire.codec import StepCodec
 from seed_rl.wire.generated import inference_pb2 as pb
 
+_RAW_REWARD, _IS_SHOWN = Info.RAW_REWARD, Info.TERMINAL_IS_SHOWN
+
 
 class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
@@ -24,9 +26,8 @@ class EpisodeStatistics:
     """
 
     def __init__(self, num_envs: int):
-        self._returns = [0.0] * num_envs
-        self._agent_steps = [0] * num_envs
-        self._shows_last = [False] * num_envs
+        self._returns, self._agent_steps = np.zeros(num_envs), np.zeros(num_envs, np.int64)
+        self._shows_last = np.zeros(num_envs, bool)
 
     def update(self, env: EnvOutput, infos: Sequence[dict[Any, Any]]) -> list[pb.Episode]:
         """Adds what one `BatchedEnvironment.step` returned (not `reset`).
@@ -34,26 +35,35 @@ class EpisodeStatistics:
         Returns:
           The episodes that ended at this step, in environment order.
         """
-        episodes = []
-        rewards, dones, truncateds = env.reward.tolist(), env.done.tolist(), env.truncated.tolist()
-        for index, info in enumerate(infos):
-            was_reset = self._shows_last[index]  # No action was executed.
-            self._shows_last[index] = truncateds[index] or Info.TERMINAL_IS_SHOWN in info
-            if was_reset:
-                continue
-            self._returns[index] += raw_reward(rewards[index], info)
-            self._agent_steps[index] += 1
-            if ends_episode(dones[index] or self._shows_last[index], info):
-                if not info.get(Info.EPISODE_IS_VOID, False):
-                    episode = pb.Episode(
-                        env=index,
-                        episode_return=self._returns[index],
-                        agent_steps=self._agent_steps[index],
-                        figures=own_figures.of_info(info),
-                    )
-                    episodes.append(episode)
-                self._returns[index], self._agent_steps[index] = 0.0, 0
-        return episodes
+        rewards: Any = env.reward
+        if any(_RAW_REWARD in info for info in infos if info):
+            rewards = [raw_reward(*one) for one in zip(rewards.tolist(), infos, strict=True)]
+        before = self._shows_last
+        self._shows_last = env.truncated.copy()
+        if any(_IS_SHOWN in info for info in infos if info):
+            self._shows_last |= [_IS_SHOWN in info for info in infos]
+        ended = env.done | self._shows_last
+        if np.count_nonzero(before):  # They were reset: no action was executed.
+            rewards, ended = np.where(before, 0.0, rewards), ended & ~before
+            self._agent_steps -= before
+        self._returns += rewards
+        self._agent_steps += 1
+        if not np.count_nonzero(ended):
+            return []
+        return [episode for i in np.flatnonzero(ended).tolist() if (episode := self._ended(i, infos[i]))]
+
+    def _ended(self, index: int, info: dict[Any, Any]) -> pb.Episode | None:
+        """The episode of an environment whose last step was just added; None if it goes on, or is void."""
+        if not ends_episode(True, info):
+            return None
+        episode = pb.Episode(
+            env=index, episode_return=self._returns[index], agent_steps=self._agent_steps[index]
+        )
+        self._returns[index], self._agent_steps[index] = 0.0, 0
+        if info.get(Info.EPISODE_IS_VOID, False):
+            return None
+        episode.figures.update(own_figures.of_info(info))
+        return episode
 
 
 class Group:

@@ -39,6 +39,8 @@ class Info(enum.Enum):
     EPISODE_IS_VOID = enum.auto()
     TERMINAL_IS_SHOWN = enum.auto()
 
+    __hash__ = object.__hash__  # Enum's own is slow, and these are looked up at every step.
+
 
 @dataclasses.dataclass(frozen=True)
 class EnvironmentConfig(Options):

@@ -1,13 +1,16 @@
 """Handles environments that fail: reports each failure, and replaces them a limited number of times."""
 
+import contextlib
 import dataclasses
 import itertools
 import logging
+import math
 import os
 import signal
 import threading
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -40,23 +43,46 @@ class Deadline:
 
     It interrupts Python code and whatever a signal interrupts: sleeps, locks, sockets, pipes. Native code
     that never returns to Python is not interrupted. In other threads there is no limit.
+
+    As a context it limits one call. Many short calls share a timer: within `timing`, each sets `since` before
+    and after it.
+
+    Attributes:
+      since: when the call in progress has begun, by `time.monotonic`; infinite between calls.
     """
 
     def __init__(self, seconds: float):
         self._seconds = seconds if threading.current_thread() is threading.main_thread() else 0.0
+        self.since = math.inf
         if self._seconds:
             signal.signal(signal.SIGALRM, self._expired)
 
     def __enter__(self) -> None:
-        if self._seconds:  # Again and again, in case the interruption is lost in a destructor or a callback.
-            signal.setitimer(signal.ITIMER_REAL, self._seconds, self._seconds)
+        self.since = time.monotonic()
+        self._start(self._seconds)
 
     def __exit__(self, *_: object) -> None:
-        if self._seconds:
-            signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self.since = math.inf
+        self._start(0.0)
+
+    @contextlib.contextmanager
+    def timing(self) -> Iterator[None]:
+        """Surrounds calls of which each has the whole limit, and may take a tenth more."""
+        self._start(self._seconds / 10)
+        try:
+            yield
+        finally:
+            self.since = math.inf
+            self._start(0.0)
+
+    def _start(self, seconds: float) -> None:
+        """Starts the timer, or stops it."""
+        if self._seconds:  # Again and again, in case an interruption is lost in a destructor or a callback.
+            signal.setitimer(signal.ITIMER_REAL, seconds, seconds)
 
     def _expired(self, signum: int, frame: FrameType | None) -> None:
-        raise HungError(f"did not return within {self._seconds:g} s (--env_step_timeout_secs)")
+        if time.monotonic() - self.since >= self._seconds:
+            raise HungError(f"did not return within {self._seconds:g} s (--env_step_timeout_secs)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -207,15 +233,23 @@ class Watched:
       failures: how often it has failed.
     """
 
-    def __init__(self, name: str, make: Callable[[int], Any], tolerance: FailureConfig, seen: Any = None):
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[int], Any],
+        tolerance: FailureConfig,
+        deadline: Deadline,
+        seen: Any = None,
+    ):
         """Starts before the first episode; `make` makes an environment after so many failures.
 
-        `seen` is a set of the tracebacks that have been logged, which environments of a batch share.
+        The environments of a batch share the deadline of calls, and `seen`: a set of the tracebacks that have
+        been logged.
         """
         self.env: Any = None
         self.name, self.is_broken = name, True
         self._make, self._limit = make, tolerance.max_environment_failures
-        self._deadline = Deadline(tolerance.env_step_timeout_secs)
+        self._deadline = deadline
         self._episode = self._start = self._failures = self.failures = 0
         self._seen = set() if seen is None else seen
 
@@ -273,12 +307,15 @@ class Watched:
         return self.env
 
     def step(self, action: Any) -> Any:
-        """What `env.step` returned, or what it raised."""
+        """What `env.step` returned, or what it raised; to be called within `Deadline.timing`."""
+        deadline = self._deadline
         try:
-            with self._deadline:
-                return self.env.step(action)
+            deadline.since = time.monotonic()
+            return self.env.step(action)
         except BaseException as error:  # Also SystemExit, and what bindings to other languages raise.
             return error
+        finally:
+            deadline.since = math.inf
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
         """What `env.reset` returned; raises what it raises. It gets only those of the two that are given."""

@@ -9,7 +9,13 @@ from gymnasium.vector import VectorEnv
 
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.failures import NO_FAILURES, EnvironmentFailedError, FailureConfig, Watched
+from seed_rl.environments.failures import (
+    NO_FAILURES,
+    Deadline,
+    EnvironmentFailedError,
+    FailureConfig,
+    Watched,
+)
 from seed_rl.environments.singles import SingleEnvironments
 from seed_rl.environments.specs import Spaces, environment_spec, single_space
 from seed_rl.environments.vector import OneOf, VectorEnvironment, make_vector
@@ -80,7 +86,7 @@ def examine(suite: Suite, config: EnvironmentConfig, seed: int, tolerance: Failu
             return make_vector(suite, config, [own], any_size=True)
         return suite.make(config, own)
 
-    watched = Watched("Environment 0", make, tolerance)
+    watched = Watched("Environment 0", make, tolerance, Deadline(tolerance.env_step_timeout_secs))
     try:
         env = watched.make()
         return Probed(environment_spec(env, config), *_described(env))

@@ -22,7 +22,7 @@ INFO_DEPTH = 2
 
 _MUST_BE_FINITE = f"it must be finite and less than {LARGEST_INPUT:g} in absolute value"
 _SEQUENCES = (tuple, list)
-_FLAGS = frozenset((bool, np.bool_))
+_FLAGS, _DICTS = frozenset((bool, np.bool_)), frozenset((dict,))
 
 
 def leaf_readers(space: gymnasium.Space) -> list["LeafReader"]:
@@ -31,13 +31,18 @@ def leaf_readers(space: gymnasium.Space) -> list["LeafReader"]:
 
 
 class LeafReader:
-    """Reads one array of several environments' observations at once, because it runs at every step."""
+    """Reads one array of several environments' observations at once, because it runs at every step.
+
+    Attributes:
+      array: its shape and dtype in an environment.
+      is_bare: whether observations are nothing but this array.
+    """
 
     def __init__(self, leaf: ObservationLeaf, space: gymnasium.Space):
         self._leaf = leaf
-        self._expected = leaf.spec.unpacked
-        self._shape, self._dtype = self._expected.shape, np.dtype(self._expected.dtype)
-        self._is_bare = not leaf.path and not leaf.is_text
+        self.array = leaf.spec.unpacked
+        self._shape, self._dtype = self.array.shape, np.dtype(self.array.dtype)
+        self.is_bare = not leaf.path and not leaf.is_text
         self._goes_as_it_is = leaf.spec.bits is None and leaf.start is None
         self._limits = None if leaf.is_text else _limits(_at(space, leaf.path), self._dtype)
         # Most images: every value of their dtype is in their space.
@@ -49,7 +54,7 @@ class LeafReader:
         Raises:
           Fault: an array is missing or does not match the observation space, or a number is too large or NaN.
         """
-        arrays = observations if self._is_bare else [self._find(one) for one in observations]
+        arrays = observations if self.is_bare else [self._find(one) for one in observations]
         try:
             array = np.array(arrays)
         except (ValueError, TypeError, OverflowError) as error:
@@ -84,7 +89,7 @@ class LeafReader:
         if array.shape[1:] != self._shape or not fits:
             raise Fault(
                 f"returned {dtype}{list(array.shape[1:])} for {self._name}, but its observation space says "
-                f"{self._expected}; fix the space or the observation"
+                f"{self.array}; fix the space or the observation"
             )
         if self._limits is not None and not (self._all_is_allowed and dtype == self._dtype) and array.size:
             self._check(array, *self._limits)
@@ -178,8 +183,12 @@ def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
     return returned[0], returned[1]
 
 
-def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:
+def together(
+    outcomes: Sequence[Any], go_on: bool = False
+) -> tuple[Sequence[Any], np.ndarray, Sequence[Any]] | None:
     """Observations, rewards `[N]` and info dicts of steps that end no episode, checked all at once.
+
+    `go_on` is whether their flags are known to be false.
 
     None if one of them ends an episode, or one may have a fault (but for the observation): `parts` tells.
     """
@@ -187,9 +196,9 @@ def together(outcomes: Sequence[Any]) -> tuple[Sequence[Any], np.ndarray, Sequen
         observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
         array = np.array(rewards)
         is_regular = (
-            _FLAGS.issuperset(map(type, terminated + truncated))
-            and not (any(terminated) or any(truncated))
-            and {dict}.issuperset(map(type, infos))
+            (go_on or _FLAGS.issuperset(map(type, terminated + truncated)))
+            and (go_on or not (any(terminated) or any(truncated)))
+            and _DICTS.issuperset(map(type, infos))
             and array.shape == (len(outcomes),)
             and array.dtype.kind in "fiub"
             and sum(map(abs, array.tolist())) <= _LARGEST  # In no small dtype; false for NaN.

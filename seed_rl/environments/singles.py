@@ -10,13 +10,14 @@ import numpy as np
 from seed_rl.environments.actions import random_actions
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
+from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Fault, Watched
 from seed_rl.environments.reading import owned_step, parts, start_of_episode, together
 from seed_rl.environments.specs import check_spaces
 from seed_rl.seeds import derived_seed
 
 # In place of what a step returned: the environment must be reset instead.
 _RESET = object()
+_FALSE = np.False_
 
 
 class SingleEnvironments(BatchedEnvironment):
@@ -35,12 +36,16 @@ class SingleEnvironments(BatchedEnvironment):
         By default the first failure is fatal, and there is no limit of time. `first_env` is the id of the
         first environment, for messages.
         """
-        seen: set[Any] = set()
+        self._deadline = Deadline(tolerance.env_step_timeout_secs)
+        shared: Any = tolerance, self._deadline, set()
         watched = [
-            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), tolerance, seen)
+            Watched(f"Environment {env_id}", functools.partial(_make, suite, config, seed), *shared)
             for env_id, seed in enumerate(seeds, first_env)
         ]
         super().__init__(watched, config, len(seeds))
+        self._has_rows, array = self._readers[0].is_bare, self._readers[0].array
+        self._rows = np.empty((self.num_envs, *array.shape), array.dtype)
+        self._row_of = [self._rows[index, ...] for index in range(self.num_envs)]
         self._must_reset = [False] * self.num_envs  # Those whose last step was truncated.
         self._is_void = [False] * self.num_envs  # Those whose episode has random actions in it.
 
@@ -56,15 +61,49 @@ class SingleEnvironments(BatchedEnvironment):
             self._play_at_random(index, actions)
 
     def _step(self, actions: np.ndarray) -> list[dict[Any, Any]]:
-        steps = zip(self._watched, self._decode(actions), self._must_reset, strict=True)
-        outcomes = [
-            _RESET if must_reset else owned_step(watched.step(action))
-            for watched, action, must_reset in steps
-        ]
-        infos = self._write_together(outcomes)
+        outcomes, are_rows = self._play(self._decode(actions))
+        infos = self._write_together(outcomes, are_rows)
         if infos is None:
             infos = [self._write_outcome(index, outcome) for index, outcome in enumerate(outcomes)]
         return infos
+
+    def _play(self, actions: Sequence[Any]) -> tuple[list[Any], bool]:
+        """Steps the environments; returns what each returned or raised, in memory of ours.
+
+        Also returns whether all observations, which are nothing but an array as their space says, are in
+        `_rows`, and no episode ends: the fast way. An environment may change later what it has returned, and
+        share it with others, so it is copied before the next one steps.
+        """
+        outcomes: list[Any] = []
+        with self._deadline.timing():
+            if self._has_rows and True not in self._must_reset and self._play_rows(actions, outcomes):
+                return outcomes, True
+            for index in range(len(outcomes), self.num_envs):
+                must_reset, watched = self._must_reset[index], self._watched[index]
+                outcomes.append(_RESET if must_reset else owned_step(watched.step(actions[index])))
+        return outcomes, False
+
+    def _play_rows(self, actions: Sequence[Any], outcomes: list[Any]) -> bool:
+        """Steps environments the fast way, as `_play`, until one returns anything else; whether none does."""
+        rows, shape, dtype = self._row_of, self._rows.shape[1:], self._rows.dtype
+        for watched, action, row in zip(self._watched, actions, rows, strict=True):
+            outcome = watched.step(action)
+            try:
+                array, _, terminated, truncated, _ = outcome
+                goes_on = terminated is False or terminated is _FALSE
+                if not (goes_on and (truncated is False or truncated is _FALSE)):
+                    break
+                if type(array) is not np.ndarray or array.dtype is not dtype or array.shape != shape:
+                    break
+            except Exception:  # It is no sequence of five, or an error.
+                break
+            row[...] = array
+            outcomes.append(outcome)
+        else:
+            return True
+        outcomes[:] = [(row, *others) for row, (_, *others) in zip(rows, outcomes, strict=False)]
+        outcomes.append(owned_step(outcome))
+        return False
 
     def _play_at_random(self, index: int, actions: Sequence[Any]) -> None:
         """Takes random actions in the episode that has just started, then calls the observation its first.
@@ -75,7 +114,9 @@ class SingleEnvironments(BatchedEnvironment):
         env = watched.env
         for action in actions:
             self._agent_steps, self._is_void[index] = self._agent_steps + 1, True
-            self._write_outcome(index, owned_step(watched.step(action)))
+            with self._deadline.timing():
+                outcome = owned_step(watched.step(action))
+            self._write_outcome(index, outcome)
             if self._must_reset[index]:
                 self._start_episode(index, 0.0)
             if watched.env is not env:
@@ -83,18 +124,23 @@ class SingleEnvironments(BatchedEnvironment):
         self._agent_steps = end
         self._write_ends(index, 0.0, True, False)
 
-    def _write_together(self, outcomes: list[Any]) -> list[dict[Any, Any]] | None:
+    def _write_together(self, outcomes: list[Any], are_rows: bool) -> list[dict[Any, Any]] | None:
         """Writes the steps of all environments at once, in a fraction of the time of writing them one by one.
+
+        `are_rows` is whether the observations are in `_rows`.
 
         Returns:
           Their info dicts; None if a step ends an episode or is not valid, and each must be written alone.
         """
-        found = together(outcomes)
+        found = together(outcomes, are_rows)
         if found is None:
             return None
         observations, rewards, infos = found
         try:
-            arrays = [read(observations) for read in self._readers]
+            if are_rows:
+                arrays = [self._readers[0].of_batch(self._rows, self.num_envs)]
+            else:
+                arrays = [read(observations) for read in self._readers]
         except Fault:
             return None
         self._reward[:] = rewards

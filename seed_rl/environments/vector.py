@@ -12,7 +12,7 @@ from gymnasium.vector.utils import iterate
 from seed_rl.environments.actions import shown
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.batched import BatchedEnvironment
-from seed_rl.environments.failures import NO_FAILURES, FailureConfig, Fault, Watched
+from seed_rl.environments.failures import NO_FAILURES, Deadline, FailureConfig, Fault, Watched
 from seed_rl.environments.reading import (
     INFO_DEPTH,
     BatchStep,
@@ -63,7 +63,11 @@ class VectorEnvironment(BatchedEnvironment):
         first environment, for messages. Raises what the base class and `make_vector` raise.
         """
         name = f"Environments {first_env} to {first_env + len(seeds) - 1}"
-        self._vector = Watched(name, functools.partial(make_vector, suite, config, seeds), tolerance)
+        self._deadline, make = (
+            Deadline(tolerance.env_step_timeout_secs),
+            functools.partial(make_vector, suite),
+        )
+        self._vector = Watched(name, functools.partial(make, config, seeds), tolerance, self._deadline)
         super().__init__([self._vector], config, len(seeds))
         env = self._vector.env
         self._action_dtype = env.single_action_space.dtype
@@ -80,7 +84,8 @@ class VectorEnvironment(BatchedEnvironment):
         if self._vector.is_broken:
             self._start(None)
             return [{} for _ in range(self.num_envs)]
-        outcome = self._vector.step(np.array(self._decode(actions), self._action_dtype))
+        with self._deadline.timing():
+            outcome = self._vector.step(np.array(self._decode(actions), self._action_dtype))
         try:
             if isinstance(outcome, BaseException):
                 raise outcome

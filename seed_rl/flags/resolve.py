@@ -46,6 +46,7 @@ from seed_rl.runs import record
 DEFAULT_ENVIRONMENT, DEFAULT_AGENT = "atari", "vtrace"
 
 _CHOICES = {True: "--environment=NAME and --agent=NAME", False: "--environment=NAME"}
+_MORE = {key: f"\nWith {flags}, help also prints their flags." for key, flags in _CHOICES.items()}
 _SIZES = ("num_actors", "env_batch_size")
 _POSITIONAL = ("environment", "agent", *_SIZES)
 # Sizes that depend on the number of environments.
@@ -96,20 +97,13 @@ def resolve(
         [--flags]`, and whose agent is one of `algorithms.registry.choices`.
 
     Raises:
-      UsageError: bad input, in one sentence; or a launcher's environment cannot be made, where there is no
-        preset, or the agent cannot act in it.
+      UsageError: bad input; or a launcher's environment cannot be made or acted in, without a preset.
       SystemExit: with code 0, after printing, for `--help`, `--helpfull` and `--explain`.
     """
     args = name_positional(argv[1:], _POSITIONAL if launching else _POSITIONAL[: 2 if with_agent else 1])
     expanded = expand_flagfiles(args)
-    named = scan(expanded, ("environment", "agent", "settings"))
-    environment, name, own = named["environment"], named["agent"], None
-    if named["settings"] and not launching:
-        own = Settings.read_file(named["settings"])
-        environment, name = environment or own.environment or None, name or own.agent
+    environment, name, own = _names(expanded, launching, is_complete=expanded != args)
     has_file = own is not None or expanded != args
-    if launching:
-        environment, name = environment or (None if has_file else DEFAULT_ENVIRONMENT), name or DEFAULT_AGENT
     check_choices(environment, name)
     agent = (algorithms.base(name) if launching and name else name) if with_agent else None
     layers = _Layers(environment, agent, options, leave_out or {}, elsewhere, with_agent, bool(launching))
@@ -118,28 +112,60 @@ def resolve(
     if own:
         layers.take_settings(own)
     if asks_help(expanded):
-        more = f"\nWith {_CHOICES[with_agent]}, help also prints their flags."
-        is_all = environment is not None and (agent is not None or not with_agent)
-        end_with_help(description, layers.flag_values, expanded, "" if is_all else more)
-    if with_agent and environment is None:
-        names = ", ".join(environments.names())
-        raise UsageError(f"No environment is chosen; add --environment=NAME ({names}).")
-    if with_agent and agent is None:
-        raise UsageError(f"No agent is chosen; add --agent=NAME ({', '.join(algorithms.choices())}).")
+        is_all = None not in ((environment, agent) if with_agent else (environment,))
+        end_with_help(description, layers.flag_values, expanded, "" if is_all else _MORE[with_agent])
+    if with_agent:
+        _check_chosen(environment, agent)
     layers.take_arguments(args)
-    if agent and not own:
+    if own:
+        return layers.settings()
+    if agent:
         layers.fit(launching.tell if launching and not has_file else lambda note: None)
     settings = layers.settings()
-    if launching and settings.values.get("logdir") is None:
-        seed = settings.values["seed"] if settings.is_chosen("seed") else None
-        own_name = default_logdir(environment, name, settings.values.get("game"), seed=seed)
-        settings = settings.replaced(DEFAULT, logdir=str(own_name))
-    if not own and not (launching and not launching.resumes):
+    if not launching:
+        return _with_seed_of_run(settings)
+    settings = _with_logdir(settings, name or "")
+    if launching.resumes:
         settings = _with_seed_of_run(settings)
-    if launching and layers.flag_values["explain"].value:
+    if layers.flag_values["explain"].value:
         help.write(_explained(layers.flag_values, settings))
         raise SystemExit(0)
     return settings
+
+
+def _names(
+    expanded: Sequence[str], launching: Launching | None, is_complete: bool
+) -> tuple[str | None, str | None, Settings | None]:
+    """The environment and the agent of a command line, and a launcher's settings that it names.
+
+    A launcher has defaults for both; for the environment, unless flagfiles make the command line complete.
+    """
+    named = scan(expanded, ("environment", "agent", "settings"))
+    environment, name = named["environment"], named["agent"]
+    if launching:
+        return environment or (None if is_complete else DEFAULT_ENVIRONMENT), name or DEFAULT_AGENT, None
+    if not named["settings"]:
+        return environment, name, None
+    own = Settings.read_file(named["settings"])
+    return environment or own.environment or None, name or own.agent, own
+
+
+def _check_chosen(environment: str | None, agent: str | None) -> None:
+    for kind, chosen, valid in (
+        ("environment", environment, environments.names()),
+        ("agent", agent, algorithms.choices()),
+    ):
+        if chosen is None:
+            raise UsageError(f"No {kind} is chosen; add --{kind}=NAME ({', '.join(valid)}).")
+
+
+def _with_logdir(settings: Settings, choice: str) -> Settings:
+    """The settings with a directory: by default one named after environment, agent and game."""
+    if settings.values["logdir"] is not None:
+        return settings
+    seed = settings.values["seed"] if settings.is_chosen("seed") else None
+    own = default_logdir(settings.environment, choice, settings.values.get("game"), seed=seed)
+    return settings.replaced(DEFAULT, logdir=str(own))
 
 
 def default_logdir(*parts: str | None, seed: int | None = None) -> Path:
