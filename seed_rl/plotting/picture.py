@@ -30,7 +30,7 @@ from seed_rl.plotting.groups import (
 )
 from seed_rl.plotting.lines import Line, group_lines, interquartile_mean, median_of_means, summary
 from seed_rl.runs.curves import Curve
-from seed_rl.runs.scores import goal, published_scores
+from seed_rl.runs.scores import goal, published_medians, published_scores
 
 _AXES = ("env_frames", "seconds")
 _TIMES = (("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
@@ -215,11 +215,15 @@ def _aggregate(groups: Sequence[Group], label: str | None) -> Picture:
             )
         games[name] = [_normalized(group) for (group,) in mine.values()]
     panels = []
-    for word, statistic in (("median", median_of_means), ("interquartile mean", interquartile_mean)):
+    levels = {"random": 0.0, "human": 100.0}
+    for word, statistic, more in (
+        ("median", median_of_means, published_medians((task.environment, task.game) for task in titles)),
+        ("interquartile mean", interquartile_mean, {}),
+    ):
         for axis in _AXES:
             lines = {name: [summary(several, statistic, axis)] for name, several in games.items()}
             title = f"{word} over {_count(len(titles), 'game')}"
-            panels.append(Panel(axis, title, lines, {"random": 0.0, "human": 100.0}))
+            panels.append(Panel(axis, title, lines, levels | more))
     return Picture(panels, "human-normalized return (percent)")
 
 

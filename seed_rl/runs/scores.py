@@ -8,6 +8,7 @@
 
 import contextlib
 import csv
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -20,6 +21,8 @@ _DATA = Path(__file__).parent / "data"
 _FILES = {"atari": "atari57_scores.csv", "dmlab": "dmlab30_scores.csv"}
 # The best return is 1; a policy that samples misses a few.
 _GOALS = {"catch": 0.95, "recall": 0.95}
+# Median human-normalized scores on Atari-57, in percent, at the end of training (SEED RL, 2020, section 4.3).
+_ATARI57_MEDIANS = {"SEED in 1.8 days,\nR2D2 in 5 days": 1880.0, "SEED with 1,200\nactors, about": 1000.0}
 _Returns = TypeVar("_Returns", float, np.ndarray)
 
 
@@ -55,6 +58,13 @@ def goal(environment: str, game: str | None) -> float | None:
         spec = gymnasium.registry.get(game or "")
         return None if spec is None else spec.reward_threshold
     return _GOALS.get(environment)
+
+
+def published_medians(tasks: Iterable[tuple[str, str | None]]) -> dict[str, float]:
+    """The published median scores of environments and their games, if these are Atari-57; in percent."""
+    played = {(environment, game_key(game or "")) for environment, game in tasks}
+    is_atari57 = played == {("atari", game_key(game)) for game in published_games("atari")}
+    return _ATARI57_MEDIANS if is_atari57 else {}
 
 
 def published_games(environment: str) -> dict[str, dict[str, float]]:

@@ -92,7 +92,12 @@ def test_a_custom_job_arrives_as_its_file_says(send, cloud, full, capsys):
     assert learner.container_spec.args == actors.container_spec.args
     assert set(actors.container_spec.args) == {
         *("--environment=catch", "--agent=vtrace", "--total_environment_frames=1000000"),
-        *("--actors_per_replica=5", "--env_batch_size=2", "--num_envs=30", "--use_last_action_and_reward=false"),
+        *(
+            "--actors_per_replica=5",
+            "--env_batch_size=2",
+            "--num_envs=30",
+            "--use_last_action_and_reward=false",
+        ),
         *("--logdir=gs://my-runs/first/catch", "--require_accelerator=true", "--learner_replicas=1"),
     }
     assert f"submitted catch as {PARENT}/jobs/1" in capsys.readouterr().err

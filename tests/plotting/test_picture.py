@@ -7,7 +7,7 @@ import pytest
 
 from seed_rl.plotting.groups import Variant, gather
 from seed_rl.plotting.picture import draw, draw_runs
-from seed_rl.runs.scores import published_scores
+from seed_rl.runs.scores import published_games, published_scores
 from tests.plotting.synthetic import write_run
 
 
@@ -193,6 +193,17 @@ def test_one_combination_is_not_the_best(runs):
     with pytest.raises(ValueError, match="No method has runs of several combinations of settings") as caught:
         drawn(runs, style="best")
     assert "\n" not in str(caught.value)
+
+
+def test_medians_in_print_are_drawn_for_all_57_games_only(runs):
+    (group,) = gather([runs / "Pong" / "r"]).groups
+    tasks = [group.task._replace(game=game) for game in published_games("atari")]
+    groups = [dataclasses.replace(group, task=task) for task in tasks]
+    for some, levels in ((groups, {0.0, 100.0, 1000.0, 1880.0}), (groups[1:], {0.0, 100.0})):
+        median, _, mean, _ = draw(some, "aggregate").axes
+        flat = [line for line in median.get_lines() if line.get_label().startswith("_")]
+        assert {line.get_ydata()[0] for line in flat} == levels
+        assert references(mean) == {"random": 0.0, "human": 100.0}
 
 
 def test_aggregates_need_published_scores_and_the_same_games(runs, tmp_path):
