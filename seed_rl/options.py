@@ -86,14 +86,6 @@ class Options:
         """Checks constraints across fields; override it, and raise ValueError with a one-sentence message."""
 
     @classmethod
-    def shared_defaults(cls, environment: str) -> dict[str, Any]:
-        """An algorithm's own defaults of flags that it shares with others, such as the learner's; by name.
-
-        They apply on the command line of a learner and of a launcher, in the chosen environment.
-        """
-        return {}
-
-    @classmethod
     def of(cls: type[OptionsT], **settings: Any) -> OptionsT:
         """Creates a configuration from options by name, whichever part they are in; the rest keep defaults.
 

@@ -7,9 +7,9 @@ algorithm's name and refers to an `AlgorithmEntry`: `sarsa = "their_package.entr
 from typing import TYPE_CHECKING, NamedTuple
 
 from seed_rl.algorithms import AlgorithmError
+from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments.base import nearest
 from seed_rl.loading import entry_points, load_entry, load_named
-from seed_rl.options import Options
 from seed_rl.types import ArraySpec, EnvironmentSpec
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 class AlgorithmEntry(NamedTuple):
     """Where to find the two parts of an algorithm, each as `module:attribute`.
 
-    config_class: a frozen `Options` dataclass whose fields become flags; its module imports no TensorFlow.
+    config_class: a frozen `AlgorithmOptions` dataclass; its fields become flags. No TensorFlow in its module.
     make: the algorithm's class, or a function, called with (config, env_spec, num_envs).
     """
 
@@ -58,20 +58,23 @@ def base(choice: str) -> str:
     return "dqn" if choice == _RAINBOW else choice
 
 
-def config_class(name: str) -> type[Options]:
+def config_class(name: str) -> type[AlgorithmOptions]:
     """The settings of an algorithm; does not import TensorFlow.
 
     Raises:
       ValueError: there is no such algorithm (the message lists the valid names), or its settings class is
-        not an `Options`.
+        not an `AlgorithmOptions`.
     """
     found = load_named("agent", name, _entry(name).config_class)
-    if not (isinstance(found, type) and issubclass(found, Options)):
-        raise ValueError(f"--agent={name} has settings that are not a seed_rl.options.Options: {found!r}.")
+    if not (isinstance(found, type) and issubclass(found, AlgorithmOptions)):
+        raise ValueError(
+            f"--agent={name} has settings that are not a seed_rl.algorithms.options.AlgorithmOptions: "
+            f"{found!r}."
+        )
     return found
 
 
-def make(name: str, config: Options, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
+def make(name: str, config: AlgorithmOptions, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
     """Makes an algorithm with fresh weights from an instance of `config_class(name)`; imports TensorFlow.
 
     `num_envs` environments ask for actions; their ids are 0 to num_envs - 1.

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.options import Kind, kind_of
 from seed_rl.environments import registry as environments
-from seed_rl.flags import defaults
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.configs import configs_directory, find_preset
 from seed_rl.launch.probe import found, probe
@@ -53,29 +53,29 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-def _look(name: str, game: str | None) -> tuple[defaults.Kind | None, str]:
+def _look(name: str, game: str | None) -> tuple[Kind | None, str]:
     """What defaults for an environment depend on; or None, and why it cannot be made here."""
     try:
         suite = environments.suite(name)
         config = suite.config_class.of(**({"game": game} if game else {}))
-        return defaults.kind_of(found(*probe([(name, config)])).spec), ""
+        return kind_of(found(*probe([(name, config)])).spec), ""
     except (ValueError, ImportError) as error:
         return None, one_line(error)
 
 
-def _cell(name: str, agent: str, game: str | None, kind: defaults.Kind | None) -> str:
+def _cell(name: str, agent: str, game: str | None, kind: Kind | None) -> str:
     if kind is None:
         return "missing"
-    if defaults.refusal(agent, kind.action):
+    if algorithms.config_class(algorithms.base(agent)).refusal(kind.action):
         return "no"
     return "preset" if find_preset(configs_directory(), name, agent, game) else "computed"
 
 
-def _refusals(name: str, kind: defaults.Kind) -> Iterator[str]:
+def _refusals(name: str, kind: Kind) -> Iterator[str]:
     """Which agents cannot act in an environment, with the reason."""
     by_need: dict[str, list[str]] = {}
     for agent in algorithms.names():
-        if needed := defaults.refusal(agent, kind.action):
+        if needed := algorithms.config_class(agent).refusal(kind.action):
             by_need.setdefault(needed, []).append(agent)
     for needed, agents in by_need.items():
         yield f"{name}: its actions are {kind.action}, and {', '.join(agents)} need {needed}."

@@ -48,9 +48,11 @@ class EnvironmentConfig(Options):
 
     Attributes:
       before: what options were in runs from before they existed, where that is not their default.
+      easier: values for a small machine, where there is no preset.
     """
 
     before: ClassVar[Mapping[str, Any]] = {}
+    easier: ClassVar[Mapping[str, Any]] = {}
 
     num_action_repeats: int = option(
         1, "Environment frames per agent step: each action is applied this many times.", at_least=1

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.options import kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.making import Probed
 from seed_rl.flags import defaults, help
@@ -219,7 +220,8 @@ class _Layers:
             for _, lines in in_parts([f"--flagfile={preset}"], self._skipped):
                 self._parse(f"{PRESET}{preset.parent.name}/{preset.name}", lines)
             return
-        easier = defaults.BY_ENVIRONMENT.get(environment, {})
+        with usage_errors():
+            easier = environments.suite(environment).config_class.easier
         self._set("environment", easier)
         assert self._agent is not None
         try:
@@ -230,12 +232,14 @@ class _Layers:
             if asks_help(args):  # It needs no environment.
                 return
             raise
-        kind = defaults.kind_of(probed.spec)
-        if needed := defaults.refusal(self._agent, kind.action):
-            able = ", ".join(a for a in algorithms.names() if not defaults.refusal(a, kind.action))
+        kind = kind_of(probed.spec)
+        with usage_errors():
+            options = algorithms.config_class(self._agent)
+        if needed := options.refusal(kind.action):
+            able = [a for a in algorithms.names() if not algorithms.config_class(a).refusal(kind.action)]
             raise UsageError(
-                f"--agent={self._agent} needs {needed}, and {environment} has {kind.action} actions; choose "
-                f"one of: {able}."
+                f"--agent={self._agent} needs {needed}, and {environment} has {kind.action} actions; "
+                f"choose one of: {', '.join(able)}."
             )
         launching.tell(f"no preset for {environment} {name}: defaults for {kind}; add --help to see them.")
         sizes = {size: whole_number(text) for size, text in scan(args, _SIZES).items()}
@@ -338,7 +342,7 @@ def _is_for_others(preset: Path, chosen: Sequence[str], probed: Probed | None) -
     theirs, *ours = probe([(environment, config) for config in configs])
     with usage_errors():
         mine = probed or found(ours[0])
-    return isinstance(theirs, Probed) and defaults.kind_of(theirs.spec)[:2] != defaults.kind_of(mine.spec)[:2]
+    return isinstance(theirs, Probed) and kind_of(theirs.spec)[:2] != kind_of(mine.spec)[:2]
 
 
 def _with_seed_of_run(settings: Settings) -> Settings:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.files import read_json
@@ -46,7 +47,7 @@ class Settings:
         return environments.suite(self.environment).config_class if self.environment else None
 
     @property
-    def agent_class(self) -> type[Options] | None:
+    def agent_class(self) -> type[AlgorithmOptions] | None:
         """The agent's options; None if there is no agent."""
         return algorithms.config_class(self.agent) if self.agent else None
 

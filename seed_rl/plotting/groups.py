@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from seed_rl.algorithms import registry as algorithms
 from seed_rl.runs import record
 from seed_rl.runs.curves import POSITIONS, Curve, curve, final_value, read_periods
 from seed_rl.runs.layout import find_runs
@@ -306,31 +307,9 @@ def telling_settings(record: RunRecord) -> dict[str, str]:
     return {name: json.dumps(value, sort_keys=True) for name, value in mine.items() if name not in left_out}
 
 
-_NAMES = {
-    "a2c": "A2C",
-    "appo": "APPO",
-    "dqn": "DQN",
-    "pqn": "PQN",
-    "ppo": "PPO",
-    "r2d2": "R2D2",
-    "sac": "SAC",
-    "vtrace": "V-trace",
-}
-
-
 def method_name(run: RunRecord) -> str:
-    """The method's name in print.
-
-    Some sets of DQN's settings have names of their own, whichever preset or flags they came from: Rainbow
-    (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay and n-step
-    targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise. An agent of
-    another package keeps the name that it is registered with.
-    """
-    settings = run.agent_settings
-    if (
-        run.agent == "dqn"
-        and (settings["double"] and settings["dueling"] and settings["distribution"] == "categorical")
-        and (settings["n_steps"] > 1 and settings["priority_exponent"] > 0)
-    ):
-        return "Rainbow" if settings["exploration"] == "noisy" else "ε-Rainbow"
-    return _NAMES.get(run.agent, run.agent)
+    """The method's name in print; an agent that is not installed has the name that it was registered with."""
+    try:
+        return algorithms.config_class(run.agent).method_name(run.agent_settings) or run.agent
+    except ValueError:
+        return run.agent

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.suites.classic import PICKLE
@@ -75,7 +76,7 @@ class RunRecord:
         """
         return self._config(environments.suite(self.environment).config_class, self.environment_settings)
 
-    def agent_config(self) -> Options:
+    def agent_config(self) -> AlgorithmOptions:
         """The agent's settings; raises the same error as `environment_config`."""
         return self._config(algorithms.config_class(self.agent), self.agent_settings)
 

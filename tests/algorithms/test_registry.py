@@ -1,16 +1,22 @@
+import ast
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
 from seed_rl.algorithms import registry
 from seed_rl.algorithms.base import Algorithm
+from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.algorithms.registry import AlgorithmEntry, AlgorithmError
-from seed_rl.options import Options
+from seed_rl.flags.errors import UsageError
+from seed_rl.launch.plan import resolve_run
+from seed_rl.plotting.groups import method_name
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from tests.algorithms import incomplete
 from tests.installed import install
+from tests.plotting.synthetic import make_record
 
 SPEC = EnvironmentSpec(ArraySpec((3,), "float32"), ArraySpec((), "int32", (0,), (1,)))
 INCOMPLETE = "tests.algorithms.incomplete"
@@ -28,7 +34,7 @@ def test_names_and_config_classes_import_no_tensorflow():
 @pytest.mark.parametrize("name", registry.names())
 def test_every_algorithm_is_made_from_its_config_class(name):
     config_class = registry.config_class(name)
-    assert issubclass(config_class, Options)
+    assert issubclass(config_class, AlgorithmOptions)
     assert isinstance(registry.make(name, config_class(), SPEC, num_envs=2), Algorithm)
 
 
@@ -69,7 +75,7 @@ def test_an_unknown_name_lists_the_installed_ones(add):
 
 
 @pytest.mark.parametrize(
-    "call", [registry.config_class, lambda name: registry.make(name, Options(), SPEC, 1)]
+    "call", [registry.config_class, lambda name: registry.make(name, AlgorithmOptions(), SPEC, 1)]
 )
 @pytest.mark.parametrize(
     ("point", "words"),
@@ -95,13 +101,13 @@ def test_an_entry_whose_parts_cannot_be_loaded_is_refused_in_words(add):
     with pytest.raises(ValueError, match=rf"--agent=sarsa \({INCOMPLETE}:GONE\) cannot be loaded: module"):
         registry.config_class("sarsa")
     with pytest.raises(ValueError, match=rf"--agent=sarsa \({INCOMPLETE}:gone\) cannot be loaded: module"):
-        registry.make("sarsa", Options(), SPEC, 1)
+        registry.make("sarsa", AlgorithmOptions(), SPEC, 1)
 
 
 @pytest.mark.parametrize("config_class", ["make_complete", "Complete"])
 def test_settings_must_be_options(add, config_class):
     add({"sarsa": entry(config_class=config_class)})
-    with pytest.raises(ValueError, match=r"sarsa has settings that are not a seed_rl\.options\.Options"):
+    with pytest.raises(ValueError, match=r"sarsa has settings that are not a seed_rl\.algorithms\.options"):
         registry.config_class("sarsa")
 
 
@@ -117,3 +123,43 @@ def test_what_is_made_must_be_an_algorithm(add, make, error, words):
     add({"sarsa": entry(f"make_{make}")})
     with pytest.raises(error, match=words):
         registry.make("sarsa", incomplete.Settings(), SPEC, 1)
+
+
+@pytest.mark.parametrize(
+    ("args", "values"),
+    [
+        ((), {"learning_rate": 0.25, "replay_ratio": 3.0, "clip_norm": 7.0}),
+        ((), {"num_eval_envs": 2, "total_environment_frames": 300_000}),  # As for our own with replay.
+        (("--learning_rate=1", "--env_batch_size=4"), {"learning_rate": 1.0, "num_eval_envs": 1}),
+        (("--replay_ratio=9",), {"method": "Sarsa, fast"}),
+        ((), {"method": "Sarsa"}),
+    ],
+)
+def test_an_algorithm_with_replay_from_elsewhere_has_defaults_and_a_name_as_ours(add, args, values):
+    add({"sarsa": entry(config_class="SarsaOptions")})
+    settings = resolve_run(["train", "catch", "sarsa", *args])
+    method = method_name(make_record(agent="sarsa", **settings.agent_config().to_dict()))
+    found = {**settings.values, "method": method}
+    assert {name: found[name] for name in values} == values
+
+
+def test_an_algorithm_from_elsewhere_is_refused_where_it_cannot_act(add):
+    add({"sarsa": entry(config_class="SarsaOptions")})
+    with pytest.raises(UsageError, match=r"--agent=sarsa needs one discrete action.* choose one of: a2c"):
+        resolve_run(["train", "gym", "sarsa", "--game=Pendulum-v1"])
+
+
+def test_only_the_registry_names_algorithms_outside_of_their_packages():
+    """Besides the default of a launcher, and a column of the paper's tables."""
+    package, words = Path(registry.__file__).parents[1], {*registry.choices()}
+    allowed = {("flags/resolve.py", "vtrace"), ("plotting/run_tables.py", "r2d2")}
+    found = {
+        (str(path.relative_to(package)), node.value)
+        for path in package.rglob("*.py")
+        if path.parent.parent != package / "algorithms"
+        and path.name != "registry.py"
+        and path.parent.name != "ops"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and node.value in words
+    }
+    assert found == allowed

@@ -5,9 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.flags import choices, command_line, resolve, settings
-from seed_rl.options import Options, option
+from seed_rl.options import option
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +25,7 @@ class PlainConfig(EnvironmentConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class GreedyConfig(Options):
+class GreedyConfig(AlgorithmOptions):
     """Settings of the greedy agent."""
 
     greed: float = option(0.5, "Greed, from 0 to 1.", at_least=0, at_most=1)

@@ -5,6 +5,7 @@ import pytest
 from gymnasium import spaces
 
 from seed_rl.algorithms import registry as algorithms
+from seed_rl.algorithms.options import kind_of
 from seed_rl.environments import registry as environments
 from seed_rl.environments.actions import action_spec
 from seed_rl.environments.specs import observation_spec
@@ -26,7 +27,7 @@ NO_PRESETS = Path("/nonexistent")
 
 def kind(observation, action=DISCRETE, repeats=1):
     spec = EnvironmentSpec(observation_spec(observation), action_spec(action), repeats)
-    return defaults.kind_of(spec)
+    return kind_of(spec)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_an_agent_is_refused_where_its_algorithm_cannot_act(action, expected, ag
     found = kind(VECTOR, action)
     assert found.action == expected
     config = algorithms.config_class(agent)()
-    needed = defaults.refusal(agent, expected)
+    needed = config.refusal(expected)
     spec = EnvironmentSpec(observation_spec(VECTOR), action_spec(action), 1)
     if not needed:
         assert algorithms.make(agent, config, spec, num_envs=8)

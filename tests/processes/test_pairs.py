@@ -7,7 +7,6 @@ import pytest
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.environments import registry as environments
-from seed_rl.flags import defaults
 from seed_rl.runs import record
 
 # Environment and agent without a preset, and environment frames; in every kind of observation and action.
@@ -54,7 +53,7 @@ def test_every_pair_trains_for_20_seconds_or_is_refused(house, environment, game
         pytest.importorskip("gfootball")
     flags = (f"--logdir={house.logdir}", "--log_period_secs=1")
     run = house.start("train", environment, agent, *game, *flags)
-    if defaults.refusal(agent, action):
+    if algorithms.config_class(algorithms.base(agent)).refusal(action):
         assert run.end() == 2 and f"--agent={algorithms.base(agent)} needs" in run.last_line
         return
 

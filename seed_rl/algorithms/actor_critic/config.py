@@ -1,13 +1,15 @@
 """Settings that all actor-critic algorithms have. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any
 
+from seed_rl.algorithms.options import POLICY_GRADIENT, AlgorithmOptions, Kind
 from seed_rl.networks.config import NetworkConfig
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 
 
 @dataclasses.dataclass(frozen=True)
-class ActorCriticConfig(Options):
+class ActorCriticConfig(AlgorithmOptions):
     """Settings of the network, the terms of the loss, and rewards."""
 
     net: NetworkConfig = part(NetworkConfig)
@@ -69,3 +71,11 @@ class ActorCriticConfig(Options):
             )
         if self.reward_clipping == "soft_asymmetric" and self.max_abs_reward:
             raise ValueError("--max_abs_reward must be 0 if --reward_clipping=soft_asymmetric.")
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        if kind.action != "continuous":
+            return POLICY_GRADIENT
+        network = {"initializer": "glorot_uniform", "mlp_activation": "tanh"}
+        return {**POLICY_GRADIENT, **network, "learning_rate": 3e-4, "entropy_cost": 0.001}

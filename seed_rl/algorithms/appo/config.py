@@ -1,7 +1,9 @@
 """Settings of APPO. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any, ClassVar
 
+from seed_rl.algorithms.options import Kind
 from seed_rl.algorithms.ppo.config import ClippedConfig
 from seed_rl.experience.config import FifoConfig
 from seed_rl.options import option, part
@@ -11,9 +13,17 @@ from seed_rl.options import option, part
 class APPOConfig(ClippedConfig):
     """APPO: PPO's loss on experience from a queue (Stooke & Abbeel, 2018, section 5.3)."""
 
+    title: ClassVar[str] = "APPO"
+
     queue: FifoConfig = part(FifoConfig)
     vtrace: bool = option(
         True,
         "Whether V-trace corrects values and advantages for how far the policy has moved since it acted. The "
         "paper has no correction: advantages are generalized estimates from the values of that time.",
     )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        own = {"unroll_length": 20, "batch_share": 2, "num_env_groups": 2}
+        return {**super().small_defaults(kind, choice), **own}

@@ -4,9 +4,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from seed_rl.algorithms.options import Q_LEARNING, AlgorithmOptions, Kind
 from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.networks.config import TransitionNetworkConfig
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 
 DISTRIBUTIONS = ("scalar", "categorical", "quantile")
 EXPLORATIONS = ("annealed", "ladder", "noisy")
@@ -47,8 +48,12 @@ class QNetworkConfig(TransitionNetworkConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class DQNConfig(Options):
+class DQNConfig(AlgorithmOptions):
     """DQN (Mnih et al., 2015), Rainbow (Hessel et al., 2018), IQN (Dabney et al., 2018) and their like."""
+
+    title: ClassVar[str] = "DQN"
+    actions: ClassVar[tuple[str, ...]] = ("discrete",)
+    needs: ClassVar[str] = "one discrete action"
 
     removed: ClassVar[Mapping[str, Any]] = {
         **{"munchausen": False, "munchausen_alpha": 0.9},
@@ -157,3 +162,40 @@ class DQNConfig(Options):
                     )
         if self.v_min >= self.v_max:
             raise ValueError(f"--v_min={self.v_min} must be less than --v_max={self.v_max}; lower it.")
+
+    @classmethod
+    def method_name(cls, settings: Mapping[str, Any]) -> str:
+        """The name in print; some sets of options have one, whichever preset or flags they came from.
+
+        Rainbow (Hessel et al., 2018) has double, dueling, categorical and noisy networks, prioritized replay
+        and n-step targets. ε-Rainbow (Stooke & Abbeel, 2018) explores with an epsilon in place of the noise.
+        """
+        is_rainbow = settings["double"] and settings["dueling"] and settings["distribution"] == "categorical"
+        if is_rainbow and settings["n_steps"] > 1 and settings["priority_exponent"] > 0:
+            return "Rainbow" if settings["exploration"] == "noisy" else "ε-Rainbow"
+        return cls.title
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        values: dict[str, Any] = {
+            **Q_LEARNING,
+            **{"double": True, "n_steps": 3, "batch_size": 64, "num_env_groups": 2},
+            **{"replay_buffer_size": 100_000, "replay_buffer_min_size": 2_000},
+            **{"replay_ratio": 4.0, "update_target_every_n_step": 250},
+        }
+        if kind.observation == "images":
+            values["max_abs_reward"] = 1.0
+        if kind.observation == "vectors":
+            values |= {"replay_ratio": 8.0, "update_target_every_n_step": 50}
+        if choice == "rainbow":
+            return {
+                **{**values, "dueling": True, "torso_units": 0, "head_size": 128},
+                **{"distribution": "categorical", "num_atoms": 51, "v_min": -10.0, "v_max": 10.0},
+                **{"exploration": "noisy", "priority_exponent": 0.5, "importance_sampling_exponent": 0.4},
+            }
+        return {
+            **({"layer_norm": True} if kind.observation == "vectors" else {}),
+            **{**values, "priority_exponent": 0.0, "importance_sampling_exponent": 0.0},
+            **{"initial_epsilon": 1.0, "final_epsilon": 0.02, "epsilon_fraction": 0.2},
+        }

@@ -1,8 +1,10 @@
 """Settings of PPO. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any, ClassVar
 
 from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.options import Kind
 from seed_rl.experience.config import RolloutsConfig
 from seed_rl.options import Options, option, part
 
@@ -45,6 +47,8 @@ class ClippedConfig(ActorCriticConfig):
 class PPOConfig(ClippedConfig):
     """PPO (Schulman et al., "Proximal Policy Optimization Algorithms", 2017)."""
 
+    title: ClassVar[str] = "PPO"
+
     rollouts: RolloutsConfig = part(RolloutsConfig)
     unroll_length: int = option(
         128, "T: transitions that each environment contributes to a rollout, in agent steps.", at_least=1
@@ -57,3 +61,13 @@ class PPOConfig(ClippedConfig):
         "When KL(old|new) is above this after an epoch, the other epochs are left out; None: never.",
         above=0,
     )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        values = {**super().small_defaults(kind, choice), "batch_share": 4}
+        if kind.action == "continuous":
+            return {**values, "unroll_length": 128, "epochs": 10, "entropy_cost": 0.0}
+        if kind.observation == "images":
+            return {**values, "unroll_length": 32, "epochs": 2}
+        return {**values, "unroll_length": 64, "epochs": 8 if kind.observation == "vectors" else 4}

@@ -1,10 +1,12 @@
 """Settings of PQN. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any, ClassVar
 
+from seed_rl.algorithms.options import Q_LEARNING, AlgorithmOptions, Kind
 from seed_rl.experience.config import RolloutsConfig
 from seed_rl.networks.config import FeedForwardConfig
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,8 +21,12 @@ class NormalizedNetworkConfig(FeedForwardConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class PQNConfig(Options):
+class PQNConfig(AlgorithmOptions):
     """PQN (Gallici et al., "Simplifying Deep Temporal Difference Learning", 2024)."""
+
+    title: ClassVar[str] = "PQN"
+    actions: ClassVar[tuple[str, ...]] = ("discrete",)
+    needs: ClassVar[str] = "one discrete action"
 
     net: NormalizedNetworkConfig = part(NormalizedNetworkConfig)
     rollouts: RolloutsConfig = part(RolloutsConfig)
@@ -43,3 +49,10 @@ class PQNConfig(Options):
     epsilon_fraction: float = option(
         0.1, "Fraction of the run over which epsilon falls; the paper uses 0.1.", at_least=0, at_most=1
     )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        own = {"unroll_length": 32, "batch_share": 4, "epochs": 2, "final_epsilon": 0.02}
+        clipped = {"max_abs_reward": 1.0} if kind.observation == "images" else {}
+        return {**Q_LEARNING, **own, "epsilon_fraction": 0.2, **clipped}

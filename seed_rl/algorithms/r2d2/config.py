@@ -1,11 +1,12 @@
 """Settings of R2D2. Imports no TensorFlow."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
+from seed_rl.algorithms.options import Q_LEARNING, AlgorithmOptions, Kind
 from seed_rl.experience.config import ReplayConfig
 from seed_rl.networks.config import INITIALIZERS, NetworkConfig
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,8 +39,12 @@ class DuelingNetworkConfig(NetworkConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class R2D2Config(Options):
+class R2D2Config(AlgorithmOptions):
     """R2D2 (Kapturowski et al., 2019; SEED RL, 2020, Table 8). Its defaults are the paper's."""
+
+    title: ClassVar[str] = "R2D2"
+    actions: ClassVar[tuple[str, ...]] = ("discrete",)
+    needs: ClassVar[str] = "one discrete action"
 
     net: DuelingNetworkConfig = part(DuelingNetworkConfig)
     replay: ReplayConfig = part(ReplayConfig)
@@ -95,7 +100,7 @@ class R2D2Config(Options):
 
     @classmethod
     def shared_defaults(cls, environment: str) -> dict[str, Any]:
-        """The paper's values of options that R2D2 shares with other agents; see `Options.shared_defaults`."""
+        """The paper's values of options that R2D2 shares with other agents; see `AlgorithmOptions`."""
         learner = {
             **{"batch_size": 64, "learning_rate": 1e-4, "learning_rate_schedule": "constant"},
             **{"adam_epsilon": 1e-3, "clip_norm": 80.0},
@@ -114,3 +119,14 @@ class R2D2Config(Options):
                 f"--n_steps={self.n_steps} must be at most --unroll_length={self.unroll_length}, the "
                 "number of transitions in an unroll; lower it."
             )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        return {
+            **Q_LEARNING,
+            **{"lstm_size": 128, "head_size": 128, "initializer": "he_normal"},
+            **{"unroll_length": 20, "burn_in": 10, "n_steps": 5, "batch_size": 16},
+            **{"replay_buffer_size": 10_000, "replay_buffer_min_size": 250, "replay_ratio": 2.0},
+            **{"update_target_every_n_step": 100, "num_env_groups": 2},
+        }

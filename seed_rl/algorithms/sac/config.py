@@ -1,10 +1,12 @@
 """Settings of SAC. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any, ClassVar
 
+from seed_rl.algorithms.options import AlgorithmOptions, Kind
 from seed_rl.experience.config import TransitionReplayConfig
 from seed_rl.networks.config import TransitionNetworkConfig
-from seed_rl.options import Options, option, part
+from seed_rl.options import option, part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +39,12 @@ class SACReplayConfig(TransitionReplayConfig):
 
 
 @dataclasses.dataclass(frozen=True)
-class SACConfig(Options):
+class SACConfig(AlgorithmOptions):
     """SAC with a learned temperature (Haarnoja et al., 2018, arXiv:1812.05905)."""
+
+    title: ClassVar[str] = "SAC"
+    actions: ClassVar[tuple[str, ...]] = ("discrete", "continuous")
+    needs: ClassVar[str] = "continuous actions or one discrete action"
 
     net: SACNetworkConfig = part(SACNetworkConfig)
     replay: SACReplayConfig = part(SACReplayConfig)
@@ -97,3 +103,19 @@ class SACConfig(Options):
         "exploration and are not trained on.",
         at_least=0,
     )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        rates = ("actor_learning_rate", "critic_learning_rate", "temperature_learning_rate")
+        values: dict[str, Any] = {
+            **{"env_batch_size": 4, "num_env_groups": 2, "clip_norm": 0.0, "discounting": 0.99},
+            **{"batch_size": 128, "replay_ratio": 16.0, "target_entropy_fraction": 0.3},
+            **{"replay_buffer_size": 100_000, "replay_buffer_min_size": 2_000},
+            **dict.fromkeys(rates, 5e-4),
+        }
+        if kind.observation == "images":
+            values |= {"replay_ratio": 4.0, "max_abs_reward": 1.0, "batch_size": 64}
+        if kind.action == "continuous":
+            values |= {"replay_ratio": 64.0, "replay_buffer_size": 300_000}
+        return values

@@ -1,8 +1,10 @@
 """Settings of V-trace. Imports no TensorFlow."""
 
 import dataclasses
+from typing import Any, ClassVar
 
 from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.options import Kind
 from seed_rl.experience.config import FifoConfig
 from seed_rl.options import option, part
 
@@ -10,6 +12,8 @@ from seed_rl.options import option, part
 @dataclasses.dataclass(frozen=True)
 class VTraceConfig(ActorCriticConfig):
     """V-trace (Espeholt et al., "IMPALA", 2018)."""
+
+    title: ClassVar[str] = "V-trace"
 
     queue: FifoConfig = part(FifoConfig)
     clip_rho_threshold: float | None = option(
@@ -24,3 +28,9 @@ class VTraceConfig(ActorCriticConfig):
     kl_cost: float = option(
         0.0, "Weight in the loss of KL(old|new), from the behaviour policy to the learned one.", at_least=0
     )
+
+    @classmethod
+    def small_defaults(cls, kind: Kind, choice: str) -> dict[str, Any]:
+        """See `AlgorithmOptions`."""
+        own = {"unroll_length": 20, "batch_share": 2, "num_env_groups": 2}
+        return {**super().small_defaults(kind, choice), **own}

@@ -9,8 +9,8 @@ one core. `python -m benchmarks.atari_engines` compares them, and docs/environme
 
 import dataclasses
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -38,6 +38,8 @@ _TALL |= {"LaserGates", "MrDo", "Pacman", "Pooyan", "SirLancelot", "SpaceWar"}
 @dataclasses.dataclass(frozen=True)
 class AtariConfig(PoolConfig):
     """Settings of Atari; the defaults are those of Table 9."""
+
+    easier: ClassVar[Mapping[str, Any]] = {"full_action_space": False, "terminal_on_life_loss": True}
 
     num_action_repeats: int = option(
         4, "Environment frames per agent step: each action is applied this many times (paper: 4).", at_least=1

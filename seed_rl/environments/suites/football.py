@@ -44,6 +44,10 @@ class FootballConfig(PoolConfig):
     """Settings of Football; the defaults are those of the paper's section 4.2."""
 
     before: ClassVar[Mapping[str, Any]] = {"engine": "gfootball"}
+    easier: ClassVar[Mapping[str, Any]] = {
+        "game": "academy_empty_goal_close",
+        "rewards": "scoring,checkpoints",
+    }
 
     game: str = option(
         "11_vs_11_hard_stochastic",
