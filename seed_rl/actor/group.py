@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from seed_rl import own_figures
+from seed_rl import episode_metrics
 from seed_rl.environments.base import Info, ends_episode, raw_reward
 from seed_rl.environments.batched import BatchedEnvironment
 from seed_rl.messages import EPISODE, report_to_launcher
@@ -20,7 +20,7 @@ class EpisodeStatistics:
     """Adds up rewards of E environments until their episodes end.
 
     Honours the entries of `info` that `environments.base.Info` lists, and takes the environment's own figures
-    (`own_figures`) from that of an episode's last step. An episode that terminates
+    (`episode_metrics`) from that of an episode's last step. An episode that terminates
     counts at its `done` step, one whose last observation is shown, such as at a time limit, at that step.
     Create a new instance after `BatchedEnvironment.reset`.
     """
@@ -62,7 +62,7 @@ class EpisodeStatistics:
         self._returns[index], self._agent_steps[index] = 0.0, 0
         if info.get(Info.EPISODE_IS_VOID, False):
             return None
-        episode.figures.update(own_figures.of_info(info))
+        episode.figures.update(episode_metrics.of_info(info))
         return episode
 
 
@@ -101,6 +101,6 @@ class Group:
             self._has_finished = True
             report_to_launcher(EPISODE)
         if episodes and (new := self.environment.failures - self._reported):
-            episodes[0].figures[own_figures.FAILURES] = new
+            episodes[0].figures[episode_metrics.FAILURES] = new
             self._reported += new
         return episodes

@@ -70,11 +70,11 @@ def main(argv: list[str]) -> int:
     checkpoint cannot be written.
     """
     stop = StopSignals()
-    with last_resort(_SECOND), stop.caught(), contextlib.ExitStack() as until_the_end:
-        return _learn(argv, stop, until_the_end)
+    with last_resort(_SECOND), stop.caught(), contextlib.ExitStack() as exit_stack:
+        return _learn(argv, stop, exit_stack)
 
 
-def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitStack) -> int:
+def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack) -> int:
     raise_descriptor_limit()
     chosen = resolve(argv, __doc__, (LearnerConfig, SecurityConfig), elsewhere=(ActorConfig, LocalConfig))
     config, security_config = chosen.read(LearnerConfig), chosen.read(SecurityConfig)
@@ -88,12 +88,12 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     if config.wandb_project:
         require_package("wandb", "wandb")
     is_first = hosts is None or hosts.is_first
-    display = until_the_end.enter_context(contextlib.closing(_begin(chosen, config, is_first)))
+    display = exit_stack.enter_context(contextlib.closing(_begin(chosen, config, is_first)))
     recorded = record.run_identity(chosen.environment, environment_config, chosen.agent, agent_config)
     if is_first:
         with usage_errors():
             record.check(config.logdir, recorded)
-            until_the_end.enter_context(lock.held(config.logdir, stop.is_set))
+            exit_stack.enter_context(lock.held(config.logdir, stop.is_set))
             record.check(config.logdir, recorded)  # Another learner may have used it in the meantime.
     environment = _probe(chosen.environment, environment_config, config, hosts, stop, display)
     if environment is None:
@@ -102,11 +102,11 @@ def _learn(argv: list[str], stop: StopSignals, until_the_end: contextlib.ExitSta
     everything = {**settings, "agent_name": chosen.agent, "environment": recorded["environment"]}
     met, listener = None, None
     if hosts or config.num_gateways:
-        listener = _listen(config, environment, security_config, security, until_the_end)
+        listener = _listen(config, environment, security_config, security, exit_stack)
     if hosts and listener:
         display.stage("waiting for the other learners")
         identity = _shared_by_hosts(chosen, config, hosts)
-        met = _meet(hosts, config, listener, identity, security, stop, until_the_end)
+        met = _meet(hosts, config, listener, identity, security, stop, exit_stack)
         if not met[1]:
             return stop.exit_code
     try:
@@ -260,7 +260,7 @@ def _listen(
     environment: EnvironmentDescription,
     security_config: SecurityConfig,
     security: Security,
-    until_the_end: contextlib.ExitStack,
+    exit_stack: contextlib.ExitStack,
 ) -> Listener:
     """Listens on the learner's address before it can serve actors, and starts its gateways."""
     spec, gateways = StepCodec(environment.spec), None
@@ -280,13 +280,13 @@ def _listen(
             security,
             also=gateways,
         )
-    until_the_end.callback(listener.stop)
+    exit_stack.callback(listener.stop)
     if gateways:
         with usage_errors():
-            until_the_end.enter_context(hold_addresses(addresses))
+            exit_stack.enter_context(hold_addresses(addresses))
         commands = gateway_commands(addresses, gateways, security_config.to_dict())
         started = Gateways(commands)
-        until_the_end.callback(started.stop)
+        exit_stack.callback(started.stop)
         listener.gateways = functools.partial(started.live, addresses)
     return listener
 
@@ -298,11 +298,11 @@ def _meet(
     identity: dict[str, Any],
     security: Security,
     stop: StopSignals,
-    until_the_end: contextlib.ExitStack,
+    exit_stack: contextlib.ExitStack,
 ) -> tuple[Peers, list[str]]:
     """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""
     with usage_errors():
         peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
         # At an exception, the other hosts hear the reason.
-        until_the_end.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
+        exit_stack.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
         return peers, peers.meet(stop.is_set)

@@ -94,14 +94,14 @@ def main(argv: list[str]) -> int:
     from seed_rl.sweeps.study import Trials, load, make_pruner
     from seed_rl.sweeps.trials import Sweep
 
-    with contextlib.ExitStack() as until_the_end:
+    with contextlib.ExitStack() as exit_stack:
         with usage_errors():
             space, logdir = read_space(find_config(config.space, "sweeps/*.yaml")), Path(config.logdir)
             num_trials, num_seeds = config.trials or space.trials or 24, config.seeds or space.seeds or 1
             sweep = Sweep(space, logdir, num_trials, config.sweep_seed, others)
             study = load(logdir, sweep.identity, writes=False)
             if not config.dry_run:
-                until_the_end.enter_context(lock.held(logdir))
+                exit_stack.enter_context(lock.held(logdir))
                 study = load(logdir, sweep.identity)
         study.pruner = make_pruner(config.pruner, sweep.total_frames)
         trials = Trials(study, sweep, num_trials, num_seeds, config.sampler, config.retry_failed)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 import numpy as np
 
-from seed_rl import own_figures
+from seed_rl import episode_metrics
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite, ends_episode, raw_reward
 from seed_rl.environments.failures import EnvironmentFailedError, FailureConfig
 from seed_rl.environments.singles import SingleEnvironments
@@ -128,6 +128,6 @@ class _Recorded(gymnasium.Wrapper):
         except Exception:
             return outcome
         if ended and not self._continues:
-            own = own_figures.of_info(info)
+            own = episode_metrics.of_info(info)
             self._share.ended = PlayedEpisode(self._number, self._seed, self._actions, self._return, own)
         return outcome

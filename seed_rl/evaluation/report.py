@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from seed_rl.episode_metrics import OWN, OwnFigures, means
 from seed_rl.evaluation.episodes import PlayedEpisode
-from seed_rl.own_figures import OWN, OwnFigures, means
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.runs.record import RunRecord
 from seed_rl.runs.scores import published_scores

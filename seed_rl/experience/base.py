@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seed_rl.idle_time import Waits
 from seed_rl.options import Options, option
 from seed_rl.types import EnvOutput, Nest, Sample, Unroll
-from seed_rl.waits import Waits
 
 
 class ClosedError(Exception):

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 
 from seed_rl.experience.base import Closable
+from seed_rl.idle_time import INTAKE_FOR_UNROLLS, Waits
 from seed_rl.types import Unroll
-from seed_rl.waits import INTAKE_FOR_UNROLLS, Waits
 
 # Unrolls that may wait. More would only take memory: sooner or later, inference has to wait anyway.
 _CAPACITY = 32

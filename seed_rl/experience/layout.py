@@ -16,7 +16,7 @@ import optree
 
 from seed_rl.experience.compression import Uncompressed
 from seed_rl.experience.memory import BufferPool, Leaf
-from seed_rl.experience.work_sharing import Helpers
+from seed_rl.experience.thread_pool import Helpers
 from seed_rl.types import AgentOutput, EnvOutput, Nest, Sample, Unroll
 
 Blob: TypeAlias = bytes | memoryview

@@ -14,8 +14,8 @@ from seed_rl.experience.layout import Blob, Layout, Packed, cuts
 from seed_rl.experience.memory import Arena, check_fits
 from seed_rl.experience.priorities import Draws, SumTree
 from seed_rl.experience.rate_limiter import LimitedReplay
+from seed_rl.experience.thread_pool import Helpers, default_threads
 from seed_rl.experience.unroll_store import UnrollStore
-from seed_rl.experience.work_sharing import Helpers, default_threads
 from seed_rl.types import Unroll
 
 # Memory that an entry takes besides its blobs, and a blob besides its bytes: a tuple, integers, slots in

@@ -9,8 +9,8 @@ import optree
 import tensorflow as tf
 
 from seed_rl.experience.base import Batch, Experience
+from seed_rl.idle_time import PREFETCH_FOR_EXPERIENCE, Waits
 from seed_rl.types import Sample
-from seed_rl.waits import PREFETCH_FOR_EXPERIENCE, Waits
 
 _log = logging.getLogger(__name__)
 

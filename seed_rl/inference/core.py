@@ -15,6 +15,7 @@ import optree
 
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import ClosedError, MisfitError, StepStore
+from seed_rl.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.inference.compiled_table import make_table
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.inference.refusals import OVER, WAITS, overflow, problems, too_large
@@ -24,7 +25,6 @@ from seed_rl.messages import log_failure, one_line
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Answer, BadStep, Group, Request
 from seed_rl.types import EnvironmentSpec
-from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
 Deliver = Callable[[list[tuple[Request, Answer]]], None]

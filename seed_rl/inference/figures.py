@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from seed_rl.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, Waits
 from seed_rl.serving.request import Request
-from seed_rl.waits import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, Waits
 
 # A stream that has sent nothing for longer is taken for one that has ended.
 _LONGEST_TURN_SECS = 600.0

@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from seed_rl.launch import tether
+from seed_rl.launch import reaper
 from seed_rl.messages import COMPLETE, LAUNCHER_LINK, REFUSED, last_line
 
 # Limits an environment's math libraries to one thread, because an actor is one of many processes.
@@ -30,7 +30,7 @@ _UNREPORTED_CODE = 1
 # spend time on every descriptor that is allowed.
 _ENOUGH_DESCRIPTORS = 1 << 16
 
-# A tether that does not end by then was stopped.
+# A reaper that does not end by then was stopped.
 _MOST_KILL_SECS = 15.0
 _KILL_POLL_SECS = 0.002
 
@@ -39,7 +39,7 @@ class Child:
     """A command that can be started many times, but only once at a time.
 
     It has its own session, so the terminal's Ctrl-C does not reach it, and it can be killed together with
-    everything it started. On Linux nothing of that outlives this process or the command (`launch.tether`).
+    everything it started. On Linux nothing of that outlives this process or the command (`launch.reaper`).
 
     Attributes:
       name: its name in messages.
@@ -72,7 +72,7 @@ class Child:
             "link": LAUNCHER_LINK,
         }
         self._env = None if env is None else {**os.environ, **env}
-        self._tether: subprocess.Popen | None = None
+        self._reaper: subprocess.Popen | None = None
         self._link: socket.socket | None = None
         self._received = bytearray()  # Lines: the process id, then what the command reports.
         self._log_start = 0
@@ -96,9 +96,9 @@ class Child:
         self._received.clear()
         self._link, theirs = socket.socketpair()
         with theirs:
-            self._tether = subprocess.Popen(
+            self._reaper = subprocess.Popen(
                 # Without the command: it is on the command line of its own process only.
-                [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), self.name],
+                [sys.executable, "-I", "-S", reaper.__file__, str(os.getpid()), self.name],
                 stdin=theirs,
                 stdout=output,  # type: ignore[call-overload]
                 stderr=None if output is None else subprocess.STDOUT,
@@ -160,12 +160,12 @@ class Child:
         return self.plays and code in _REPORTED and not self.has_reported(_REPORTED[code])
 
     def _poll(self) -> int | None:
-        if self._tether is None:
+        if self._reaper is None:
             raise RuntimeError(f"{self.name} was never started.")
-        if self._tether.returncode is not None or not hasattr(os, "waitid"):
-            return self._tether.poll()
+        if self._reaper.returncode is not None or not hasattr(os, "waitid"):
+            return self._reaper.poll()
         # It is not reaped before `kill`, so that no other process can get its id, which is its group's.
-        ended = os.waitid(os.P_PID, self._tether.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        ended = os.waitid(os.P_PID, self._reaper.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
             return None
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -173,7 +173,7 @@ class Child:
     @property
     def running(self) -> bool:
         """Whether it was started and has not ended."""
-        return self._tether is not None and self.poll() is None
+        return self._reaper is not None and self.poll() is None
 
     def terminate(self) -> None:
         """Sends SIGTERM to the process itself, but not to the processes it started."""
@@ -181,23 +181,23 @@ class Child:
 
     def kill(self) -> None:
         """Kills the process and everything it started; returns when the process is gone."""
-        if self._tether is None or self._tether.returncode is not None:
+        if self._reaper is None or self._reaper.returncode is not None:
             return
         if sys.platform == "linux":
-            self._signal(tether.END_ALL)
+            self._signal(reaper.END_ALL)
             deadline = time.monotonic() + _MOST_KILL_SECS
             while self.running and time.monotonic() < deadline:
                 time.sleep(_KILL_POLL_SECS)
         # The rest, if it was stopped or killed itself. These errors mean that nothing is left (on macOS: only
         # a zombie).
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._tether.pid, signal.SIGKILL)
-        self._tether.wait()
+            os.killpg(self._reaper.pid, signal.SIGKILL)
+        self._reaper.wait()
 
     def _signal(self, number: int) -> None:
         if self.running:
-            assert self._tether is not None
-            os.kill(self._tether.pid, number)
+            assert self._reaper is not None
+            os.kill(self._reaper.pid, number)
 
     def last_line(self) -> str:
         """The last line in the log since the latest start (`messages.last_line`); '' if it cannot be read."""

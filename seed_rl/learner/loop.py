@@ -22,6 +22,7 @@ from seed_rl.devices.publisher import PolicyCopy, Publisher, WeightsReader
 from seed_rl.devices.replicas import Replicas
 from seed_rl.experience.base import Batch, Setup
 from seed_rl.experience.source import Source
+from seed_rl.idle_time import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner import unroll_serving
@@ -41,7 +42,6 @@ from seed_rl.reporting.progress import ProgressDisplay
 from seed_rl.seeds import derived_seed
 from seed_rl.serving.listener import NotServingError
 from seed_rl.training.trainer import InitialPriorities, Trainer, UpdateOutput
-from seed_rl.waits import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAINING_FOR_BATCH, Waits
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security

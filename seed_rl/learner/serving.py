@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from seed_rl.experience.base import ClosedError, Experience
+from seed_rl.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.inference.core import Core
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.team import Team
@@ -18,7 +19,6 @@ from seed_rl.serving.connections import Connections
 from seed_rl.serving.request import Request
 from seed_rl.serving.server import InferenceServer
 from seed_rl.serving.shared_memory import make_wake_up_set
-from seed_rl.waits import INFERENCE_FOR_REQUESTS
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security

@@ -7,9 +7,9 @@ from typing import Any
 
 from seed_rl.devices.hosts import REDUCTION_ERRORS, Agreement, Collective
 from seed_rl.hosts.peers import Peers
+from seed_rl.idle_time import TRAINING_FOR_HOSTS, Waits
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.listener import Listener
-from seed_rl.waits import TRAINING_FOR_HOSTS, Waits
 
 # Figures that are not averaged over hosts: those added up, and those of which the largest counts.
 _SUMS = frozenset(("learner_memory_mib", "queue_depth", "dropped_unrolls", "replay_size", "replay_mib"))

@@ -14,7 +14,7 @@ _KINDS = {"family": "cpu family", "model": "model"}
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 _LAUNCHER, _LEARNER, _GATEWAY = "train", "learner", "gateway"
 _ACTORS = {"actor", "policy_actor"}
-_TETHER = "seed_rl/launch/tether.py"
+_REAPER = "seed_rl/launch/reaper.py"
 
 
 class RunCpu:
@@ -77,7 +77,7 @@ def _siblings(learner: psutil.Process) -> dict[psutil.Process, list[str]]:
     """The command lines of all children of the local launcher of a learner, if it has one."""
     try:
         launcher = learner.parent()
-        if launcher is not None and _is_tether(launcher):
+        if launcher is not None and _is_reaper(launcher):
             launcher = launcher.parent()
     except psutil.Error:
         return {}
@@ -87,19 +87,19 @@ def _siblings(learner: psutil.Process) -> dict[psutil.Process, list[str]]:
 
 
 def _children(parent: psutil.Process) -> list[psutil.Process]:
-    """The commands that a process has started, not the tethers between it and them (`launch.tether`)."""
+    """The commands that a process has started, not the reapers between it and them (`launch.reaper`)."""
     try:
         return [
             command
             for child in parent.children()
-            for command in (child.children() if _is_tether(child) else (child,))
+            for command in (child.children() if _is_reaper(child) else (child,))
         ]
     except psutil.Error:
         return []
 
 
-def _is_tether(process: psutil.Process) -> bool:
-    return any(argument.endswith(_TETHER) for argument in _command(process))
+def _is_reaper(process: psutil.Process) -> bool:
+    return any(argument.endswith(_REAPER) for argument in _command(process))
 
 
 def _command(process: psutil.Process) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import psutil
 
-from seed_rl.own_figures import FAILURES, OWN, OWN_IN_EVALUATION, OwnFigures, means
+from seed_rl.episode_metrics import FAILURES, OWN, OWN_IN_EVALUATION, OwnFigures, means
 from seed_rl.serving.tasks import Task
 
 # The return of an episode, its agent steps (not in evaluation), and the figures of the environment's own.

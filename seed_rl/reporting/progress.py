@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from seed_rl.episode_metrics import OWN
+from seed_rl.idle_time import stage_waits
 from seed_rl.messages import discard
-from seed_rl.own_figures import OWN
 from seed_rl.reporting.curve import Curve, can_draw
 from seed_rl.reporting.guard import Guard
-from seed_rl.waits import stage_waits
 
 _MOST_OWN = 3  # Figures of the environment's own; the line is to stay readable.
 

@@ -10,11 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from seed_rl.messages import warn
-from seed_rl.runs import lock
-from seed_rl.runs.curves import read_periods
-from seed_rl.runs.record import RunRecord
-from seed_rl.waits import (
+from seed_rl.idle_time import (
     INFERENCE_FOR_REQUESTS,
     INFERENCE_FOR_TRAINING,
     INTAKE_FOR_UNROLLS,
@@ -23,6 +19,10 @@ from seed_rl.waits import (
     TRAINING_FOR_HOSTS,
     stage_waits,
 )
+from seed_rl.messages import warn
+from seed_rl.runs import lock
+from seed_rl.runs.curves import read_periods
+from seed_rl.runs.record import RunRecord
 
 # Without these, written by every run once it has trained, nothing can be told.
 _NEEDED = {INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH}

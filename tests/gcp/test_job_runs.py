@@ -100,7 +100,7 @@ def test_a_preempted_trial_resumes_and_reports_only_what_is_complete(send, cloud
     wait_until(lambda: run.look() or frames(logdir), lambda: f"figures; {run.output(PRIMARY)}")
 
     # The learner crashes, and is started again in its container.
-    _, learner = psutil.Process(run.pid()).children(recursive=True)  # The first one is its tether.
+    _, learner = psutil.Process(run.pid()).children(recursive=True)  # The first one is its reaper.
     learner.send_signal(signal.SIGKILL)
     again = "restart 1 of 5"
     wait_until(lambda: run.look() or again in run.output(PRIMARY), lambda: run.output(PRIMARY))

@@ -101,7 +101,7 @@ def test_terminate_reaches_the_command(start):
     assert not any(map(alive, pids))
 
 
-def test_a_tether_that_is_killed_takes_its_command_along(start):
+def test_a_reaper_that_is_killed_takes_its_command_along(start):
     child, pids = start(WAIT)
     psutil.Process(pids[0]).parent().kill()
     wait_until(lambda: not alive(pids[0]), "the end of the command")

@@ -107,9 +107,9 @@ def test_a_signal_reaches_all_learners_and_the_first_ones_code_counts(start):
 def test_a_signal_while_learners_fall_is_the_end(start):
     run = start("(here / 'stubborn').touch(); for_ever()", FOR_EVER, others=[NOTICES])
     run.wait_for_file("stubborn")
-    tether = psutil.Process(run.pid("learner1")).ppid()
+    reaper = psutil.Process(run.pid("learner1")).ppid()
     (run.directory / "lost").touch()
-    run.wait_until(lambda: not run.alive(tether), "the end of learner 1")
+    run.wait_until(lambda: not run.alive(reaper), "the end of learner 1")
     run.signal(signal.SIGTERM)
     code, output = run.end()
     assert code == 1

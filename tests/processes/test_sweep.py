@@ -46,7 +46,7 @@ def test_a_sweep_is_interrupted_and_gone_on_with(house):
     first = sweep(house)
     house.wait_for_metrics(lambda line: line["updates"] > 0, first)
     processes = first.children()
-    assert len(processes) == 6  # The launcher, its learner and its actor, each with its tether.
+    assert len(processes) == 6  # The launcher, its learner and its actor, each with its reaper.
     first.signal(signal.SIGINT)
     assert first.end() == 130, first.output
     house.wait_until_gone(processes)

@@ -1,4 +1,4 @@
-"""Runs a command, tied to the lifetime of the parent of this process: `python tether.py PARENT_PID NAME`.
+"""Runs a command, tied to the lifetime of the parent of this process: `python reaper.py PARENT_PID NAME`.
 
 Standard input is a socket. It gives the command as JSON, and gets the command's process id as a line. The
 command inherits it, and the variable that the order names has its descriptor and inode.
@@ -49,12 +49,12 @@ def main() -> None:
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
     if os.getppid() != parent:
         sys.exit(1)  # The parent died before this took effect.
-    tether = os.getpid()
+    reaper = os.getpid()
     command = os.fork()
     if not command:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == tether:
+        if os.getppid() == reaper:
             _execute(order, link)
         os._exit(1)
     link.close()
@@ -107,7 +107,7 @@ def _reaped() -> Iterator[tuple[int, int]]:
 def _kill_descendants(command: int, status: int | None) -> int:
     """Kills all children until there are none: this process adopts those of a child that has ended.
 
-    A tether among them, which has lost its parent, kills its own and removes its directories. Returns the
+    A reaper among them, which has lost its parent, kills its own and removes its directories. Returns the
     command's status, which may be known already.
     """
     deadline = time.monotonic() + _MOST_KILL_SECS
@@ -115,7 +115,7 @@ def _kill_descendants(command: int, status: int | None) -> int:
         for pid in children:
             patient = time.monotonic() < deadline - _MOST_KILL_SECS / 2
             with contextlib.suppress(OSError):  # It has just ended.
-                os.kill(pid, END_ALL if patient and _is_tether(pid) else signal.SIGKILL)
+                os.kill(pid, END_ALL if patient and _is_reaper(pid) else signal.SIGKILL)
         time.sleep(_PAUSE_SECS)
         status = dict(_reaped()).get(command, status)
     return signal.SIGKILL if status is None else status
@@ -131,7 +131,7 @@ def _children() -> Iterator[int]:
                 yield int(stat.parent.name)
 
 
-def _is_tether(pid: int) -> bool:
+def _is_reaper(pid: int) -> bool:
     return os.fsencode(__file__) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 

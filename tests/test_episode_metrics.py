@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 import pytest
 
-from seed_rl.own_figures import OwnFigures, means, of_info
+from seed_rl.episode_metrics import OwnFigures, means, of_info
 
 # (info, the figures that are kept, words of the warning).
 INFOS = {

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from seed_rl.experience.work_sharing import Helpers, default_threads
+from seed_rl.experience.thread_pool import Helpers, default_threads
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
 

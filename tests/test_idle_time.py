@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from seed_rl.waits import Waits
+from seed_rl.idle_time import Waits
 from tests.waiting import DEADLINE_SECS
 
 
