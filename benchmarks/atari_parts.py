@@ -1,4 +1,4 @@
-"""Where an agent step of the suite `atari` spends its time; a part of benchmarks.atari_engines."""
+"""Time of the parts of an agent step of the suite `atari`; a part of benchmarks.atari_engines."""
 
 import functools
 import statistics

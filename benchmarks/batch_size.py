@@ -1,4 +1,4 @@
-"""How far a larger batch still pays: frames and updates until a goal, for each rule for the learning rate.
+"""Gain of larger batches: frames and updates until a goal, for each rule for the learning rate.
 
 The question is that of Stooke & Abbeel, "Accelerated Methods for Deep Reinforcement Learning" (2018),
 sections 5.3 and 5.4. As in their experiments, there are more environments for a larger batch, while the
@@ -90,7 +90,7 @@ class Setting(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What the runs of a setting have reached.
+    """Results of the runs of a setting.
 
     Attributes:
       runs: how many there were, with those that failed.

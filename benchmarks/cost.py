@@ -1,4 +1,4 @@
-"""What 10^9 environment frames cost with SEED and with IMPALA, by what benchmarks.impala measured.
+"""Cost of 10^9 environment frames with SEED and with IMPALA, by the results of benchmarks.impala.
 
 The price of a core is that of gcp/prices.yaml, with its date, or with --prices=paper that of SEED RL's Table
 3; --core_price sets another one. Actors and learner both run on such cores here, so what they cost are their
@@ -137,7 +137,7 @@ def break_even(measured: Measured, way: str) -> str:
 
 
 def paper_dollars(row: SimpleNamespace) -> tuple[float, float]:
-    """What actors and learner cost by Table 3's prices in a row of SEED RL's Tables 4, 5 and 12."""
+    """Dollars for actors and learner by Table 3's prices, in a row of SEED RL's Tables 4, 5 and 12."""
     prices = _paper_prices()
     cpus, accelerators = row.cpus * prices["CPU core"], row.accelerators * prices[row.accelerator]
     speed = row.frames_per_second

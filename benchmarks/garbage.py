@@ -125,7 +125,7 @@ def _campaign(
 
 @dataclasses.dataclass
 class Answer:
-    """What a new actor got.
+    """Answer that a new actor got.
 
     Attributes:
       seconds: until the actions for its first step; None: it got none in time.

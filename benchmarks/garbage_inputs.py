@@ -41,7 +41,7 @@ class Garbage:
         self._messages = _messages(welcome)
 
     def input(self, kind: str) -> bytes:
-        """What a connection sends, of one of `KINDS`."""
+        """Bytes that a connection sends, of one of `KINDS`."""
         make: dict[str, Callable[[], bytes]] = {
             "bytes": self._bytes,
             "frames": self._frames,
@@ -150,7 +150,7 @@ def send(address: tuple[str, int], sent: bytes) -> bool:
 
 
 def silent(kind: str, token: str) -> bytes:
-    """What a silent peer says: `nothing`, `no call`, or a method's call without a message."""
+    """Bytes of a silent peer: `nothing`, `no call`, or a method's call without a message."""
     if kind == "nothing":
         return b""
     if kind == "no call":
@@ -173,7 +173,7 @@ def join_of(num_envs: int, process_id: int) -> pb.FromActor:
 
 
 def ready_and_step(welcome: pb.Welcome, num_envs: int) -> list[pb.FromActor]:
-    """What an actor with one group says next: that it is ready, and a first step, a reset."""
+    """Next messages of an actor with one group: Ready, and a first step, a reset."""
     size = sum(np.dtype(leaf.dtype).itemsize * math.prod(leaf.shape) for leaf in welcome.observation)
     record = struct.pack("<f??", 0.0, True, False) + bytes(size)
     step = pb.Step(group=0, records=num_envs * record)

@@ -246,7 +246,7 @@ class SteadyRun(NamedTuple):
         return self.rate("env_frames")
 
     def rate(self, name: str) -> float:
-        """How much a figure that counts grew per second between the two."""
+        """Growth per second, between the two, of a figure that counts."""
         return (self.last[name] - self.first[name]) / (self.last["seconds"] - self.first["seconds"])
 
 

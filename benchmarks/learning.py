@@ -103,7 +103,7 @@ def main(argv: list[str]) -> int:
 def _plan(
     config: LearningConfig, names: Sequence[str], flags: Sequence[str]
 ) -> list[tuple[Case, tuple[int, ...]]]:
-    """What to train, with which seeds.
+    """Cases to train, with their seeds.
 
     Raises:
       UsageError: there is no such preset, a flag is wrong, or a suite comes with presets or flags.

@@ -78,7 +78,7 @@ class Case:
 
 
 class Progress(NamedTuple):
-    """What a run has reached so far.
+    """Progress of a run so far.
 
     Attributes:
       final: the last mean return that was reported: in evaluation if there is one, else in training.
@@ -138,7 +138,7 @@ def make_case(name: str, flags: Sequence[str] = (), label: str = "") -> Case:
 
 
 def progress(periods: Sequence[dict[str, Any]], mark: float | None = None) -> Progress:
-    """What a run has reached.
+    """Progress of a run.
 
     Args:
       periods: its metrics, in ascending order of environment frames.

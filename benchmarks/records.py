@@ -1,4 +1,4 @@
-"""What stays of a run for the docs: run.json and a part of its metrics, in `docs/records`. No TensorFlow.
+"""Records of runs for the docs: run.json and a part of the metrics, in `docs/records`. No TensorFlow.
 
 `seed_rl plot` and `seed_rl report` read records as they read run directories.
 """
@@ -64,7 +64,7 @@ def _chosen(periods: Sequence[dict[str, Any]], mark: float | None) -> list[int]:
 
 
 def changes(kept: Path, case: Case) -> list[str]:
-    """What differs between a record's settings and those of a case now, as `NAME: THERE there, MINE now`.
+    """Differences between a record's settings and those of a case now, as `NAME: THERE there, MINE now`.
 
     Raises:
       ValueError: the record cannot be read; one sentence.

@@ -18,7 +18,7 @@ _FRAMES_PER_STEP = 4
 
 
 class Wrapper:
-    """What CleanRL needs of `gym.Wrapper`: an environment whose attributes are its own."""
+    """The part of `gym.Wrapper` that CleanRL needs: an environment whose attributes are its own."""
 
     def __init__(self, env: Any):
         self.env = env

@@ -42,7 +42,7 @@ class ScaleConfig(LoadConfig):
 
 
 class Capacity(NamedTuple):
-    """What a learner's machine serves.
+    """Capacity of a learner's machine.
 
     Attributes:
       observations_per_second: over all environments.
@@ -81,7 +81,7 @@ def main(argv: list[str]) -> int:
 
 
 def capacity(cores: int, envs: int, server_us: float, gateway_us: float) -> Capacity:
-    """What a machine serves.
+    """Capacity of a machine.
 
     Args:
       cores: of the machine.

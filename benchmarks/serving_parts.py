@@ -58,7 +58,7 @@ class Load(NamedTuple):
 
 
 class Server(Protocol):
-    """What serves the clients."""
+    """Server of the clients."""
 
     streams: int
 
@@ -152,7 +152,7 @@ class _Use:
         self._of = {"server": _used([os.getpid()]), "gateway": _used(server.gateway_pids)}
 
     def since(self, before: "_Use", streams: int) -> dict[str, float]:
-        """What each of so many streams has added."""
+        """Memory and descriptors that each of so many streams has added, by process."""
         figures = {}
         for who, (num_bytes, descriptors) in self._of.items():
             bytes_before, descriptors_before = before._of[who]

@@ -1,4 +1,4 @@
-"""What presets are meant to reach, and which of them benchmarks.learning trains as a suite."""
+"""Goals of presets, and the suites that benchmarks.learning trains."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from seed_rl.flags.configs import configs_directory
 
 
 class Goal(NamedTuple):
-    """What presets are meant to reach.
+    """Goal of presets: a mean return.
 
     Attributes:
       environment: name of the suite.
@@ -104,7 +104,7 @@ _STUDIED = ("SpaceInvaders", "Breakout")
 def _study(
     label: str, *flags: str, agent: str = "vtrace", games: Sequence[str] = _STUDIED[:1], entropy: float = 0.01
 ) -> list[Row]:
-    """What Atari's preset learns in 5M frames with other settings; `entropy` is its cost at the end."""
+    """Rows of Atari's preset for 5M frames with other settings; `entropy` is its cost at the end."""
     every = ("--total_environment_frames=5000000", f"--final_entropy_cost={entropy:g}")
     return [Row(f"atari/{agent}/{game}", (1,), (*every, *flags), label) for game in games]
 

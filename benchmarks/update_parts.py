@@ -114,7 +114,7 @@ def main(argv: list[str]) -> int:
 def _calls(
     parts: LearnerParts, replicas: Replicas, inference: str
 ) -> tuple[dict[str, Callable[[], Any]], float]:
-    """What is timed, by name, and the bytes that each device gives to be added up in an update."""
+    """Calls to time, by name, and the bytes that each device gives to be added up in an update."""
     trainer, alone = (kind(parts.algorithm, parts.config, replicas) for kind in (Trainer, _Parts))
     with tf.device(inference):
         copy = PolicyCopy(parts.make().policy, inference)

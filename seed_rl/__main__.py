@@ -46,7 +46,7 @@ def run(argv: list[str]) -> int | None:
 
 
 def _hint(name: str, args: list[str]) -> str:
-    """What may be meant by a command that does not exist."""
+    """Suggestion for a command that does not exist."""
     from seed_rl.environments import registry as environments  # Only here: help and versions are to be quick.
 
     if name in environments.names():

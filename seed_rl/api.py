@@ -157,7 +157,7 @@ def train(
 
 
 def _trained(environment: Any, agent: Any, overwrite: bool, flags: dict[str, Any]) -> tuple[int, Path, str]:
-    """What the launcher returns (`commands.train.train`); raises UsageError."""
+    """Result of the launcher (`commands.train.train`); raises UsageError."""
     if threading.current_thread() is not threading.main_thread():
         raise UsageError(
             "train() needs the main thread, since in another one no interrupt could stop it; call it there, "

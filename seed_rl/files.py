@@ -41,7 +41,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def temporary_name(path: str | Path) -> str:
-    """What `replacing` calls a file until it is complete; a process that is killed may leave it."""
+    """Name that `replacing` gives a file until it is complete; a process that is killed may leave it."""
     return f"{path}.tmp"
 
 

@@ -1,4 +1,4 @@
-"""How much of their time threads wait, and for what. Imports the standard library only."""
+"""Shares of time that threads wait, by reason. Imports the standard library only."""
 
 import threading
 import time

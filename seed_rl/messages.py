@@ -72,7 +72,7 @@ def complain(text: str) -> None:
 
 
 def one_line(text: object, most: int | None = None) -> str:
-    r"""What others said as part of one line: it can neither end the line nor control a terminal.
+    r"""Text of another process as part of one line: it can neither end the line nor control a terminal.
 
     Characters that are not printable are escaped; a line feed becomes `\n`. If the text is longer than `most`
     characters, its middle is left out, because the reason for an error is often at the end.

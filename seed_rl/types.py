@@ -122,7 +122,7 @@ class ArraySpec:
 
 
 class EnvironmentSpec(NamedTuple):
-    """What a learner must know about an environment to build networks and buffers.
+    """Spec of an environment, from which a learner builds networks and buffers.
 
     `observation` is a nest of ArraySpec (one spec, or a dict of specs by name); `action` is one ArraySpec;
     `num_action_repeats` is the number of environment frames in an agent step.

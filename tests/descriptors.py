@@ -16,7 +16,7 @@ print(json.dumps(found))
 
 
 def descriptors_after(*statements):
-    """How many this process would have after each statement, more than after the first, which should import.
+    """Numbers of descriptors after each statement, less that after the first, which should import.
 
     It is another process, because threads of this one may open and close some of their own at any time.
     """

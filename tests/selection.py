@@ -1,4 +1,4 @@
-"""Which of a test's parameters the default selection runs."""
+"""Selection of the parameters of a test that run by default."""
 
 import pytest
 

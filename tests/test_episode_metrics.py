@@ -1,4 +1,4 @@
-"""What an environment's own figures may be."""
+"""Limits on the figures that an environment itself gives."""
 
 import math
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What pyproject.toml says of the package. tools/prove_packages.sh builds it, installs it, and trains."""
+"""Metadata in pyproject.toml. tools/prove_packages.sh builds the package, installs it, and trains."""
 
 import re
 import tomllib

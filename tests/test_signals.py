@@ -1,4 +1,4 @@
-"""How a main ends at the signals that stop it, each in a real process."""
+"""End of a main at the signals that stop it, each in a real process."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""How an actor plays, and what carries its steps: messages, or memory that it shares with the learner."""
+"""Carriers of an actor's steps: messages, or memory that it shares with the learner."""
 
 import collections
 import time
@@ -40,7 +40,7 @@ class Carrier(Protocol):
 
 
 class Latency:
-    """How long groups wait for their actions (SEED RL, 2020, Table 13)."""
+    """Latency from a group's step to its actions (SEED RL, 2020, Table 13)."""
 
     def __init__(self) -> None:
         self._sent: dict[int, float] = {}

@@ -188,7 +188,7 @@ class Actor:
         return self._groups[0].environment.spec
 
     def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Carrier:
-        """What takes the steps of the groups from now on, and brings actions."""
+        """Makes the carrier that takes the steps of the groups from now on, and brings actions."""
         link = self._link(welcome, spec)
         return Memory(stream, link, self._groups) if link else Messages(stream, self._groups, spec)
 

@@ -24,7 +24,7 @@ class Objective(NamedTuple):
 
 
 class Losses(NamedTuple):
-    """What `Algorithm.losses` returns.
+    """Losses that `Algorithm.losses` returns.
 
     by_objective: for each objective, a loss per unroll, float32 `[B]`; the trainer weights it and averages
       over B.
@@ -38,7 +38,7 @@ class Losses(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """How an algorithm trains on a rollout, in minibatches of `--batch_size` unrolls, or as many transitions.
+    """Epochs of training on a rollout, in minibatches of `--batch_size` unrolls, or as many transitions.
 
     passes: how many times it trains on the rollout; it is reshuffled into minibatches each time.
     limit: the name of a metric and its highest value: once its mean over an epoch is above that, the other

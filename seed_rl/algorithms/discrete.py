@@ -1,4 +1,4 @@
-"""What algorithms ask of their environments: the number of actions, and how many environments train."""
+"""Checks of environments by algorithms: the number of actions, and the number of training environments."""
 
 from seed_rl.types import ArraySpec
 

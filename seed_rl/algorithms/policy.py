@@ -8,7 +8,7 @@ from seed_rl.types import AgentOutput, EnvOutput, Nest
 
 
 class Policy(tf.Module, abc.ABC):
-    """How actions are chosen.
+    """Policy: chooses actions.
 
     Callers trace all methods into `tf.function`s, so these must have no Python side effects. Batched arrays
     have a leading dimension B, which may be unknown when they are traced.

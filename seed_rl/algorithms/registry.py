@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AlgorithmEntry(NamedTuple):
-    """Where to find the two parts of an algorithm, each as `module:attribute`.
+    """Locations of the two parts of an algorithm, each as `module:attribute`.
 
     config_class: a frozen `AlgorithmOptions` dataclass; its fields become flags. No TensorFlow in its module.
     make: the algorithm's class, or a function, called with (config, env_spec, num_envs).

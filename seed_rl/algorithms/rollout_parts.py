@@ -1,4 +1,4 @@
-"""What training on rollouts shares: the value of the last step, and what minibatches are drawn from."""
+"""Parts of training on rollouts: the value of the last step, and the source of minibatches."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def bootstrapped(value: tf.Tensor, truncated: tf.Tensor) -> tuple[tf.Tensor, tf.
 
 
 def parts_of(trunk: Trunk, unrolls: Sample) -> Sample:
-    """What minibatches are parts of: whole unrolls if the network is recurrent, else transitions.
+    """Units that minibatches are drawn from: whole unrolls if the network is recurrent, else transitions.
 
     From unrolls `[T, B, ...]`, without the last steps of a rollout, from which no transition starts, to the
     same or to transitions `[1, T * B, ...]`, each with the state before it.

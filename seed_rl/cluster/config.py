@@ -15,7 +15,7 @@ _LAST_PORT = 2**16 - 1
 
 @dataclasses.dataclass(frozen=True)
 class ClusterConfig(Options):
-    """Where on a Ray cluster the processes run."""
+    """Placement of the processes on a Ray cluster."""
 
     ray_address: str = option(
         "auto",

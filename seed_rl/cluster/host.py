@@ -36,7 +36,7 @@ class Program:
 
 
 class Place(NamedTuple):
-    """Where a process can listen: Ray's id of a node, its IP address, and a free port if there is one."""
+    """Location that a process can listen at: Ray's id of a node, its IP address, and a free port or None."""
 
     node: str
     host: str

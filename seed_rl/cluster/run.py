@@ -75,7 +75,7 @@ def run(plan: Plan, config: ClusterConfig, credentials: Credentials | None) -> i
 
 
 def _why_again(learners: Sequence[RemoteChild], code: int, loss: str, taken: Collection[int]) -> str:
-    """Why learners that have ended start again, in words; empty if their end is final.
+    """Reason that learners which have ended start again, in words; empty if their end is final.
 
     `code` is that of the run, `loss` that of `Life`, and `taken` are the ports that were found taken now.
     """
@@ -142,7 +142,7 @@ def _placed(
 def _take_ports(
     config: ClusterConfig, hosts: Sequence[Any], ports: Sequence[int], num_gateways: int
 ) -> list[Place]:
-    """Where each learner is to listen."""
+    """Places for the learners to listen at, one for each."""
     answers = [host.take_port.remote(ports, num_gateways) for host in hosts]
     if len(ray.wait(answers, num_returns=len(answers), timeout=_PATIENCE_SECS)[0]) < len(answers):
         asked = f"{config.learner_cpus:g} CPUs and {config.learner_gpus} GPUs"

@@ -34,7 +34,7 @@ from seed_rl.types import ACTION_MASK, EnvironmentSpec, EnvOutput, flatten_spec
 
 @dataclasses.dataclass(frozen=True)
 class CheckConfig(Options):
-    """How an environment is checked."""
+    """Settings of the check of an environment."""
 
     agent_steps: int = option(100, "Agent steps to play.", at_least=1)
     seed: int = option(1, "Seed of the environment and of the actions.", at_least=0)

@@ -19,7 +19,7 @@ from seed_rl.runs.bottlenecks import report, watch
 
 @dataclasses.dataclass(frozen=True)
 class DoctorConfig(Options):
-    """Which run is looked at, and how."""
+    """Run to inspect, once or live."""
 
     logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
     live: bool = option(

@@ -51,7 +51,7 @@ _KEPT = "kept"
 
 @dataclasses.dataclass(frozen=True)
 class EvaluateConfig(SubjectConfig):
-    """What to evaluate, for how many episodes, and where the results go."""
+    """Checkpoint to evaluate, number of episodes, and files for the results."""
 
     checkpoint: str = option(
         "last",
@@ -169,7 +169,7 @@ def _evaluate(config: EvaluateConfig) -> int:
 
 
 def rebuilt(config: EvaluateConfig) -> Subject:
-    """What is evaluated; raises as `load_subject`."""
+    """The policy and environments to evaluate; raises as `load_subject`."""
     return load_subject(
         str(config.logdir),
         config.checkpoint,

@@ -26,7 +26,7 @@ _SAVED_MODEL, _ONNX = "saved_model", "onnx"
 
 @dataclasses.dataclass(frozen=True)
 class ExportConfig(SubjectConfig):
-    """Which policy is written, how, and where to."""
+    """Policy to write, its format, and its path."""
 
     format: str = option(
         _SAVED_MODEL,

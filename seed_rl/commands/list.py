@@ -54,7 +54,7 @@ def main(argv: list[str]) -> int:
 
 
 def _look(name: str, game: str | None) -> tuple[Kind | None, str]:
-    """What defaults for an environment depend on; or None, and why it cannot be made here."""
+    """Properties that an environment's defaults depend on; or None, and the reason that it cannot be made."""
     try:
         suite = environments.suite(name)
         config = suite.config_class.of(**({"game": game} if game else {}))
@@ -72,7 +72,7 @@ def _cell(name: str, agent: str, game: str | None, kind: Kind | None) -> str:
 
 
 def _refusals(name: str, kind: Kind) -> Iterator[str]:
-    """Which agents cannot act in an environment, with the reason."""
+    """Sentences on the agents that cannot act in an environment, with the reason."""
     by_need: dict[str, list[str]] = {}
     for agent in algorithms.names():
         if needed := algorithms.config_class(agent).refusal(kind.action):

@@ -26,7 +26,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 
 @dataclasses.dataclass(frozen=True)
 class PlotConfig(Options):
-    """What to plot, how, and where the plot goes."""
+    """Style and contents of the plot, and its file."""
 
     output: str | None = option(
         None,

@@ -30,7 +30,7 @@ _TABLES = {
 
 @dataclasses.dataclass(frozen=True)
 class ReportConfig(Options):
-    """Which table of runs to print, and its format."""
+    """Table of runs to print, and its format."""
 
     table: str | None = option(
         None,

@@ -39,7 +39,7 @@ _SHOWN = 10
 
 @dataclasses.dataclass(frozen=True)
 class SweepConfig(Options):
-    """What to search, how many runs to try, and where the runs and the table go."""
+    """Space to search, number of runs to try, and paths of the runs and the table."""
 
     space: str | None = option(
         None, "YAML file that defines the space, such as configs/sweeps/catch.yaml.", is_path=True

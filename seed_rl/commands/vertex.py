@@ -54,7 +54,7 @@ _COMPUTED = frozenset(("server_address", "task", "learner_hosts", "learner_index
 
 @dataclasses.dataclass(frozen=True)
 class VertexConfig(Options):
-    """What the containers of a job on Vertex AI need besides the flags of learner and actors."""
+    """Settings of the containers of a job on Vertex AI, besides the flags of learner and actors."""
 
     learner_replicas: int = option(1, "Learner hosts: worker pool 0 and, of several, pool 1.", at_least=1)
     actors_per_replica: int = option(1, "Actor processes in each replica of the actors' pool.", at_least=1)

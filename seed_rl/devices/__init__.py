@@ -1,1 +1,1 @@
-"""Which devices train and which infer, and how the weights get from one to the other."""
+"""Devices that train and devices that infer, and the transfer of weights from one to the other."""

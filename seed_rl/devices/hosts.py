@@ -19,7 +19,7 @@ _JOB = "worker"
 
 
 class Agreement(NamedTuple):
-    """What all hosts said before an update.
+    """Agreement of all hosts before an update.
 
     Attributes:
       may_update: whether each of them has a batch, and none wants to stop or has reached the return.
@@ -79,7 +79,7 @@ class Collective:
         return Replicas(devices, jit, self.strategy, self._num_hosts)
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
-        """What all hosts say, as soon as all of them have said whether they have a batch and want to stop."""
+        """Agreement of all hosts, once each has reported whether it has a batch and whether it stops."""
         mine = tf.constant([not has_batch, stop, agent_steps, reached], tf.float64)
         without, stopping, steps, reaching = self._sum(mine).numpy()
         return Agreement(

@@ -87,7 +87,7 @@ def place_training(training: str, batch_size: int) -> Placement:
 
 
 def count_training_gpus(training: str, inference: str, batch_size: int, num_hosts: int) -> int:
-    """How many GPUs of a host train, if there are several hosts: by `place`'s rule, but the first ones.
+    """Number of a host's GPUs that train, if there are several hosts: by `place`'s rule, but the first ones.
 
     All hosts' training devices share the batch.
 
@@ -134,7 +134,7 @@ def available() -> list[str]:
 
 
 def num_training(num_devices: int, batch_size: int, num_hosts: int = 1) -> int:
-    """How many of a host's devices train by default.
+    """Number of a host's devices that train by default.
 
     It is the largest number that divides the batch, with the same number on each host, and leaves a device
     to infer. For Table 1 of the SEED RL paper: 6 of 8 for a batch of 48, and 5 of 8 for 160.

@@ -1,4 +1,4 @@
-"""What networks compute in: float32, or bfloat16 with variables and outputs in float32."""
+"""Precision of networks: float32, or bfloat16 with variables and outputs in float32."""
 
 import contextlib
 from collections.abc import Iterator

@@ -59,7 +59,7 @@ class Replicas:
             self._strategy = tf.distribute.MirroredStrategy(list(devices), cross_device_ops=reduction)
 
     def scope(self) -> contextlib.AbstractContextManager[Any]:
-        """Where the variables that are trained must be created."""
+        """Context that the trained variables must be created in."""
         if self._strategy is not None:
             return self._strategy.scope()
         return tf.device(self.devices[0]) if self.devices else contextlib.nullcontext()

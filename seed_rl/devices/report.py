@@ -1,4 +1,4 @@
-"""What a learner says of its devices, and TensorFlow's reason if none of them is a GPU."""
+"""Report on a learner's devices, with TensorFlow's reason if none of them is a GPU."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ def _listed(devices: Sequence[str]) -> str:
     """Names with models; three or more of a kind that follow one another are `GPU:0 to GPU:7 (NVIDIA L4)`."""
 
     def run_of(item: tuple[int, str]) -> tuple[str, int, str]:
-        """What is equal for devices of one kind and model whose numbers follow one another."""
+        """Key that is equal for devices of one kind and model whose numbers follow one another."""
         position, device = item
         kind, _, number = device.partition(":")
         return kind, int(number) - position, _model(device)
@@ -95,7 +95,7 @@ def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER)
 
 
 def _reason(log: Iterable[str]) -> str:
-    """Why TensorFlow sees no GPU, in its own words if it gives a reason."""
+    """Reason that TensorFlow sees no GPU, in its own words if it gives one."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={visible} hides all of them"

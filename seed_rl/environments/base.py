@@ -116,7 +116,7 @@ def draw_board(board: np.ndarray) -> np.ndarray:
 
 
 def raw_reward(reward: Any, info: Mapping[Any, Any]) -> float:
-    """What a step adds to the reported episode return."""
+    """Reward of a step that counts in the reported episode return."""
     return float(info.get(Info.RAW_REWARD, reward))
 
 
@@ -132,6 +132,6 @@ def nearest(name: str, valid: Iterable[str], count: int = 3) -> list[str]:
 
 
 def hint(name: str, valid: Iterable[str], otherwise: str = "") -> str:
-    """What the refusal of a name ends with: the nearest valid names; `otherwise` if none resembles it."""
+    """Ending for the refusal of a name: the nearest valid names; `otherwise` if none resembles it."""
     close = nearest(name, valid)
     return f"; the nearest are: {', '.join(close)}" if close else otherwise

@@ -130,7 +130,7 @@ class BatchedEnvironment(abc.ABC):
 
     @property
     def failures(self) -> int:
-        """How often environments have failed so far."""
+        """Number of failures of environments so far."""
         return sum(watched.failures for watched in self._watched)
 
     @abc.abstractmethod

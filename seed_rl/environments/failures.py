@@ -87,7 +87,7 @@ class Deadline:
 
 @dataclasses.dataclass(frozen=True)
 class FailureConfig(Options):
-    """What a process that plays in environments tolerates."""
+    """Tolerance for failures of environments, in a process that plays in them."""
 
     max_environment_failures: int = option(
         3,
@@ -142,7 +142,7 @@ def foreign(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def foreign_reset(env: gymnasium.Env, seed: int) -> Any:
-    """What `env.reset` returns, in a call of `make`; a `Fault` blames `reset` for what it raises."""
+    """Result of `env.reset`, in a call of `make`; its errors become a `Fault` of `reset`."""
     try:
         return env.reset(seed=seed)
     except (ImportError, KeyboardInterrupt):
@@ -152,7 +152,7 @@ def foreign_reset(env: gymnasium.Env, seed: int) -> Any:
 
 
 def blame(method: str, error: BaseException) -> str:
-    """What an environment did wrong, in one line: `step() raised OSError: no device (my_env.py:42 in step)`.
+    """Error of an environment in one line: `step() raised OSError: no device (my_env.py:42 in step)`.
 
     Args:
       method: the name of the method.
@@ -176,7 +176,7 @@ def _clause(error: BaseException) -> str:
 
 
 def cause_of(error: BaseException | None) -> BaseException | None:
-    """What an environment raised; None if it raised nothing."""
+    """Error that an environment raised; None if it raised none."""
     while isinstance(error, Fault | EnvironmentFailedError):
         error = error.__cause__
     return error
@@ -307,7 +307,7 @@ class Watched:
         return self.env
 
     def step(self, action: Any) -> Any:
-        """What `env.step` returned, or what it raised; to be called within `Deadline.timing`."""
+        """Result of `env.step`, or the error that it raised; to be called within `Deadline.timing`."""
         deadline = self._deadline
         try:
             deadline.since = time.monotonic()
@@ -318,7 +318,7 @@ class Watched:
             deadline.since = math.inf
 
     def reset(self, seed: Any = None, options: dict[str, Any] | None = None) -> Any:
-        """What `env.reset` returned; raises what it raises. It gets only those of the two that are given."""
+        """Result of `env.reset`, with those of the two arguments that are given; raises its errors."""
         given = {"seed": seed, "options": options}
         with kept_handlers(), self._deadline:
             return self.env.reset(**{name: value for name, value in given.items() if value is not None})

@@ -153,7 +153,7 @@ def owned(value: Any, depth: int = 8) -> Any:
 
 
 def owned_step(returned: Any) -> Any:
-    """What `step` of a single environment returned, with the observation, and at an end the info, `owned`."""
+    """Result of a single environment's `step`, with the observation, and at an end the info, `owned`."""
     if not isinstance(returned, _SEQUENCES) or len(returned) != 5:
         return returned
     observation, reward, terminated, truncated, info = returned
@@ -172,7 +172,7 @@ def start_of_episode(returned: Any) -> Any:
 
 
 def reset_outcome(returned: Any) -> tuple[Any, dict[Any, Any]]:
-    """What `reset` returned, observation and info, checked.
+    """Result of `reset`, observation and info, checked.
 
     Raises:
       Fault: it is not a pair of observation and info dict.
@@ -209,7 +209,7 @@ def together(
 
 
 class BatchStep(NamedTuple):
-    """What a vector environment returned from a step of N environments, checked but for the observation.
+    """Result of a vector environment's step of N environments, checked but for the observation.
 
     Attributes:
       observation: N observations, in the arrays of the vector environment's observation space.
@@ -227,7 +227,7 @@ class BatchStep(NamedTuple):
 
 
 def batch_step(returned: Any, size: int) -> BatchStep:
-    """What `step` of a vector environment of N = `size` environments returned.
+    """Checked result of `step` of a vector environment of N = `size` environments.
 
     Raises:
       Fault: it is not what Gymnasium says.

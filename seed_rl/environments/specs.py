@@ -65,7 +65,7 @@ class ObservationLeaf(NamedTuple):
 
 
 def environment_spec(env: gymnasium.Env | VectorEnv | Spaces, config: EnvironmentConfig) -> EnvironmentSpec:
-    """What the learner must know about an environment, or about each one of a vector.
+    """Spec of an environment, or of each one of a vector.
 
     Raises:
       ValueError: a space is missing, or of a kind that is not supported; or a wrapper keeps statistics.

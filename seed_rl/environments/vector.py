@@ -184,7 +184,7 @@ class VectorEnvironment(BatchedEnvironment):
         self._reward[:], self._done[:], self._truncated[:] = reward, done, truncated
 
     def _infos(self, step: BatchStep, ends: np.ndarray) -> list[dict[Any, Any]]:
-        """What environments say of their steps: at the end of an episode all of it, else only `Info`."""
+        """Infos of the environments' steps: at the end of an episode all keys, else only those of `Info`."""
         always = [key for key in step.infos if isinstance(key, Info)]
         last = step.infos
         if self._mode is AutoresetMode.SAME_STEP:
@@ -220,7 +220,7 @@ class OneOf(gymnasium.Env):
         return observation, float(step.reward[0]), terminated, truncated, info_of(infos, 0)
 
     def render(self) -> Any:
-        """What the vector environment draws of this environment."""
+        """The vector environment's picture of this environment."""
         frames: Any = self.vector.render()
         return frames[0]
 

@@ -110,7 +110,7 @@ class Rerun:
         return picture
 
     def _call(self, method: str, function: Callable[..., ResultT], *args: Any, **kwargs: Any) -> ResultT:
-        """What a function returns that calls a method of the environment."""
+        """Result of a function that calls a method of the environment."""
         try:
             with self._deadline:
                 return function(*args, **kwargs)
@@ -121,7 +121,7 @@ class Rerun:
 
 
 def retried(make: Callable[[], ResultT], tolerance: FailureConfig) -> ResultT:
-    """What `make` returns, which plays episodes again; another attempt is made if an environment fails.
+    """Result of `make`, which plays episodes again; another attempt is made if an environment fails.
 
     Raises:
       RerunError: it failed too often, or twice in the same way, and so not by chance.

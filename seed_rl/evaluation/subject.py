@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class SubjectConfig(Options):
-    """Which run, and which of its checkpoints."""
+    """Run, and one of its checkpoints."""
 
     logdir: str | None = option(None, "Directory of the run; it can be given without the flag.", is_path=True)
     checkpoint: str = option(

@@ -46,7 +46,7 @@ class Closable:
 
 @dataclasses.dataclass(frozen=True)
 class UnrollConfig:
-    """How experience is cut; all numbers are in agent steps.
+    """Division of experience into unrolls; all numbers are in agent steps.
 
     A stored unroll is `burn_in + length + 1` steps long. With the default period, consecutive unrolls overlap
     by `burn_in + 1` steps.
@@ -101,7 +101,7 @@ class Batch(NamedTuple):
 
 
 class StepStore(abc.ABC):
-    """What inference writes the steps of every environment into.
+    """Per-environment step buffer that inference writes to.
 
     It counts them, and so knows where unrolls begin (see `UnrollConfig`). The recurrent state that belongs to
     an unroll is the one just before its FIRST step, whatever the burn-in.
@@ -252,7 +252,7 @@ def _ones(unrolls: list[Unroll]) -> np.ndarray:
 
 
 class Setup(NamedTuple):
-    """What an experience is made for.
+    """Arguments that every experience is made from.
 
     num_envs: environments whose steps come in; their ids are 0 to num_envs - 1. unroll: how their steps are
     cut. batch_size: B, unrolls in a batch. seed: seed for random draws. initial_priorities: computes the
@@ -272,7 +272,7 @@ class Setup(NamedTuple):
 
     @property
     def served(self) -> int:
-        """How many environments this learner host serves, as a number."""
+        """Number of environments that this learner host serves."""
         return self.num_envs if self.num_served is None else self.num_served
 
 
@@ -290,7 +290,7 @@ class ExperienceConfig(abc.ABC):
 
 @dataclasses.dataclass(frozen=True)
 class ReplaySettings(Options, ExperienceConfig):
-    """What the settings of every kind of replay have in common."""
+    """Settings of every kind of replay."""
 
     priority_exponent: float
     importance_sampling_exponent: float

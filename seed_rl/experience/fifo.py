@@ -190,7 +190,7 @@ class Fifo(Experience):
         self._changed.notify_all()
 
     def _is_fresh(self, batch: Batch) -> np.ndarray | bool:
-        """Which unrolls are not too old for the next update: bool `[B]`, or True for all."""
+        """Mask of the unrolls that are not too old for the next update: bool `[B]`, or True for all."""
         if self._max_policy_lag is None:
             return True
         return self._updates - batch.policy_version[self._burn_in] <= self._max_policy_lag

@@ -1,4 +1,4 @@
-"""How replay stores unrolls: as compressed blobs, shared where unrolls overlap, so each step is kept once.
+"""Layout of unrolls in replay: compressed blobs, shared where unrolls overlap, so each step is kept once.
 
 An unroll has `S = burn_in + T + 1` steps and shares its first `burn_in + 1` with the unroll before it. It is
 cut into a prefix of `burn_in + 1` steps, a head, and a tail of `burn_in + 1` steps; its tail is the prefix of
@@ -38,12 +38,12 @@ class Packed(NamedTuple):
 
 
 def cuts(length: int, burn_in: int) -> list[int]:
-    """Where prefix, head and tail of an unroll end, given its length T and burn-in in agent steps."""
+    """Ends of prefix, head and tail of an unroll, given its length T and burn-in in agent steps."""
     return [burn_in + 1, length, length + burn_in + 1]
 
 
 class _Piece(NamedTuple):
-    """What is compressed together: `count` steps of all leaves, one leaf after the other."""
+    """Unit of compression: `count` steps of all leaves, one leaf after the other."""
 
     leaves: Sequence[Leaf]
     count: int

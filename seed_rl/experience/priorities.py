@@ -1,4 +1,4 @@
-"""How priorities become probabilities and weights (Schaul et al., 2016), and what is drawn how often."""
+"""Prioritized sampling (Schaul et al., 2016): probabilities, importance weights, and random draws."""
 
 from typing import Any, NamedTuple
 

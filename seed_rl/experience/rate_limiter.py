@@ -42,7 +42,7 @@ class RateLimiter:
         return self.started and self._credit() >= self._batch_size
 
     def room(self, size: int) -> int:
-        """How many unrolls may be added to `size` at once; at least 1 if `may_insert`."""
+        """Number of unrolls that may be added to `size` at once; at least 1 if `may_insert`."""
         if not self.started:
             return max(1, self._min_size - size)
         return max(0, math.ceil((2 * self._batch_size - self._credit()) / self._ratio))
@@ -65,7 +65,7 @@ class RateLimiter:
 
 
 class LimitedReplay(Experience):
-    """What every kind of replay has in common: a limit of memory, the replay ratio, and random draws."""
+    """Base of every kind of replay: a limit of memory, the replay ratio, and random draws."""
 
     def __init__(self, config: ReplaySettings, setup: Setup):
         """Prepares.
@@ -81,7 +81,7 @@ class LimitedReplay(Experience):
 
     @abc.abstractmethod
     def __len__(self) -> int:
-        """How much is in replay."""
+        """Number of items in replay."""
 
     @property
     @abc.abstractmethod

@@ -144,7 +144,7 @@ def writing(path: str) -> Iterator[Writer]:
 
 
 def read(path: str, function: Callable[[Reader], T]) -> T | None:
-    """What `function` makes of a file; None if there is no such file.
+    """Result of `function` for a file; None if there is no such file.
 
     Raises:
       DamagedError: the contents are not what was written.
@@ -195,7 +195,7 @@ def check_same(path: str, what: str, found: dict[str, Any], wanted: dict[str, An
 
 
 class TransitionsHeader(NamedTuple):
-    """What the arrays of a replay of transitions mean.
+    """Header of a file of transitions: the meaning of its arrays.
 
     num_envs, num_served: environments of the run, and those with steps. cut: what decides how many steps are
     kept of each, in agent steps. leaves: the arrays of a step. highest_priority: so far, unscaled.

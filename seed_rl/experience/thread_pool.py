@@ -14,7 +14,7 @@ _MOST_BY_DEFAULT = 4
 
 
 def default_threads() -> int:
-    """How many helpers pay: one core is left to the thread that asks for help; at most 4."""
+    """Default number of helper threads: one core is left to the thread that shares its work; at most 4."""
     # macOS does not say which cores a process may use.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(0, min(cores - 1, _MOST_BY_DEFAULT))

@@ -210,7 +210,7 @@ class TransitionTable:
         self._draws.update(self._indices(handle.env_ids[there], handle.first[there]), priorities[there])
 
     def header(self) -> TransitionsHeader | None:
-        """What a file begins with; None as long as there is nothing to save."""
+        """Header of a file; None as long as there is nothing to save."""
         if self._rings is None:
             return None
         envs = self.num_envs, self.num_served
@@ -291,6 +291,6 @@ class TransitionTable:
         return np.arange(self._capacity) * self.num_envs + env_id
 
     def _cut(self) -> dict[str, int]:
-        """What decides which steps are kept of an environment."""
+        """Settings that decide which steps are kept of an environment."""
         unroll = self._unroll
         return {"transitions": self._capacity, "n_steps": unroll.length, "history": unroll.burn_in}

@@ -106,7 +106,7 @@ class RingStore(StepStore):
         return env_ids * self._heads + (first // self._period) % self._heads
 
     def _nests(self, steps: Sequence[np.ndarray], states: Sequence[np.ndarray]) -> Any:
-        """What the leaves of steps and of states are: prev_action, env, agent, state, and policy version."""
+        """Nests of the leaves of steps and of states: prev_action, env, agent, state, and policy version."""
         structure, state_structure = self._structure
         nest: Any = optree.tree_unflatten(structure, steps)
         *step, versions = nest

@@ -1,4 +1,4 @@
-"""What somebody may mean by an environment or an agent that does not exist."""
+"""Suggestions for an environment or an agent that does not exist."""
 
 from collections.abc import Callable
 

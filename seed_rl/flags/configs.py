@@ -8,7 +8,7 @@ from seed_rl.flags.errors import UsageError
 
 
 def configs_directory() -> Path:
-    """Where they are: inside the package when installed, beside it in a clone."""
+    """Directory of the presets: inside the package when installed, beside it in a clone."""
     package = Path(seed_rl.__file__).parent
     installed = package / "configs"
     return installed if installed.is_dir() else package.parent / "configs"

@@ -1,4 +1,4 @@
-"""How a main ends: usage errors with one sentence, signals with their exit code, bugs with a traceback."""
+"""Exit of a main: usage errors with one sentence, signals with their exit code, bugs with a traceback."""
 
 import contextlib
 import functools

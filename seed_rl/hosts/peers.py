@@ -219,7 +219,7 @@ class Peers:
             self._lose(index, why)
 
     def _refusal(self, heard: dict[str, Any]) -> str | None:
-        """Why a host may not join: a sentence, or '' if it is to try again; None if it may."""
+        """Reason that a host may not join: a sentence, or '' if it is to try again; None if it may."""
         index, theirs = int(heard["index"]), dict(heard["identity"])
         if not 0 < index < self.hosts.count:
             return f"There is no learner host {index}; --learner_index must be below {self.hosts.count}."

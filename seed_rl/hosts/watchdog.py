@@ -1,4 +1,4 @@
-"""What hangs: a call that lets no other Python thread run, or an update of all hosts. No TensorFlow."""
+"""Watchdog for blocking calls and stalled updates. No TensorFlow."""
 
 import contextlib
 import os

@@ -80,7 +80,7 @@ class Core(abc.ABC):
         self._store.hand_over(completed)
 
     def _isolated(self, requests: list[Request], answer: Callable[[list[Request]], Answered]) -> Answered:
-        """What `answer` returns of requests; if it raises, of each alone, or the error of this one."""
+        """Result of `answer` for requests; if it raises, results for each alone, or the error of this one."""
         try:
             return answer(requests)
         except _OF_THE_RUN:

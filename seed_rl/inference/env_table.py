@@ -171,13 +171,13 @@ def _can_be_trained_on(env: EnvOutput, output: AgentOutput, next_states: Nest) -
 
 
 def first_step(spec: EnvironmentSpec) -> tuple[tf.Tensor, EnvOutput, tf.Tensor]:
-    """What a policy is asked about the first step of environment 0, where all is zero: see `Policy.act`."""
+    """Input of a policy at the first step of environment 0, where all is zero: see `Policy.act`."""
     env = empty_output(spec, 1)._replace(done=np.ones(1, bool))
     return tf.nest.map_structure(tf.constant, (spec.action.zeros(1), env, np.zeros(1, np.int32)))
 
 
 def decode_records(records: tf.Tensor, layout: np.dtype, spec: EnvironmentSpec) -> EnvOutput:
-    """What `StepCodec.decode` does, on the device: one tensor goes in, instead of one per array.
+    """Decodes records as `StepCodec.decode`, on the device: one tensor goes in, instead of one per array.
 
     `records` are uint8 `[B, N]`, and begin with what `layout`, the codec's `record`, describes.
     """

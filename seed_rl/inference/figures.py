@@ -14,7 +14,7 @@ _LONGEST_TURN_SECS = 600.0
 
 
 class BatchFigures:
-    """What happened since the figures were last taken. Thread-safe; nothing is done per environment.
+    """Figures of inference since they were last taken. Thread-safe; nothing is done per environment.
 
     Attributes:
       waits: of the inference threads.

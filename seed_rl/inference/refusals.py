@@ -1,4 +1,4 @@
-"""What streams are told whose steps cannot be acted on. Imports no TensorFlow."""
+"""Refusals of streams whose steps cannot be acted on. Imports no TensorFlow."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ _MOST_NAMED = 8
 
 
 def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> list[BadStep | None]:
-    """What is wrong with each request's records, of which these `[B]` are the batch's copies.
+    """Problems of the requests' records, of which these `[B]` are the batch's copies; None for valid ones.
 
     A process that shares memory may change its own records at any time, so those prove nothing.
     """
@@ -37,7 +37,7 @@ def problems(steps: StepCodec, records: np.ndarray, requests: list[Request]) -> 
 
 
 def too_large(env: EnvOutput) -> np.ndarray:
-    """Which environments have numbers in a step `[B]` that may not be trained on: bool `[B]`."""
+    """Mask of the environments with numbers in a step `[B]` that may not be trained on: bool `[B]`."""
     found = np.zeros(len(env.reward), bool)
     for is_below in below(env, LARGEST_INPUT):
         found |= ~is_below.all(axis=tuple(range(1, is_below.ndim)))

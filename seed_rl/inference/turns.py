@@ -1,4 +1,4 @@
-"""Which stream acts for an environment: the newest one, and one thread at a time. No TensorFlow."""
+"""Fencing of stale streams: the newest stream of an environment acts, one thread at a time. No TensorFlow."""
 
 import contextlib
 import threading

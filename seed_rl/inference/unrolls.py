@@ -53,13 +53,13 @@ class UnrollCodec:
         return found[: len(steps)], found[len(steps) :]
 
     def nests(self, data: bytes | memoryview) -> tuple[Steps, Nest]:
-        """What `leaves` returns, as nests."""
+        """The leaves of `leaves` as nests."""
         steps, states = self.leaves(data)
         nest: Any = optree.tree_unflatten(self._structure, steps)
         return nest, optree.tree_unflatten(self._state_structure, states)
 
     def problem(self, steps: Steps, states: Nest) -> str:
-        """Why unrolls must not be trained on, in one sentence; empty if they may."""
+        """Reason that unrolls must not be trained on, in one sentence; empty if they may."""
         prev_action, env, agent, versions = steps
         ends = env.done.view(np.uint8) + env.truncated.view(np.uint8).astype(int)
         if env.done.view(np.uint8).max() > 1 or env.truncated.view(np.uint8).max() > 1 or ends.max() > 1:

@@ -7,7 +7,7 @@ from seed_rl.options import Options, option
 
 @dataclasses.dataclass(frozen=True)
 class LocalConfig(Options):
-    """How many processes run on this machine, and where the run is stored."""
+    """Number of processes on this machine, and directory of the run."""
 
     num_actors: int = option(4, "Actor processes.", at_least=1)
     env_batch_size: int = option(4, "Environments in each actor process.", at_least=1)

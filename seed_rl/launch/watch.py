@@ -146,7 +146,7 @@ class Watch:
         self._watched.append(child)
 
     def restarts(self, child: Child) -> int:
-        """How many restarts of a child were ordered."""
+        """Number of restarts of a child that were ordered."""
         return self._restarts[child].total if child in self._restarts else 0
 
     def restart(self, ended: Ended, most: int | None = None) -> None:

@@ -51,7 +51,7 @@ _POLL_SECS = 0.2
 
 
 class _Usage:
-    """What the threads wait for, and the CPU of the run: the figures that show what bounds it.
+    """Idle time of threads and CPU use of the run: the figures that show its bottleneck.
 
     Attributes:
       batches: of inference.

@@ -1,4 +1,4 @@
-"""How old the weights were that acted on what is trained on. No TensorFlow."""
+"""Policy lag of training batches. No TensorFlow."""
 
 import numpy as np
 

@@ -10,7 +10,7 @@ _LEVEL, _FROM_WARNINGS_ON = "TF_CPP_MIN_LOG_LEVEL", "1"
 
 
 def _lines(descriptor: int) -> Iterator[str]:
-    """What a file holds when it is asked for; the place that native code writes at does not move."""
+    """Lines in a file at the time of the call; the position that native code writes at does not move."""
     sys.stderr.flush()
     content = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
     yield from content.decode(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""What a learner leaves in the run directory to resume from, and how it resumes."""
+"""Checkpoints and replay in the run directory, and resuming from them."""
 
 import contextlib
 import math

@@ -49,7 +49,7 @@ class Team:
         return self.index == 0
 
     def num_envs(self, num_envs: int) -> int:
-        """How many of the run's environments this host serves."""
+        """Number of the run's environments that this host serves."""
         return num_envs // self.count
 
     def share(self, variables: Iterable[Any]) -> None:
@@ -66,7 +66,7 @@ class Team:
         return self._peers.joining() if self._peers else contextlib.nullcontext()
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
-        """What all hosts say before an update; see `Collective.agree`.
+        """Agreement of all hosts before an update; see `Collective.agree`.
 
         Raises:
           HostLostError: another host is lost or has failed.
@@ -112,5 +112,5 @@ class Team:
         return found
 
     def explain(self, error: BaseException) -> BaseException:
-        """What to raise for an error of TensorFlow's reductions: the loss of a host, if there are several."""
+        """Error to raise for one of TensorFlow's reductions: the loss of a host, if there are several."""
         return self._peers.explain(error) if self._peers else error

@@ -1,4 +1,4 @@
-"""What a learner needs where actors hold the policy: a core that stores unrolls, and the policy to send."""
+"""Serving of actors that have the policy: a core that stores unrolls, and the policy to send."""
 
 import json
 from collections.abc import Callable, Mapping

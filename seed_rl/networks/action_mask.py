@@ -27,7 +27,7 @@ class ActionMask:
             )
 
     def of(self, observation: Nest) -> tf.Tensor | None:
-        """Which actions are allowed: bool `[..., A]`; None if the environment has no mask.
+        """Mask of the allowed actions: bool `[..., A]`; None if the environment has no mask.
 
         The values of several discrete actions follow one another. Where a mask allows nothing, as in the
         zeros that fill unused memory, everything is allowed.

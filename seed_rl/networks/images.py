@@ -1,4 +1,4 @@
-"""Which arrays are images, and where they have their height, width and channels. Imports no TensorFlow."""
+"""Detection of images among arrays, and of their height, width and channels. Imports no TensorFlow."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What networks are built of: chains, linear layers with normalization and activation, and turned images."""
+"""Building blocks of networks: chains, linear layers with normalization and activation, and turned images."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -18,7 +18,7 @@ NUM_COSINES = 64
 
 
 class Head(NamedTuple):
-    """What follows the trunk.
+    """Settings of the heads, which follow the trunk.
 
     Attributes:
       units: units of the hidden layer of each stream; 0: none.
@@ -91,7 +91,7 @@ class QNetwork(keras.layers.Layer):
     def outputs(
         self, features: tf.Tensor, fractions: tf.Tensor | None = None, noisy: bool = False
     ) -> tf.Tensor:
-        """What the heads say of each action.
+        """Outputs of the heads for each action.
 
         Args:
           features: float32 `[N, F]`.

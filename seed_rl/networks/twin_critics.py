@@ -39,7 +39,7 @@ class TwinCritics(keras.layers.Layer):
         self.built = True
 
     def features(self, prev_action: tf.Tensor, env: EnvOutput, state: Nest) -> tf.Tensor:
-        """What both MLPs see of the observations, float32 `[T, B, F]`; see `Trunk.unroll`."""
+        """Features of the observations, the input of both MLPs: float32 `[T, B, F]`; see `Trunk.unroll`."""
         return self.trunk.unroll(prev_action, env, state)[0]
 
     def values(self, features: tf.Tensor, action: tf.Tensor) -> tf.Tensor:

@@ -37,7 +37,7 @@ def n_step_targets(
 
 
 class NStepReturn(NamedTuple):
-    """What `n_step_return` returns, each `[B]`: the target of a value V is `reward + discount * V(x_step)`.
+    """Parts of n-step returns, each `[B]`: the target of a value V is `reward + discount * V(x_step)`.
 
     Attributes:
       reward: float32, the discounted sum of rewards.

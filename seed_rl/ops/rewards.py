@@ -1,4 +1,4 @@
-"""How losses clip raw rewards."""
+"""Clipping of raw rewards, for losses."""
 
 import tensorflow as tf
 

@@ -8,7 +8,7 @@ from seed_rl.ops.gae import discounted_sums
 
 
 class VTraceOutput(NamedTuple):
-    """What `vtrace` returns; float32 `[T, B]`, and no gradient flows through any of it.
+    """Result of `vtrace`; float32 `[T, B]`, and no gradient flows through any of it.
 
     Attributes:
       targets: `v_s`, the targets that the baseline is regressed to.

@@ -1,1 +1,1 @@
-"""What the SEED RL paper and Stooke & Abbeel's paper print, as data."""
+"""Tables and settings of the SEED RL paper and of Stooke & Abbeel's paper, as data."""

@@ -1,1 +1,1 @@
-"""What a learner says of its run: figures, the files and services they go to, and the live progress."""
+"""Reports of a learner: figures, the files and services that get them, and the live progress."""

@@ -1,4 +1,4 @@
-"""Where figures go: one JSON line per period in the run directory, and TensorBoard scalars.
+"""Outputs for figures: one JSON line per period in the run directory, and TensorBoard scalars.
 
 A mounted bucket (Cloud Storage FUSE) stores what is written to a file only when the file is closed. So each
 line of metrics opens and closes its file, and TensorBoard's events go to a new file every ten minutes.

@@ -191,7 +191,7 @@ def table(shares: Shares) -> list[str]:
 
 
 def diagnose(shares: Shares) -> dict[str, str]:
-    """What bounds the run, and what else costs speed: by name, a sentence with the flag to change.
+    """Bottleneck of the run, and further costs of speed: by name, a sentence with the flag to change.
 
     If other programs take much of the machine, that comes before all else: it slows every stage.
     """

@@ -1,4 +1,4 @@
-"""What code a run's record names, which may come from somebody else."""
+"""Check of the code that a run's record names, which may be untrusted."""
 
 import importlib.metadata
 import importlib.util

@@ -94,7 +94,7 @@ class RunRecord:
 def run_identity(
     environment: str, environment_config: Options, agent: str | None, agent_config: Options
 ) -> dict[str, Any]:
-    """What must not change within a run: the environment, the agent, and the settings of its network."""
+    """Identity of a run, which must not change: environment, agent, and the settings of its network."""
     settings, network = agent_config.to_dict(), _network_options(type(agent_config))
     return {
         "environment": {"name": environment, "settings": environment_config.to_dict()},

@@ -80,5 +80,5 @@ def published_games(environment: str) -> dict[str, dict[str, float]]:
 
 
 def game_key(game: str) -> str:
-    """What is equal for the ways to write a game's name: "MsPacman" and "ms_pacman"."""
+    """Key that is equal for the ways to write a game's name: "MsPacman" and "ms_pacman"."""
     return game.replace("_", "").lower()

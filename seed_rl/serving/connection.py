@@ -40,7 +40,7 @@ OnEnd = Callable[[Refusal | None], None]
 
 
 class Carrier(Protocol):
-    """What takes answers to an actor: a stream of messages, or shared memory.
+    """Carrier of answers to an actor: a stream of messages, or shared memory.
 
     Attributes:
       is_direct: whether any thread may call `send`; otherwise only the server's event loop.
@@ -230,7 +230,7 @@ class Connection:
 
     @property
     def carrier(self) -> Carrier:
-        """What takes its answers, from its Ready on."""
+        """Carrier of its answers, from its Ready on."""
         assert self._carrier is not None
         return self._carrier
 

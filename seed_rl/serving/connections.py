@@ -162,7 +162,7 @@ class Connections:
             )
 
     def _better_address(self, join: pb.Join, is_near: bool) -> str:
-        """Where a process is sent at first: to the host of its task, or the next one; then to a gateway.
+        """Address for a process's first redirect: the host of its task, or the next one; then a gateway.
 
         A process that comes back from a gateway without having joined there is served here.
         """

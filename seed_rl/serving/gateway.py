@@ -24,7 +24,7 @@ _MOST_WAITING = 1_024  # Streams without a Join.
 
 
 def gateway_addresses(server_address: str, num_gateways: int) -> tuple[str, ...]:
-    """Where a learner's gateways listen: beside its unix:PATH, or on the ports after that of its HOST:PORT.
+    """Addresses of a learner's gateways: beside its unix:PATH, or on the ports after that of its HOST:PORT.
 
     Raises:
       ValueError: the port is not a number from 1, or there are not so many ports after it.
@@ -41,7 +41,7 @@ def gateway_addresses(server_address: str, num_gateways: int) -> tuple[str, ...]
 
 
 def private_address(server_address: str) -> str:
-    """Where a learner listens for its gateways alone; nobody reaches it who could not reach the learner."""
+    """Address that a learner listens at for its gateways, no more reachable than its own."""
     if server_address.startswith("unix:"):
         return f"{server_address}.learner"
     return f"unix-abstract:seed_rl/{secrets.token_hex(16)}"

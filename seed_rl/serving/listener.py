@@ -1,4 +1,4 @@
-"""What a learner listens with: an event loop in its own thread and a gRPC server on it. No TensorFlow."""
+"""gRPC listener of a learner and its event loop, in a thread of its own. No TensorFlow."""
 
 import asyncio
 import contextlib
@@ -251,7 +251,7 @@ def _connection_options(limits: Limits) -> list[tuple[str, int]]:
 
 
 def most_connections() -> int:
-    """How many connections the limit on file descriptors leaves room for; gRPC closes others at once."""
+    """Number of connections that the limit on file descriptors allows; gRPC closes others at once."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
         return _MOST_CONNECTIONS

@@ -55,7 +55,7 @@ class Waking(Protocol):
 
 
 class WakeUpSet:
-    """Where a batcher's consumer waits for many actors at once: any other thread may add, remove and wake."""
+    """Set of actors whose wake-ups a batcher's consumer waits for: other threads may add, remove and wake."""
 
     def __init__(self) -> None:
         """Waits for nothing yet."""
@@ -155,7 +155,7 @@ class SharedMemory:
 
 
 def gone() -> Refusal:
-    """Why a connection ends whose process no longer shares memory."""
+    """Refusal for a connection whose process no longer shares memory."""
     return Refusal(
         grpc.StatusCode.UNAVAILABLE, "The connection to the shared memory has ended; connect again."
     )
@@ -271,7 +271,7 @@ class MemoryServer:
 
 
 def _problem(link: socket.socket) -> str | None:
-    """Why a process cannot share memory, in one sentence."""
+    """Reason that a process cannot share memory, in one sentence."""
     _, user, _ = _CREDENTIALS.unpack(
         link.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     )

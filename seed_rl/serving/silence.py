@@ -10,7 +10,7 @@ from seed_rl.serving.connection import Refusal
 
 
 class Limits(NamedTuple):
-    """How long peers may be silent, and how many of them there may be.
+    """Limits on the time that peers may be silent, and on their number.
 
     All are short enough that a new actor gets in within 10 s of the last such peer. Honest ones send their
     Join with the stream.

@@ -68,7 +68,7 @@ class SteadyServer:
 
 
 class _Core(cygrpc.AioServer):
-    """What grpc.aio's server runs on. `ended` is that of `SteadyServer`."""
+    """Core of grpc.aio's server. `ended` is that of `SteadyServer`."""
 
     ended: "asyncio.Future[BaseException | None]"
 

@@ -1,4 +1,4 @@
-"""Which process plays which environments: a table of environment ids.
+"""Assignment of environments to processes: a table of environment ids.
 
 Its arrays are indexed by environment id, so a decision costs the same however many actors there are.
 """

@@ -256,7 +256,7 @@ class Trials:
         return means
 
     def importances(self) -> dict[str, float]:
-        """How much of the difference between good and other trials each flag explains; they add up to 1.
+        """Importance of each flag for the difference between good and other trials; they add up to 1.
 
         They are Optuna's (PED-ANOVA; Watanabe et al., 2023). Empty for fewer than ten complete trials.
         """

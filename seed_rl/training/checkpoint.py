@@ -49,7 +49,7 @@ class Json(tf.train.experimental.PythonState):
 
 
 class Progress(tf.Module):
-    """What a resumed run needs besides the algorithm and optimizers: counters and recent episodes."""
+    """Progress of a run besides its algorithm and optimizers: counters and recent episodes."""
 
     def __init__(self) -> None:
         super().__init__(name="progress")

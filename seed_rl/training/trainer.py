@@ -176,7 +176,7 @@ class Trainer:
     def _train(
         self, sample: Sample, learning_rate: tf.Tensor
     ) -> tuple[tf.Tensor | None, dict[str, tf.Tensor]]:
-        """What each training device does with its part of a batch; returns its priorities, and metrics."""
+        """Trains each training device on its part of a batch; returns its priorities, and metrics."""
         algorithm, objectives = self._algorithm, self._objectives
         with tf.GradientTape(persistent=len(objectives) > 1) as tape:
             output = algorithm.losses(sample)

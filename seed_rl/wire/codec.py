@@ -17,7 +17,7 @@ _HEADER_FORMAT = "<fBB"  # The same layout for `struct`.
 
 
 class RecordSize(NamedTuple):
-    """What a request has of each environment.
+    """Size of a request's part for each environment.
 
     Attributes:
       record_bytes: bytes.

@@ -28,7 +28,7 @@ class LearnerHosts:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of learner hosts."""
         return len(self.addresses)
 
     @property

@@ -92,7 +92,7 @@ def sizes_of(welcome: pb.Welcome) -> EnvironmentSpec:
 
 
 def record_size(welcome: pb.Welcome) -> RecordSize:
-    """What the requests of a connection have of each environment: a step, or an unroll."""
+    """Size of a request's part for each environment: a step, or an unroll."""
     if welcome.HasField("policy"):
         return RecordSize(welcome.policy.unroll_bytes, welcome.policy.unroll_length + 1, "An unroll")
     return StepCodec(sizes_of(welcome)).size

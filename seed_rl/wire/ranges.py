@@ -37,7 +37,7 @@ RANGES: Mapping[str, Mapping[str, tuple[float, float]]] = {
 
 
 def problem(kind: str, field: str, value: float, highest: float | None = None) -> str:
-    """Why a value of a message's field must not be used, in one sentence; empty if it may."""
+    """Reason that a value of a message's field must not be used, in one sentence; empty if it may."""
     lowest, most = RANGES[kind][field]
     most = most if highest is None else highest
     if lowest <= value <= most:  # False for NaN.

@@ -165,7 +165,7 @@ def allocate(num_bytes: int) -> int:
 
 
 def socket_address(address: str) -> str:
-    """What a unix socket connects to or listens on; '@' begins names in the abstract namespace."""
+    """Address for a unix socket to connect to or listen at; '@' begins names in the abstract namespace."""
     return f"\0{address[1:]}" if address.startswith("@") else address
 
 

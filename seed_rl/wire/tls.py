@@ -1,4 +1,4 @@
-"""Why a connection can never work with this end's TLS; gRPC only tries again. No TensorFlow."""
+"""Probe for connections that can never work with this end's TLS; gRPC only tries again. No TensorFlow."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""What an actor makes of a learner's Welcome: names and JSON values, and never code."""
+"""Environments that an actor makes from a learner's Welcome: names and JSON values, and never code."""
 
 import dataclasses
 import sys

@@ -1,4 +1,4 @@
-"""What algorithms with a single objective minimize, and over which variables."""
+"""Loss of algorithms with a single objective, and its variables."""
 
 from seed_rl.algorithms.base import LOSS
 

@@ -32,7 +32,7 @@ def random_env(seed=0):
 
 
 def traced(algorithm):
-    """How the algorithm's policy acts, for several rollouts."""
+    """The `act` of the algorithm's policy as one graph, for several rollouts."""
     return tf.function(algorithm.policy.act, autograph=False)
 
 

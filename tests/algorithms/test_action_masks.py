@@ -44,7 +44,7 @@ def make(name):
 
 
 def play(algorithm, act, num_steps, seed=0, always=None):
-    """What acting in steps with random masks leaves behind; `always` is an action that all masks forbid."""
+    """Steps of acting with random masks; `always` is an action that all masks forbid."""
     rng = np.random.default_rng(seed)
     env = with_masks(rng, random_env(rng, (num_steps, B), VECTOR), A)
     if always is not None:

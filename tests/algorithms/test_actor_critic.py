@@ -24,7 +24,7 @@ def unrolls(count, seed=0):
 
 
 def sums_of(env):
-    """What the statistics must be made of: for each step but the first, the episode's discounted rewards."""
+    """Sums that the statistics must be of: for each step but the first, the episode's discounted rewards."""
     sums = np.zeros_like(env.reward, dtype=np.float64)
     for b in range(B):
         total = 0.0

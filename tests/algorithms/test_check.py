@@ -1,4 +1,4 @@
-"""What an algorithm must give: one sentence for its author where it does not."""
+"""Requirements on an algorithm: one sentence for its author for each that it breaks."""
 
 import numpy as np
 import pytest

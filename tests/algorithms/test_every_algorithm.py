@@ -1,4 +1,4 @@
-"""What holds for each algorithm in the registry alike."""
+"""Properties of every algorithm in the registry."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""What holds for DQN and R2D2 alike: how the target network follows, and who trains."""
+"""Updates of the target network, and the environments that train, for DQN and R2D2 alike."""
 
 import numpy as np
 import pytest

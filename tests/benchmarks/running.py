@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def result(name, *args):
-    """What a benchmark prints last."""
+    """Last line of a benchmark's output, parsed."""
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", f"benchmarks.{name}", *args]
     done = subprocess.run(command, cwd=ROOT, env=env, timeout=200, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""How far larger batches pay: from outcomes that are made up, and once from real runs."""
+"""Gain of larger batches: from outcomes that are made up, and once from real runs."""
 
 import json
 

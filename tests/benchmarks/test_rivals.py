@@ -1,4 +1,4 @@
-"""What the comparison reads from the others' logs; the others themselves are not installed in tests."""
+"""Reading of the others' logs by the comparison; the others themselves are not installed in tests."""
 
 import sys
 

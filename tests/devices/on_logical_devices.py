@@ -113,7 +113,7 @@ def placed(name, epochs, trainer, sample):
 
 
 def exported(name, policy, batch, directory):
-    """How far the exported policy is from this one, and this one from one that has not been trained."""
+    """Distances of the exported policy from this one, and of this one from one that has not been trained."""
     export_policy(policy, spec_of(name), directory)
     steps = tf.nest.map_structure(lambda x: tf.constant(x[0]), (batch.prev_action, batch.env))
     arguments = (*steps, policy.initial_state(B), tf.range(B))

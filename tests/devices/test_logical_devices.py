@@ -20,7 +20,7 @@ MUST_NOT_BE = ("unknown", "wrong_labels", "backwards")
 
 
 def run(*arguments, module="on_logical_devices"):
-    """What the module prints last."""
+    """Last line of the module's output, parsed."""
     found = subprocess.run(
         [sys.executable, "-m", f"tests.devices.{module}", *arguments],
         cwd=ROOT,
@@ -34,13 +34,13 @@ def run(*arguments, module="on_logical_devices"):
 
 @pytest.fixture(scope="module")
 def all_found(tmp_path_factory):
-    """What was found out about every algorithm, all in one process."""
+    """Results for every algorithm, all from one process."""
     return run(str(tmp_path_factory.mktemp("exported")))
 
 
 @pytest.fixture(params=registry.names())
 def found(request, all_found):
-    """What was found out about an algorithm."""
+    """Results for an algorithm."""
     return all_found[request.param]
 
 

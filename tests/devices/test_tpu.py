@@ -1,4 +1,4 @@
-"""What can be known of TPUs without one: who is refused, what is hidden, which cores train."""
+"""TPUs without one: the refusals, the devices that are hidden, and the cores that train."""
 
 from unittest import mock
 

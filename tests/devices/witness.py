@@ -64,7 +64,7 @@ class Witness(Policy):
 
 
 def checksums(updates):
-    """What versions 0 to `updates` act: int64 `[updates + 1]`."""
+    """Actions of versions 0 to `updates`: int64 `[updates + 1]`."""
     added = np.sum(np.reshape(ADDED, (-1, 1, 1)) * FACTORS)
     return np.arange(updates + 1) * added & BITS
 

@@ -1,4 +1,4 @@
-"""What tools/prove_images.sh cannot show: images for GPUs, several learner hosts, and what is open to others.
+"""Images for GPUs, several learner hosts, and published ports, which tools/prove_images.sh cannot check.
 
 That script builds the images for CPUs through Docker Compose, and trains in them.
 """

@@ -77,7 +77,7 @@ def played(batch: BatchedEnvironment, agent_steps: int, seeds: Sequence[int]) ->
 
 
 class EnvironmentContract:
-    """What a suite must do with any settings and game. Set `suite`, `config` and others as needed."""
+    """Contract of a suite with any settings and game. Set `suite`, `config` and others as needed."""
 
     suite: ClassVar[Suite]
     config: ClassVar[EnvironmentConfig]

@@ -1,4 +1,4 @@
-"""What an agent sees when an environment fails, and how often one may; `test_odd` has how they fail."""
+"""Observations and limits when an environment fails; `test_odd` has the kinds of failures."""
 
 import json
 import logging

@@ -96,7 +96,7 @@ def run(directory, *command):
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory):
-    """What writing each script's function in one process, and calling it in another, printed."""
+    """Output of writing each script's function in one process, and of calling it in another."""
 
     def outcome(script):
         directory = tmp_path_factory.mktemp("caller")

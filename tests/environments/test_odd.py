@@ -1,4 +1,4 @@
-"""What environments do that people bring, and what must happen: the next report is one more line."""
+"""Odd environments of users, and the required outcome of each: the next report is one more line."""
 
 import logging
 import re

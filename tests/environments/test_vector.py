@@ -72,7 +72,7 @@ def _native_records(mode, takes_mask, **kwargs):
 
 
 def _shape(records, env=0):
-    """What a trajectory shows of one environment: (agent step, reward, done, truncated) at each step."""
+    """Trajectory of one environment: (agent step, reward, done, truncated) at each step."""
     return [(int(r[3][env, 1]), bool(r[1][env]), bool(r[2][env])) for r in records]
 
 

@@ -75,7 +75,7 @@ class Fragile(gymnasium.Env):
 
     @classmethod
     def _fails(cls, method):
-        """What the method is to do wrong in this call, if anything; raises what can be raised."""
+        """Fault of the method in this call, '' for none; raises faults that can be raised."""
         name, what, number = [*os.environ.get(FAULT, "").split(), "", "", ""][:3]
         cls.calls[method] = count = cls.calls.get(method, 0) + 1
         first = int(number or 1)

@@ -1,4 +1,4 @@
-"""What a step store should do, in plain Python, and steps that say what they are in each of their arrays."""
+"""Step store in plain Python, and steps that have their number in each of their arrays."""
 
 import numpy as np
 import optree
@@ -35,7 +35,7 @@ class SlowStore:
 
 
 def env_of(steps):
-    """What environments send at these steps."""
+    """Output of the environments at these steps."""
     steps = np.array(steps, np.float32)
     false = np.zeros(len(steps), bool)
     return EnvOutput(steps, false, false, {"image": np.stack([steps, steps + 0.5], axis=1)})

@@ -1,4 +1,4 @@
-"""What stands between inference threads and a slow experience."""
+"""Intake between inference threads and a slow experience."""
 
 import threading
 

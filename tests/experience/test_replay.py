@@ -185,7 +185,7 @@ def bytes_of_blobs(replay):
 
 
 def test_every_byte_is_accounted_for():
-    """What is counted is what the blobs take and a little more, whatever is shared and dropped."""
+    """The count is the bytes of the blobs and a little more, whatever is shared and dropped."""
     streams, rng = Streams(3, 4, 2), np.random.default_rng(1)
     replay, empty = make(), make().nbytes
     for turn in range(150):

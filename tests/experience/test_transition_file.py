@@ -1,4 +1,4 @@
-"""What is saved of a replay of transitions comes back, and nothing else does."""
+"""Replay of transitions comes back from a file as it was saved, and nothing else does."""
 
 import numpy as np
 import pytest

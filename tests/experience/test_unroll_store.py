@@ -39,7 +39,7 @@ def mark(array):
 
 
 class MarkedPool(BufferPool):
-    """What memory held before is not what it is to hold."""
+    """Pool whose new arrays have marked contents: unrolls must not depend on them."""
 
     def array(self, shape, dtype):
         return mark(super().array(shape, dtype))

@@ -1,4 +1,4 @@
-"""What arrives at Vertex AI, and what is said when it refuses."""
+"""Jobs that arrive at Vertex AI, and messages when it refuses them."""
 
 import datetime
 import json

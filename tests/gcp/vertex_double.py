@@ -37,7 +37,7 @@ PRIMARY = "workerpool0-0"
 
 
 class End(NamedTuple):
-    """How a job has ended.
+    """End of a job.
 
     Attributes:
       state: JOB_STATE_SUCCEEDED or JOB_STATE_FAILED.
@@ -104,7 +104,7 @@ class VertexJob:
             process.wait()
 
     def look(self):
-        """How the job has ended; None while it runs, or starts again."""
+        """End of the job; None while it runs, or starts again."""
         if self._preempted:
             self._shut_down(NOTICE_SECS)
             if self._processes[PRIMARY].returncode == 0:

@@ -46,7 +46,7 @@ class Group:
         return peers
 
     def meet(self, *peers):
-        """What `meet` returns or raises, for each of these hosts."""
+        """Results and errors of `meet`, for each of these hosts."""
         futures = [self._pool.submit(p.meet, lambda: False) for p in peers]
         return [f.exception() or f.result() for f in futures]
 

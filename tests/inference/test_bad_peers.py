@@ -1,4 +1,4 @@
-"""What one peer sends ends its own connection at most: the real core behind all ways that steps may come."""
+"""Bad steps of a peer end its own connection at most: the real core behind all ways that steps may come."""
 
 import contextlib
 

@@ -1,4 +1,4 @@
-"""What inference says of its batches and its threads."""
+"""Figures of inference on its batches and its threads."""
 
 import contextlib
 import threading

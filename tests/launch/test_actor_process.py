@@ -1,4 +1,4 @@
-"""What an actor process says when it may not have what it needs."""
+"""Messages of an actor process without the resources that it needs."""
 
 import errno
 import resource

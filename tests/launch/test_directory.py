@@ -25,7 +25,7 @@ def plan_of(logdir, total=1000):
 
 
 def write_run(logdir, args=(), total=1000, complete=True):
-    """What a run of this length leaves."""
+    """Writes the files of a run of this length."""
     flags = (f"--logdir={logdir}", f"--total_environment_frames={total}", *args)
     settings = planned("catch", "vtrace", *flags).settings
     agent = settings.agent_config()
@@ -219,7 +219,7 @@ def test_a_run_without_metrics_says_nothing_of_failures(tmp_path, capsys, conten
 
 
 def again(logdir, *args):
-    """What the launcher's checks say about the command of a complete run with these flags."""
+    """Result of the launcher's checks for the command of a complete run with these flags."""
     plan = planned("catch", "vtrace", f"--logdir={logdir}", *args)
     directory.check_directory(plan)
     return directory.is_done(plan, ["seed_rl train", "catch", "vtrace", *args]), plan.settings.values["seed"]

@@ -74,7 +74,7 @@ def started(watch, *children):
 
 
 def events(watch):
-    """What happens, ticks left out; nothing of that may take longer than the deadline."""
+    """Events without ticks; each must come within the deadline."""
     deadline = time.monotonic() + LONG_SECS
     for event in watch:
         assert time.monotonic() < deadline

@@ -16,7 +16,7 @@ VTRACE = ("entropy_cost", "passes")
 
 
 def sentences(periods, action=FOUR_ACTIONS, every=10_000, flags=VTRACE):
-    """What is said about these periods, each so many frames after the one before."""
+    """Warnings on these periods, each so many frames after the one before."""
     health = Health(action, TOTAL, flags)
     return [
         sentence
@@ -69,7 +69,7 @@ def test_a_sign_must_last_for_a_share_of_the_run_and_for_some_reports():
 
 
 def test_a_return_far_below_its_best_for_long_is_said_once():
-    """What Breakout did under settings that were made for Pong."""
+    """Returns as of Breakout under settings that were made for Pong."""
     rising = [{**GOOD, "mean_return": 1.0 + number} for number in range(11)]
     fallen = [{**GOOD, "mean_return": 4.4}] * 20
     assert sentences(rising + fallen[:3]) == []

@@ -1,4 +1,4 @@
-"""Which requests a synchronous run acts on, and which it no longer waits with."""
+"""Requests that a synchronous run acts on, and those that it no longer waits for."""
 
 import itertools
 

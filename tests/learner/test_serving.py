@@ -1,4 +1,4 @@
-"""How a learner's inference ends: in bounded time, and without losing what a thread died of."""
+"""End of a learner's inference: in bounded time, and with the error of a thread that died."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""What several learner hosts say to each other, as the learner's loop sees it."""
+"""Messages between several learner hosts, as the learner's loop receives them."""
 
 import json
 

@@ -83,7 +83,7 @@ def test_what_a_network_sees_is_all_but_the_mask_unless_there_is_nothing_else():
 
 
 def outputs_of(name, env):
-    """What a network says of each action, `[T, B, A]`."""
+    """Outputs of a network for each action, `[T, B, A]`."""
     config = NetworkConfig(mlp_sizes="8", lstm_size=4)
     prev_action = tf.zeros(env.reward.shape, tf.int32)
     keras.utils.set_random_seed(0)

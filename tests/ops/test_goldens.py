@@ -1,4 +1,4 @@
-"""What rlax computes from the same inputs; tests/ops/goldens/README.md says where the numbers come from."""
+"""Results of rlax for the same inputs; tests/ops/goldens/README.md has the source of the numbers."""
 
 from pathlib import Path
 

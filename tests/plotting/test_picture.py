@@ -1,4 +1,4 @@
-"""What each style draws: the figure objects, not their pixels."""
+"""Figure objects of each style, not their pixels."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Which combinations of settings belong to one search, and what searches are called."""
+"""Grouping of combinations of settings into searches, and the names of searches."""
 
 import pytest
 

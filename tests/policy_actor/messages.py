@@ -1,4 +1,4 @@
-"""What a learner says of its policy."""
+"""Messages of a learner about its policy."""
 
 import json
 

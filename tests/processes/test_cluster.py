@@ -59,7 +59,7 @@ class Nodes:
         return next(node for node in nodes if node.all_processes["raylet"][0].process.pid in above)
 
     def remove(self, node) -> None:
-        """What a node looks like that is switched off: all of its processes are killed."""
+        """Switches a node off: all of its processes are killed."""
         self._cluster.remove_node(node, allow_graceful=False)
 
     @property
@@ -182,7 +182,7 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
 
 
 def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_moment(house, nodes):
-    """What Kubernetes' preStop hook does in docs/ray/rayjob.yaml: SIGTERM, and the node is gone."""
+    """SIGTERM, and the node is gone, as by Kubernetes' preStop hook in docs/ray/rayjob.yaml."""
     for _ in range(2):
         nodes.add(2)
     run = start(house, nodes, "--learner_cpus=2", "--save_checkpoint_secs=100000", FOR_EVER)

@@ -24,7 +24,7 @@ def export(house, *args):
 
 
 def returns(path):
-    """What the ONNX model alone gets in episodes of Catch."""
+    """Returns of the ONNX model alone in episodes of Catch."""
     session = onnxruntime.InferenceSession(str(path))
     states = [x for x in session.get_inputs() if x.name.startswith("state_")]
     env = SUITE.make(SUITE.config_class(), 1)

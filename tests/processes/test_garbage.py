@@ -1,4 +1,4 @@
-"""What any peer may send to a learner or a gateway: they go on, say little, and let new actors in in time."""
+"""Input of any peer to a learner or a gateway: they go on, log little, and accept new actors in time."""
 
 import concurrent.futures
 import socket

@@ -18,7 +18,7 @@ def start(house):
 
 
 def checkpoints(house):
-    """How many updates the checkpoints are of."""
+    """Numbers of updates of the checkpoints."""
     return sorted(int(p.stem.removeprefix("ckpt-")) for p in house.logdir.glob("checkpoints/ckpt-*.index"))
 
 

@@ -107,7 +107,7 @@ class Counter(Policy):
 
 @contextlib.contextmanager
 def serving(house, kind, policy):
-    """What a server on the house's address makes of actors: a list of unrolls, which grows.
+    """Server at the house's address, which turns actors' steps into a list of unrolls that grows.
 
     With shared memory two threads infer. With gateways, actors share none, as if they were on other machines.
     """

@@ -1,4 +1,4 @@
-"""What the user can put right ends each main with exit code 2 and one sentence that names what is valid."""
+"""Usage errors end each main with exit code 2 and one sentence that names the valid values."""
 
 import signal
 

@@ -50,7 +50,7 @@ ODD = {
 
 
 def places(value, path=()):
-    """Where values are in a nested one, and where other types than objects are."""
+    """Paths of the values in a nested value, its own included."""
     yield path
     if isinstance(value, dict):
         for key, item in value.items():

@@ -219,5 +219,5 @@ class Player:
 
 
 def mappings():
-    """How many pieces of shared memory this process has mapped."""
+    """Number of pieces of shared memory that this process has mapped."""
     return Path("/proc/self/maps").read_text().count("memfd:seed_rl")

@@ -1,4 +1,4 @@
-"""What wakes the batcher's consumers: plain threads with deadlines, with and without wake-ups.
+"""Wake-ups of the batcher's consumers: plain threads with deadlines, with and without wake-ups.
 
 test_batcher_machine.py has what a batch consists of, and when it is due.
 """

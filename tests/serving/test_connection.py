@@ -293,7 +293,7 @@ class Conversations(RuleBasedStateMachine):
         assert len(self.batcher.clients) == groups
 
     def teardown(self):
-        """What was given is given back."""
+        """All tasks and clients are given back."""
         for process in self.live.values():
             process.connection.end()
         assert not self.batcher.clients

@@ -1,4 +1,4 @@
-"""What only a gateway does; test_server.py checks that the rest is as without one."""
+"""Behaviour of gateways alone; test_server.py checks that the rest is as without one."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What listens before its services are there, or without them."""
+"""Listener before its services are there, or without them."""
 
 import asyncio
 import contextlib

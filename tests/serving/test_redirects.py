@@ -1,4 +1,4 @@
-"""Where actors are sent: several learner hosts, with and without gateways."""
+"""Redirects of actors: several learner hosts, with and without gateways."""
 
 import itertools
 

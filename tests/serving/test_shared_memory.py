@@ -1,4 +1,4 @@
-"""What only shared memory has: who gets it, wake-ups, and processes that do with it what they like."""
+"""Shared memory: the processes that get it, wake-ups, and processes that misuse it."""
 
 import contextlib
 import errno

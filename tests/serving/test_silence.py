@@ -88,7 +88,7 @@ def test_a_connection_without_calls_is_closed_and_one_with_a_stream_is_not(open_
 
 
 def test_silent_connections_leave_the_learner_file_descriptors(open_harness, connect, monkeypatch):
-    """What is beyond a limit is closed at once, and those that were silent before in the end."""
+    """Connections beyond a limit are closed at once, and those that were silent before in the end."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     spare = len(os.listdir("/dev/fd")) + 64
     monkeypatch.setattr(resource, "getrlimit", lambda kind: (spare + 20, hard))

@@ -1,4 +1,4 @@
-"""Which process gets which environments."""
+"""Assignment of environments to processes."""
 
 import time
 

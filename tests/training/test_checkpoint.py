@@ -172,7 +172,7 @@ def save(run, updates):
 
 
 def damage(path, how):
-    """What a crash or a full disk leaves of a checkpoint."""
+    """Damages a checkpoint as a crash or a full disk would."""
     data = f"{path}.data-00000-of-00001"
     if how == "no data":
         os.remove(data)
@@ -207,7 +207,7 @@ def test_a_checkpoint_that_is_not_whole_is_passed_over(tmp_path, how):
 
 @contextlib.contextmanager
 def files_of_at_most(size):
-    """What is written beyond this size fails, as on a full disk."""
+    """Limits the size of files, as on a full disk: a write beyond it fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

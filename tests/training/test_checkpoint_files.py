@@ -1,4 +1,4 @@
-"""Which checkpoints are there, kept and removed follows from the names of the files alone."""
+"""Checkpoints that exist, are kept and are removed, by the names of the files alone."""
 
 import os
 from pathlib import Path

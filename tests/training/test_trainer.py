@@ -85,7 +85,7 @@ def clipped(gradient, norm):
 
 
 def slow_pair(slopes, rates, config):
-    """What `Pair` has after updates with these slopes and learning rates of the run: (actor, critic)."""
+    """Values of `Pair` after updates with these slopes and learning rates of the run: (actor, critic)."""
     actor, critic = np.array([2.0, 1.0]), np.array([1.0, -3.0])
     first, second, velocity = np.zeros(2), np.zeros(2), np.zeros(2)
     for count, (slope, rate) in enumerate(zip(slopes, rates, strict=True), 1):

@@ -1,4 +1,4 @@
-"""What an actor makes of the ends of its connection, and of addresses."""
+"""Ends of an actor's connection, and addresses."""
 
 import asyncio
 import contextlib

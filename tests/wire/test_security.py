@@ -1,4 +1,4 @@
-"""What is let through, over real connections on the loopback device."""
+"""Access control over real connections on the loopback device."""
 
 import logging
 import os

@@ -51,7 +51,7 @@ def test_parts_side_by_side_keep_what_is_written_to_them():
 
 
 def _written(*steps):
-    """What is read after the episodes of these steps have been written, and the memory."""
+    """Episodes that are read after those of these steps have been written, and the memory."""
     layout = group_layout(SPECS[0], 2)
     memory = mmap.mmap(-1, layout.group_size)
     for episodes in steps:

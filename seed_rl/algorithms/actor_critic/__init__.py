@@ -1,1 +1,1 @@
-"""What actor-critic algorithms share: how they act, and parts of what they minimize."""
+"""Policies and parts of losses that actor-critic algorithms share."""

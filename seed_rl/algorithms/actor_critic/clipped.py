@@ -13,7 +13,7 @@ from seed_rl.ops.ppo import clipped_policy_loss, value_loss
 
 
 class Transitions(NamedTuple):
-    """What the loss needs of T transitions of B unrolls; `[T, B]`, float32 where nothing else is said.
+    """Inputs of the loss for T transitions of B unrolls; `[T, B]`, float32 where nothing else is noted.
 
     action: `[T, B, ...]`. behaviour: `[T, B, P]`, parameters of the policy that chose it. old_values: the
     baseline then. advantages: before normalization. targets: of the baseline. valid: bool, whether the

@@ -12,7 +12,7 @@ from seed_rl.types import EnvOutput, Nest
 
 
 class Exploration(tf.Module):
-    """How much environments explore: one epsilon for all that falls, one for each, or noise in the network.
+    """Exploration by environment: one epsilon for all that falls, one for each, or noise in the network.
 
     Attributes:
       noisy: whether training environments explore by noise in the network.
@@ -32,7 +32,7 @@ class Exploration(tf.Module):
             self.update(tf.constant(0.0))
 
     def trains(self, env_ids: tf.Tensor) -> tf.Tensor:
-        """Which environments train: bool `[B]`, by their ids int32 `[B]`."""
+        """Mask of the environments that train: bool `[B]`, by their ids int32 `[B]`."""
         return env_ids < self._num_training_envs
 
     def epsilons(self, env_ids: tf.Tensor) -> tf.Tensor:

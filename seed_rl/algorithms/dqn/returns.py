@@ -1,4 +1,4 @@
-"""What is learned of the return of an action: its mean, the probabilities of atoms, or its quantiles.
+"""Return estimates of an action: the mean, the probabilities of atoms, or quantiles.
 
 Networks give float32 outputs `[B, A, K]`. Each kind says what they mean, what they are regressed to, and by
 which loss.
@@ -46,7 +46,7 @@ class Returns(abc.ABC):
 
     @abc.abstractmethod
     def target(self, reward: tf.Tensor, discount: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """What the outputs for the action that was taken should be, or the probabilities that they stand for.
+        """Target of the outputs for the action that was taken, or of the probabilities that they stand for.
 
         `reward` `[B]` is the sum before the bootstrap, and `discount` `[B]` that of what comes after it.
         `outputs` `[B, K]` are the target network's where the bootstrap happens, for the action chosen there.

@@ -11,7 +11,7 @@ from seed_rl.options import Options, option, part
 
 @dataclasses.dataclass(frozen=True)
 class ClippingConfig(Options):
-    """How far one batch may move policy and values."""
+    """Clipping: limits on the change of policy and values by one batch."""
 
     clip_ratio: float = option(
         0.2,
@@ -29,7 +29,7 @@ class ClippingConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class ClippedConfig(ActorCriticConfig):
-    """What PPO's loss needs, whatever it is minimized on."""
+    """Settings of PPO's loss, whatever it is minimized on."""
 
     clipping: ClippingConfig = part(ClippingConfig)
     lambda_: float = option(

@@ -121,7 +121,7 @@ class R2D2(Algorithm):
 
 
 class TemporalDifferences(NamedTuple):
-    """What `temporal_differences` returns, float32 `[T, B]` unless noted otherwise.
+    """Temporal differences that `temporal_differences` returns, float32 `[T, B]` unless noted otherwise.
 
     Attributes:
       errors: target minus Q-value, on the rescaled scale; 0 where the transition is not experience.

@@ -1,4 +1,4 @@
-"""What SAC does differently for continuous and for discrete actions."""
+"""Parts of SAC that differ between continuous and discrete actions."""
 
 import abc
 import math
@@ -118,7 +118,7 @@ class DiscreteActions(Actions):
 
 
 def actions_for(spec: ArraySpec, config: SACConfig) -> Actions:
-    """What fits an action spec.
+    """The `Actions` that fit an action spec.
 
     Raises:
       ValueError: SAC has no mathematics for it, or a Box has impossible bounds.

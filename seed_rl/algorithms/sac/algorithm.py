@@ -29,7 +29,7 @@ ACTOR, CRITIC, TEMPERATURE = "actor", "critic", "temperature"
 
 
 class Temperature(keras.layers.Layer):
-    """How much a nat of entropy is worth: `alpha = exp(parameter)`, which stays above 0 (section 5)."""
+    """Temperature, the weight of entropy (per nat): `alpha = exp(parameter)`, always above 0 (section 5)."""
 
     def __init__(self, initial: float):
         super().__init__()
@@ -177,7 +177,7 @@ class SAC(Algorithm):
         return reward + discount * (value + temperature * entropy)[0]
 
     def _target_entropy(self, step: _Step) -> float | tf.Tensor:
-        """What the temperature is adjusted for: with action masks `[B]`, by how many actions are allowed."""
+        """Entropy that the temperature aims at: with action masks `[B]`, by the number of allowed actions."""
         allowed = self._actor.mask.of(step.env.observation)
         if allowed is None or self._config.target_entropy is not None:
             return self._actions.target_entropy

@@ -247,7 +247,7 @@ def _finished(env: gymnasium.Env, config: GymConfig, seed: int) -> gymnasium.Env
 
 
 def _unpickled(config: GymConfig, kwargs: dict[str, Any], offered: dict[str, Any]) -> Any:
-    """What the function in a file makes. It gets what is offered if it has parameters for that."""
+    """Environment that the function in a file makes from those of the offered arguments that it has."""
     try:
         function = foreign(function_file.load, config.game.removeprefix(f"{PICKLE}:"))
     except OSError as error:
@@ -313,7 +313,7 @@ def _check_id(game: str, env_id: str) -> None:
 
 
 def _missing(game: str, problem: str) -> str:
-    """What to do about a package that an environment needs and that is not installed."""
+    """Sentence on installing a package that an environment needs."""
     extra = next((extra for word, extra in _EXTRAS.items() if word in problem.lower()), None)
     if extra:
         return f"--game={game} needs a package that is not installed; {how_to_install(extra)}."

@@ -166,7 +166,7 @@ class Pool(VectorEnv):
         return self._converted(observation), reward, terminated, truncated, _figures(info)
 
     def render(self) -> Any:
-        """What EnvPool draws, uint8 `[1, height, width, 3]`: the first environment."""
+        """EnvPool's picture of the first environment, uint8 `[1, height, width, 3]`."""
         return self._pool.render()
 
     def close(self, **kwargs: Any) -> None:

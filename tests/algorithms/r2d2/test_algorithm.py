@@ -66,7 +66,7 @@ def random_sample(algorithm, seed=0, observation=FRAME):
 
 
 def q_values(network, sample, burn_in):
-    """What a network says, over all stored steps at once; the burn-in's are then left out."""
+    """Q-values of a network for all stored steps at once; the burn-in's are then left out."""
     return network.unroll(sample.prev_action, sample.env, sample.initial_state)[0].numpy()[burn_in:]
 
 

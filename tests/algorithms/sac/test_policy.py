@@ -1,4 +1,4 @@
-"""How SAC acts: at random before it learns, then by its policy; without exploration in evaluation."""
+"""Actions of SAC: at random before it learns, then by its policy; without exploration in evaluation."""
 
 import numpy as np
 import pytest
