@@ -1,6 +1,6 @@
 """The speed of two checkouts on one device, in turn: inference and training, as in benchmarks.parts.
 
-A process for each checkout stays until the end and measures whenever it is told to, so that the two take
+A process for each checkout stays until the end and measures on request, so that the two take
 turns second by second, on a machine whose speed drifts from one minute to the next. Both run this checkout's
 benchmarks, with the package `seed_rl` of their own.
 
@@ -41,7 +41,7 @@ class _Checkout:
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "benchmarks.baseline", *self._flags],
-                cwd=place,  # The first place where Python looks for packages.
+                cwd=place,  # The first place that Python searches for packages.
                 # Two processes may share a GPU.
                 env={**os.environ, "PYTHONUNBUFFERED": "1", "TF_FORCE_GPU_ALLOW_GROWTH": "true"},
                 stdin=subprocess.PIPE,

@@ -8,7 +8,7 @@ The batches are random, of Pong's shape, with the networks of the presets for sm
 --algorithm=vtrace with `configs/small/atari_vtrace.flags`, r2d2 with `configs/small/atari_r2d2_pong.flags`.
 With --scaling=strong, --batch_size is that of the whole batch, whatever the number of devices; with weak, it
 is that of each device. Efficiency is the speed relative to one device, divided by the number of devices.
-benchmarks.update_parts says what the parts are.
+benchmarks.update_parts defines the parts.
 
 --baseline=DIRECTORY also compares the speed of one device, inference and training, with another checkout's
 (benchmarks.baseline). Goal: at least 0.98 of it.

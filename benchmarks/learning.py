@@ -182,7 +182,7 @@ def _train(config: LearningConfig, case: Case, seed: int) -> Progress | None:
 def train_case(
     name: str, case: Case, seed: int, logdir: Path, stop_at_goal: bool, minutes: float
 ) -> Progress | None:
-    """Trains, says what comes of it on standard error, and returns that; None if the run failed.
+    """Trains, logs the result to standard error, and returns it; None if the run failed.
 
     Args:
       name: what the run is called there.

@@ -54,7 +54,7 @@ class Case:
       env_batch_size: environments in each actor.
       inference_batch_size: maximum number of environments in one inference call.
       num_envs: environments of all actors.
-      record: what its run.json will say, but for versions and machine.
+      record: contents of its run.json, but for versions and machine.
       label: what tells it from others with the same preset; may be empty.
     """
 
@@ -249,7 +249,7 @@ def _stop(child: Child, watch: Watch) -> None:
 
 
 def _on_change(path: Path, condition: Callable[[], bool]) -> Callable[[], bool]:
-    """The condition, asked only after the file has changed; false until then."""
+    """The condition, evaluated only after the file has changed; false until then."""
     seen = 0
 
     def changed() -> bool:

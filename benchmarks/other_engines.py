@@ -67,7 +67,7 @@ class Ours:
 
 
 class EnvPool:
-    """EnvPool. It resets an environment one agent step late, unless it is told to do so at once."""
+    """EnvPool. It resets an environment one agent step late, unless a call resets it at once."""
 
     def __init__(self, game: str, num_envs: int, max_random_noops: int):
         """Makes the environments; episodes start with 1 to `max_random_noops` no-ops.

@@ -56,7 +56,7 @@ class Rival(NamedTuple):
     window: int
 
     def child(self, directory: Path, arguments: tuple[str, ...], scratch: Path) -> Child:
-        """A process that trains it; its log says what it does."""
+        """A process that trains it; its progress is in its log."""
         python = directory / self.name.lower().replace(" ", "_") / "bin" / "python"
         if not python.exists():
             raise UsageError(

@@ -13,7 +13,7 @@ from seed_rl.flags.errors import run_main
 from seed_rl.launch.child import raise_descriptor_limit
 from seed_rl.options import Options, option
 
-# How steps get to the learner, and what clients must be told for that: (transport, gateways).
+# Ways of steps to the learner, with the clients' settings for each: (transport, gateways).
 WAYS: dict[str, tuple[str, int]] = {
     "shared_memory": ("shared_memory", 0),
     "gateway": ("grpc", 1),

@@ -188,7 +188,7 @@ def _parse(job: SimpleNamespace, flags: Sequence[str]) -> Settings:
 
 
 def _parameter(name: str, distribution: Distribution) -> dict[str, Any]:
-    """The parameter for a flag. Choices are passed as text, so the flag gets exactly what the file says."""
+    """The parameter for a flag. Choices are passed as text, so the flag gets exactly the text in the file."""
     if distribution.kind == "choice":
         texts = [as_text(value) for value in distribution.values]
         return {"parameterId": name, "categoricalValueSpec": {"values": texts}}

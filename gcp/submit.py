@@ -123,7 +123,7 @@ def submit(job: SimpleNamespace, requests: Mapping[str, Any], connect: Any, yes:
     """Submits the jobs that run nowhere yet; `requests` are Google's messages by the jobs' names.
 
     Raises:
-      UsageError: with one sentence. Jobs before the one that failed were submitted, as messages say.
+      UsageError: with one sentence. Jobs before the one that failed were submitted, as logged.
     """
     with _one_sentence(job):
         client = connect(job.region)

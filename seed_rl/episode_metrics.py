@@ -1,7 +1,7 @@
 """The figures that an environment itself gives of an episode: `info["is_success"]` and `info["metrics"]`.
 
-An actor reads them and sends them with the episode. Whoever averages them keeps those that are valid: finite
-numbers under names of 1 to 64 printable characters, and no more than 32 names.
+An actor reads them and sends them with the episode. Means are over those that are valid: finite numbers
+under names of 1 to 64 printable characters, and no more than 32 names.
 """
 
 import itertools
@@ -28,7 +28,7 @@ def of_info(info: Mapping[Any, Any]) -> dict[str, float]:
     """The figures in the info dict of an episode's last step.
 
     A value that is not a number becomes NaN, and a name that is too long becomes another one that is too
-    long, so that `OwnFigures` says what is wrong. At most 33 figures are read.
+    long, so that `OwnFigures` reports it. At most 33 figures are read.
     """
     found: dict[str, float] = {}
     try:

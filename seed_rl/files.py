@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-# What nobody writes by hand or needs, but what breaks those who read it.
+# Limits on untrusted JSON and YAML: depth, number of values, and magnitude of an integer.
 _DEEPEST, _MOST_VALUES, _LARGEST_INT = 50, 1_000_000, 2**64
 
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 KindT = TypeVar("KindT")
 
 
-# Keras imports these if they are installed, for pictures and data frames, which nothing here asks it for.
+# Keras imports these if they are installed, for pictures and data frames, which nothing here needs.
 # Half of the time of its import goes into them, and OpenCV (cv2) changes LD_LIBRARY_PATH.
 _NOT_FOR_KERAS = ("cv2", "matplotlib", "pandas")
 
@@ -25,7 +25,7 @@ def without_garbage_collection() -> Iterator[None]:
     """For imports of large packages: the garbage collector is off until their end.
 
     It would go through all that they define again and again, which for TensorFlow takes more than a second.
-    Nor does it look at these objects later (`gc.freeze`): they are needed until the process ends.
+    Nor does it inspect these objects later (`gc.freeze`): they are needed until the process ends.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -72,7 +72,7 @@ def entry_points(group: str) -> dict[str, str]:
 
 @functools.cache
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
-    """The same, for packages on `path` (`sys.path`): reading what all of them say takes milliseconds."""
+    """The same, for packages on `path` (`sys.path`): reading all their metadata takes milliseconds."""
     return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=group)}
 
 

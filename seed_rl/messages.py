@@ -146,7 +146,7 @@ def discard(stream: TextIO) -> None:
 
 
 def quiet_libraries() -> None:
-    """Limits what gRPC and asyncio write: peers cause it, without a token, as often as they like.
+    """Limits what gRPC and asyncio write: peers cause it, without a token, at any rate.
 
     gRPC's core writes nothing at all (`seed_rl/__init__.py`).
     """

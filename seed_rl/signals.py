@@ -1,4 +1,4 @@
-"""The signals that ask a process to stop, which are the same in every main.
+"""Signals that stop a process, which are the same in every main.
 
 `run_main` interrupts the main thread at the first one. Launchers and the learner count them instead
 (`StopSignals.caught`), and the learner and actors also have a `last_resort`.
@@ -27,17 +27,17 @@ def exit_code(signum: int) -> int:
     return 128 + signum
 
 
-# Exit codes of processes that were asked to stop.
+# Exit codes of processes that a signal stopped.
 STOP_CODES = tuple(exit_code(signum) for signum in STOP_SIGNALS)
 
 
 def _handled() -> tuple[signal.Signals, ...]:
-    """The signals that stop this process; one under nohup ignores SIGHUP, and so outlives its terminal."""
+    """The signals that stop this process; one under nohup ignores SIGHUP, to go on without its terminal."""
     return tuple(s for s in STOP_SIGNALS if s != signal.SIGHUP or signal.getsignal(s) != signal.SIG_IGN)
 
 
 class StopSignals:
-    """The signals that have asked this process to stop.
+    """The signals to stop that this process has got.
 
     Attributes:
       count: signals so far; those less than `same_signal_secs` after one that counts do not count.
@@ -89,7 +89,7 @@ class StopSignals:
 
 @contextlib.contextmanager
 def kept_handlers() -> Iterator[None]:
-    """A context for code of others: at its end, the stop signals have their handlers back."""
+    """A context for third-party code: at its end, the stop signals have their handlers back."""
     is_main = threading.current_thread() is threading.main_thread()
     before = {signum: signal.getsignal(signum) for signum in STOP_SIGNALS if is_main}
     try:

@@ -37,10 +37,10 @@ LARGEST_INPUT = 1e15
 # A nest is an array, or a dict of nests by name. Dicts are always walked in sorted key order.
 Nest: TypeAlias = Any
 
-# The key of an observation that says which discrete actions are allowed: bool, one for each action.
+# The key of an observation's action mask: bool, whether each discrete action is allowed.
 ACTION_MASK = "action_mask"
 
-# Specs with more elements than this say only the lowest and the highest of their bounds.
+# Specs with more elements than this print only the lowest and the highest of their bounds.
 _MOST_BOUNDS_SHOWN = 8
 
 

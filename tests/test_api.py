@@ -1,4 +1,4 @@
-"""The Python interface, used as the docs say: training in real processes, acting, evaluating."""
+"""The Python interface, used as in the docs: training in real processes, acting, evaluating."""
 
 import json
 import os

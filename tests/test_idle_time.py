@@ -7,7 +7,7 @@ from tests.waiting import DEADLINE_SECS
 
 
 class Clock:
-    """Shows what it is told to."""
+    """Clock with a time that the test sets."""
 
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""Text of others in messages: escaped, cut, and with the part that says why."""
+"""Third-party text in messages: escaped, cut, and with the part that has the reason."""
 
 import importlib.metadata
 import logging

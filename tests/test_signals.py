@@ -70,7 +70,7 @@ needs_linux = pytest.mark.skipif(
 
 
 class Main:
-    """A process whose main has a body; it has said that it is ready."""
+    """A process whose main has a body; it has reported that it is ready."""
 
     def __init__(self, body, before=""):
         indented = "\n".join(f"    {line}" for line in body.splitlines())

@@ -20,7 +20,7 @@ class EnvironmentRefusedError(ValueError):
 def chosen(
     welcome: pb.Welcome, given: Mapping[str, Any], suites: Callable[[str], Suite]
 ) -> tuple[Suite, EnvironmentConfig]:
-    """The suite and its settings, as the learner says; `given` has what the user has said by flag.
+    """The suite and its settings in a Welcome; `given` has the settings that the user gave by flag.
 
     Raises:
       EnvironmentRefusedError: flags contradict the learner, or there is no such suite here.

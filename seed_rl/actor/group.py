@@ -75,7 +75,7 @@ class Group:
     """
 
     def __init__(self, environment: BatchedEnvironment, seeds: list[int], random_start_steps: int = 0):
-        """Takes ownership of the environments, and resets them as `BatchedEnvironment.reset` says."""
+        """Takes ownership of the environments, and resets them by `BatchedEnvironment.reset`."""
         self.environment, self.applied, self._has_finished = environment, 0, False
         self._statistics, self._reported = EpisodeStatistics(environment.num_envs), 0
         self._steps = StepCodec(environment.spec)

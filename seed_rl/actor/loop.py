@@ -62,10 +62,10 @@ class Actor:
         given: Mapping[str, Any] | None = None,
         suites: Callable[[str], Suite] = registry.suite,
     ):
-        """Prepares; `run` makes the environments. `given` has what the user has said of them by flag.
+        """Prepares; `run` makes the environments. `given` has the settings that the user gave by flag.
 
         Raises:
-          ValueError: this system cannot keep a process on one CPU core, and the settings say so.
+          ValueError: this system cannot keep a process on one CPU core, as the settings require.
         """
         self._config, self._security, self._given = config, security, given or {}
         self._suites = suites
@@ -111,7 +111,7 @@ class Actor:
                 backoff = min(2 * backoff, _LONGEST_BACKOFF_SECS)
 
     def _connect(self) -> None:
-        """Connects, goes where the learner says, and plays until the connection ends, with an error."""
+        """Connects, follows the learner's redirects, and plays until the connection ends, with an error."""
         address = self._config.server_address
         timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
         for redirects in range(_MOST_REDIRECTS):

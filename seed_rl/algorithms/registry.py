@@ -77,7 +77,7 @@ def config_class(name: str) -> type[AlgorithmOptions]:
 def make(name: str, config: AlgorithmOptions, env_spec: EnvironmentSpec, num_envs: int) -> "Algorithm":
     """Makes an algorithm with fresh weights from an instance of `config_class(name)`; imports TensorFlow.
 
-    `num_envs` environments ask for actions; their ids are 0 to num_envs - 1.
+    `num_envs` environments request actions; their ids are 0 to num_envs - 1.
 
     Raises:
       ValueError: there is no such algorithm, its settings do not fit the environment, or it does not follow

@@ -1,6 +1,6 @@
 """The part of a run on one node: a Ray actor that holds one of the run's processes.
 
-The process is a child of Ray's worker and dies with it, so it also ends with the node's Ray, the job and the
+The process is a child of Ray's worker and exits with it, so it also ends with the node's Ray, the job and the
 launcher.
 """
 

@@ -29,7 +29,7 @@ class RemoteChild(Child):
     """
 
     def __init__(self, program: Program, place: Callable[[], Any], log: Path | None = None):
-        """Starts nothing yet; `place` asks Ray for a place and returns the handle of a new `Host`."""
+        """Starts nothing yet; `place` requests a place from Ray and returns the handle of a new `Host`."""
         super().__init__(program.name, program.command, log)
         self.lost = False
         self._program = program
@@ -43,7 +43,7 @@ class RemoteChild(Child):
         self._reports: list[bytes] = []
 
     def start(self) -> None:
-        """Kills what is left of an earlier start, then asks for a place and starts the command there."""
+        """Kills what is left of an earlier start, then requests a place and starts the command there."""
         self.kill()
         self.starts += 1
         self._started_at = time.monotonic()
@@ -85,7 +85,7 @@ class RemoteChild(Child):
             self._code = -signal.SIGKILL
 
     def reports(self) -> list[bytes]:
-        """The same as `Child.reports`, as of the last look."""
+        """The same as `Child.reports`, as of the last inspection."""
         return self._reports
 
     def last_line(self) -> str:
@@ -96,7 +96,7 @@ class RemoteChild(Child):
         self._answer, self._next_look = None, time.monotonic() + _LOOK_SECS
         try:
             self._code, output, self._reports = answer.result()
-        except ActorUnavailableError:  # Temporary, according to Ray; the next look will show.
+        except ActorUnavailableError:  # Temporary, according to Ray; the next inspection will show.
             return
         except RayError as error:
             self.lost, self._code = True, -signal.SIGKILL

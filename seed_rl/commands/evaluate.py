@@ -130,7 +130,7 @@ def main(argv: list[str]) -> int:
 
 
 def _of_kept(config: EvaluateConfig) -> Iterator[EvaluateConfig]:
-    """The settings for each checkpoint that was kept, in the order of training; says which have results."""
+    """The settings for each checkpoint that was kept, in the order of training; logs which have results."""
     run = RunDirectory(Path(str(config.logdir)))
     prefixes = run.kept_checkpoints.prefixes()[::-1]
     if not prefixes:
@@ -203,7 +203,7 @@ def _report_results(settings: str) -> NoReturn:
 
 
 def play_episodes(config: EvaluateConfig, subject: Subject) -> "tuple[list[PlayedEpisode], str | None]":
-    """The episodes in the order of their numbers, and why there are fewer than were asked for."""
+    """The episodes in the order of their numbers, and the reason if there are fewer than requested."""
     import tqdm
 
     from seed_rl.evaluation.player import play

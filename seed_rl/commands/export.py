@@ -64,7 +64,7 @@ def main(argv: list[str]) -> int:
 
 
 def _write(format: str, subject: Subject, output: Path) -> str:
-    """Writes the policy; returns what is said about it after its path.
+    """Writes the policy; returns the text that is logged after its path.
 
     Raises:
       UsageError: the output cannot be written.

@@ -132,12 +132,12 @@ def _learn(argv: list[str], stop: StopSignals, exit_stack: contextlib.ExitStack)
     except (UnsavedError, HostLostError, NotServingError) as error:
         complain(str(error))
         return 1
-    # Another learner host may have been asked to stop.
+    # Another learner host may have been stopped.
     return 0 if complete else stop.exit_code or exit_code(signal.SIGTERM)
 
 
 def _begin(chosen: Settings, config: LearnerConfig, is_first: bool) -> ProgressDisplay:
-    """The display in the first stage. The first host says how many frames it trains if nobody chose them."""
+    """The display in the first stage. The first host logs the number of frames if it is a default."""
     total = config.total_environment_frames
     log = RunDirectory(Path(config.logdir)).actor_log(0)
     display = ProgressDisplay(total, _earlier_returns(config.logdir), log)
@@ -154,10 +154,10 @@ def _probe(
     stop: StopSignals,
     display: ProgressDisplay,
 ) -> EnvironmentDescription | None:
-    """Describes the environments by a probe; None if asked to stop.
+    """Describes the environments by a probe; None if a signal stops this process.
 
     Meanwhile TensorFlow is imported, unless there are other hosts. With them, that comes after they have met:
-    to connect, TensorFlow blocks all threads of this process, also the one that has to tell the last host.
+    to connect, TensorFlow blocks all threads of this process, also the one that has to send to the last host.
     """
     with contextlib.closing(Probe([(name, environment_config)])) as probe:
         if not hosts:
@@ -236,7 +236,7 @@ def _shared_by_hosts(chosen: Settings, config: LearnerConfig, hosts: LearnerHost
 
 
 def _import_tensorflow(config: LearnerConfig, hosts: LearnerHosts | None, display: ProgressDisplay) -> None:
-    """Imports TensorFlow, looks for a GPU, warns of an unused one, and sets TensorFlow up."""
+    """Imports TensorFlow, detects GPUs, warns of unused ones, and sets TensorFlow up."""
     display.stage("importing TensorFlow")
     if hosts:  # TensorFlow reports each lost connection in many lines; ours names the host.
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -300,9 +300,9 @@ def _meet(
     stop: StopSignals,
     exit_stack: contextlib.ExitStack,
 ) -> tuple[Peers, list[str]]:
-    """Waits for the other learner hosts; the addresses are empty if this one was asked to stop."""
+    """Waits for the other learner hosts; the addresses are empty if a signal stopped this one."""
     with usage_errors():
         peers = Peers(hosts, listener, config.host_timeout_secs, identity, security)
-        # At an exception, the other hosts hear the reason.
+        # At an exception, the other hosts receive the reason.
         exit_stack.push(lambda kind, error, traceback: peers.leave(reason(error) if error else ""))
         return peers, peers.meet(stop.is_set)

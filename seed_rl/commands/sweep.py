@@ -143,7 +143,7 @@ def _play(trials: "Trials", logdir: Path, parallel: int) -> int:
 
 
 def _plot(logdir: Path) -> None:
-    """Plots the sorted returns; if the packages for plotting are missing, prints a line that says so."""
+    """Plots the sorted returns; if the packages for plotting are missing, prints a warning."""
     output = logdir / "sorted.png"
     try:
         for package in PACKAGES:

@@ -183,7 +183,7 @@ def actor_command(file: Path, learners: Sequence[str]) -> list[str]:
     """The command of every actor; certificate and token are in environment variables.
 
     The learner assigns the tasks. A fixed task might still be held by an actor whose machine is gone when its
-    successor asks for it, and an actor that gives up ends the whole job.
+    successor requests it, and an actor that gives up ends the whole job.
     """
     place = [f"--server_address={learners[0]}", f"--tls_server_name={SERVER_NAME}"]
     return child_command("actor", file, place)
@@ -199,7 +199,7 @@ def run_children(
 
     Needs the main thread, for signals. A child that crashes is restarted `most_restarts` times unless SIGTERM
     ended it; None: after every error, without limit. If it `may_be_stopped`, it is restarted after SIGTERM,
-    too: of several learners, all stop when one of them is asked to.
+    too: of several learners, all stop when one of them is stopped.
 
     Returns 0 if all have succeeded, else the exit code of the signal or of the child that failed.
     """

@@ -22,8 +22,8 @@ class Agreement(NamedTuple):
     """Agreement of all hosts before an update.
 
     Attributes:
-      may_update: whether each of them has a batch, and none wants to stop or has reached the return.
-      stop: whether one of them wants to stop.
+      may_update: whether each of them has a batch, and none is to stop or has reached the return.
+      stop: whether one of them is to stop.
       agent_steps: since they started, summed over the hosts.
       reached: whether the run has reached `stop_at_return`.
     """
@@ -79,7 +79,7 @@ class Collective:
         return Replicas(devices, jit, self.strategy, self._num_hosts)
 
     def agree(self, has_batch: bool, stop: bool, agent_steps: int, reached: bool = False) -> Agreement:
-        """Agreement of all hosts, once each has reported whether it has a batch and whether it stops."""
+        """Agreement of all hosts, once each has reported whether it has a batch and whether it is to stop."""
         mine = tf.constant([not has_batch, stop, agent_steps, reached], tf.float64)
         without, stopping, steps, reaching = self._sum(mine).numpy()
         return Agreement(

@@ -53,7 +53,7 @@ class PolicyCopy:
                 self._changed.notify_all()
 
     def offer(self, version: int, tensors: list[tf.Tensor]) -> None:
-        """Sets what the next batch is acted on with; nobody waits."""
+        """Sets the weights that act on the next batch, without waiting."""
         with self._changed:
             self._pending = version, tensors
 
@@ -92,7 +92,7 @@ class WeightsReader:
         return self._latest[0]
 
     def newer_than(self, version: int) -> pb.Weights | None:
-        """The newest version, which nobody may change; None if it is not newer than another one."""
+        """The newest version, which is read-only; None if it is not newer than another one."""
         with self._lock:
             newest, tensors = self._latest
             if newest <= version:

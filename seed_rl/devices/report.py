@@ -66,7 +66,7 @@ def _model(device: str) -> str:
 
 
 def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER) -> str | None:
-    """A warning if this machine has a GPU that TensorFlow does not see; None if all is well.
+    """A warning if this machine has a GPU that TensorFlow does not detect; None if all is well.
 
     Args:
       require_accelerator: whether a GPU is required.
@@ -95,7 +95,7 @@ def check(require_accelerator: bool, log: Iterable[str], driver: Path = _DRIVER)
 
 
 def _reason(log: Iterable[str]) -> str:
-    """Reason that TensorFlow sees no GPU, in its own words if it gives one."""
+    """Reason that TensorFlow detects no GPU, in its own words if it gives one."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible in ("", "-1"):
         return f"CUDA_VISIBLE_DEVICES={visible} hides all of them"

@@ -23,7 +23,7 @@ class Tpu:
         """Initializes them; from then on, TensorFlow lists their cores as `TPU:0`, `TPU:1`, and so on.
 
         Raises:
-          ValueError: TensorFlow sees none.
+          ValueError: TensorFlow detects none.
         """
         if not tf.config.list_physical_devices("TPU"):
             raise ValueError(

@@ -1,4 +1,4 @@
-"""Environments that say which of their discrete actions are allowed now: a bool array in the observation."""
+"""Action masks: bool arrays in the observation, of the discrete actions that are allowed now."""
 
 from typing import Any
 

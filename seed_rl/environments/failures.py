@@ -134,7 +134,7 @@ class Fault(Exception):
 
 
 def foreign(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Calls what others wrote. Their ValueError becomes a `Fault`: only a suite's own is a refusal."""
+    """Call of third-party code. Its ValueError becomes a `Fault`: only a suite's own is a refusal."""
     try:
         return function(*args, **kwargs)
     except ValueError as error:
@@ -159,7 +159,7 @@ def blame(method: str, error: BaseException) -> str:
       error: what the call raised, or a `Fault` in what it returned.
 
     Raises:
-      KeyboardInterrupt: `error`, because the user asks this process to stop. Subclasses are of others.
+      KeyboardInterrupt: `error`, because the user stops this process. Its subclasses are third-party code's.
     """
     if type(error) is KeyboardInterrupt:
         raise error

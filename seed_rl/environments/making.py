@@ -1,4 +1,4 @@
-"""Makes environments of a suite: those that step together, and one to look at its spaces."""
+"""Environments of a suite: those that step together, and one for its spaces."""
 
 import pickle
 from collections.abc import Sequence

@@ -147,7 +147,7 @@ def owned(value: Any, depth: int = 8) -> Any:
             return {key: owned(value[key], depth - 1) for key in value}
         if depth and isinstance(value, tuple | list):
             return [owned(entry, depth - 1) for entry in value]
-    except Exception:  # Whatever the environment's own classes raise; the checks tell it.
+    except Exception:  # Any error of the environment's own classes; the checks report it.
         pass
     return value
 
@@ -190,7 +190,7 @@ def together(
 
     `go_on` is whether their flags are known to be false.
 
-    None if one of them ends an episode, or one may have a fault (but for the observation): `parts` tells.
+    None if one of them ends an episode, or may have a fault (but for the observation): see `parts`.
     """
     try:
         observations, rewards, terminated, truncated, infos = zip(*outcomes, strict=True)
@@ -340,7 +340,7 @@ def _at(nest: Any, path: Sequence[Any]) -> Any:
 def _limits(space: gymnasium.Space, dtype: np.dtype) -> tuple[Any, Any] | None:
     """The least and greatest values that a space allows: numbers, or arrays of its shape; None for bools.
 
-    Floats are only limited by what a network can take: honest environments overstep the bounds of a Box.
+    Floats are only limited by the range of a network's input: valid environments overstep a Box's bounds.
     """
     if dtype.kind == "f":
         most = np.float64(min(_LARGEST, float(np.finfo(dtype).max)))  # A float would become a smaller dtype.

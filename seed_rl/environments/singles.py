@@ -70,9 +70,9 @@ class SingleEnvironments(BatchedEnvironment):
     def _play(self, actions: Sequence[Any]) -> tuple[list[Any], bool]:
         """Steps the environments; returns what each returned or raised, in memory of ours.
 
-        Also returns whether all observations, which are nothing but an array as their space says, are in
-        `_rows`, and no episode ends: the fast way. An environment may change later what it has returned, and
-        share it with others, so it is copied before the next one steps.
+        Also returns whether all observations, which are plain arrays as in their space, are in `_rows`, and
+        no episode ends: the fast way. An environment may change later what it has returned, and share it with
+        others, so it is copied before the next one steps.
         """
         outcomes: list[Any] = []
         with self._deadline.timing():

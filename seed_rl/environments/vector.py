@@ -241,7 +241,7 @@ def make_vector(
 
     Raises:
       ValueError: the suite refuses the configuration; or what it makes is no vector environment, has another
-        size, does not say how it resets, or has what only single environments can have.
+        size or no autoreset mode, or has features of single environments only.
       ImportError: the suite's engine is not installed.
     """
     if config.random_start_steps:

@@ -59,7 +59,7 @@ class Agent:
         Args:
           observation: as the environment returns it; with `num_envs`, `[N, ...]` as vector environments do.
           reward: of the step that led to the observation, `[N]` in a batch; only networks with
-            `--use_last_action_and_reward` look at it.
+            `--use_last_action_and_reward` have it as an input.
           done: whether the observation is the first of an episode, `[N]` in a batch; after `reset` it is.
 
         Returns:

@@ -96,7 +96,7 @@ class Share:
 class _Recorded(gymnasium.Wrapper):
     """Gives each episode its own seed, and records its actions and its return.
 
-    Whatever the environment returns is passed on as it is: `SingleEnvironments` says what is wrong with it.
+    The environment's results are passed on as they are: `SingleEnvironments` checks them.
     """
 
     def __init__(self, env: gymnasium.Env, share: Share):

@@ -96,7 +96,7 @@ class Rerun:
     def _render(self) -> np.ndarray:
         try:
             rendered = self._env.render()
-        except NotImplementedError:  # Gymnasium's own, which says nothing.
+        except NotImplementedError:  # Gymnasium's own, which has no information.
             raise Fault("is not implemented") from None
         if rendered is None:
             raise Fault("returned None")
@@ -138,7 +138,7 @@ def retried(make: Callable[[], ResultT], tolerance: FailureConfig) -> ResultT:
 
 
 def _frames_per_second(env: Any) -> float:
-    """The game's own speed; the default if the environment does not say, or says nonsense."""
+    """The game's own speed; the default if the environment gives none, or an invalid one."""
     try:
         found = float(env.metadata["render_fps"])
     except Exception:

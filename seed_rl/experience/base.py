@@ -103,8 +103,8 @@ class Batch(NamedTuple):
 class StepStore(abc.ABC):
     """Per-environment step buffer that inference writes to.
 
-    It counts them, and so knows where unrolls begin (see `UnrollConfig`). The recurrent state that belongs to
-    an unroll is the one just before its FIRST step, whatever the burn-in.
+    It counts the steps to find the starts of unrolls (see `UnrollConfig`). The recurrent state that belongs
+    to an unroll is the one just before its FIRST step, whatever the burn-in.
 
     Thread-safe as long as each environment has one thread at a time from `starting` to `append`, for `close`
     and for `reset` (see `inference.turns`).
@@ -114,7 +114,7 @@ class StepStore(abc.ABC):
       holds: whether environments ever have to wait for training one by one (see `hold` and `closes`).
 
     Raises:
-      ValueError: unrolls of this store come with states and the settings say without, or the reverse.
+      ValueError: unrolls of this store come with states and the settings exclude them, or the reverse.
     """
 
     keeps_states: bool = True
@@ -233,10 +233,10 @@ class Experience(Closable, abc.ABC):
         """Called when a batch has been trained on, and the weights are published; does nothing by default."""
 
     def save(self, path: str) -> None:
-        """Writes the contents to a file, if the settings ask for it; does nothing by default."""
+        """Writes the contents to a file, if the settings enable it; does nothing by default."""
 
     def restore(self, path: str) -> None:
-        """Loads what `save` wrote, if the settings ask for it and there is such a file; before any step.
+        """Loads what `save` wrote, if the settings enable it and there is such a file; before any step.
 
         Raises:
           ValueError: the file cannot be used; the message is one sentence. Nothing of a damaged one is used.

@@ -40,7 +40,7 @@ class Replay(LimitedReplay):
     """Keeps the latest unrolls, at most `capacity` of them, in at most `max_bytes`.
 
     Unrolls are numbered as they come in; number n is at index `n % capacity`. The oldest are removed first,
-    so the numbers in replay are always a range, and an update of priorities can tell which unrolls are gone.
+    so the numbers in replay are always a range, and an update of priorities can detect unrolls that are gone.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Replay(LimitedReplay):
         self._helpers.close()
 
     def save(self, path: str) -> None:
-        """Writes everything to a file, if the settings ask for it; other threads continue meanwhile."""
+        """Writes everything to a file, if the settings enable it; other threads continue meanwhile."""
         layout = self._layout
         if layout is None or not self.is_saved:
             return

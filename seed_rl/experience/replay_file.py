@@ -148,7 +148,7 @@ def read(path: str, function: Callable[[Reader], T]) -> T | None:
 
     Raises:
       DamagedError: the contents are not what was written.
-      MisfitError: they do not fit this run; `function` says so.
+      MisfitError: they do not fit this run; raised by `function`.
       ValueError: the file cannot be opened or read; one sentence.
     """
     try:

@@ -75,7 +75,7 @@ class Source:
                 batch = self._sample()
                 self._ready.put(batch._replace(sample=self._distribute(batch.sample)))
                 del batch  # Its memory is used again.
-        except Exception as error:  # Including ClosedError; raised when the next batch is asked for.
+        except Exception as error:  # Including ClosedError; raised when the next batch is requested.
             self._ready.put(error)
 
     def _sample(self) -> Batch:

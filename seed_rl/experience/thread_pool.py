@@ -1,4 +1,4 @@
-"""Threads that help other threads with their work. Imports no TensorFlow."""
+"""Thread pool whose callers work, too. Imports no TensorFlow."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ _MOST_BY_DEFAULT = 4
 
 def default_threads() -> int:
     """Default number of helper threads: one core is left to the thread that shares its work; at most 4."""
-    # macOS does not say which cores a process may use.
+    # macOS does not report which cores a process may use.
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(0, min(cores - 1, _MOST_BY_DEFAULT))
 
@@ -23,7 +23,7 @@ def default_threads() -> int:
 class Helpers:
     """A pool of threads. A thread with many items to work on shares them with the pool. Thread-safe.
 
-    The thread that asks for help works too, so it never waits for helpers that are busy elsewhere, and
+    The calling thread works too, so it never waits for helpers that are busy elsewhere, and
     everything also works without any.
     """
 

@@ -97,7 +97,7 @@ class StepRings:
         return Sample(prev_action, env, agent, (), weight), self._versions[slots]
 
     def limit_versions(self, newest: int) -> None:
-        """Lowers policy versions that are higher, which another life of the learner has counted."""
+        """Lowers policy versions that are higher, which an earlier start of the learner has counted."""
         np.minimum(self._versions, newest, out=self._versions)
 
     def of(self, env_id: int, steps: int) -> Iterator[np.ndarray]:

@@ -66,7 +66,7 @@ class TransitionReplay(LimitedReplay):
             self._table.update(handle, priorities)
 
     def save(self, path: str) -> None:
-        """Writes everything to a file, if the settings ask for it; may keep other threads waiting."""
+        """Writes everything to a file, if the settings enable it; may keep other threads waiting."""
         with self._changed:
             header = self._table.header() if self.is_saved else None
         if header is None:
@@ -115,7 +115,7 @@ class TransitionStore(StepStore):
         env_ids = env_ids.astype(np.int64, copy=False)  # Large enough for the number of a slot.
         in_stream = self._count[env_ids]
         prev_action, env, agent = step
-        step = prev_action, env, agent._replace(info={})  # Of what the agent said, losses need the action.
+        step = prev_action, env, agent._replace(info={})  # Of the agent's output, losses need the action.
         completed = self._replay.add(env_ids, step, in_stream, policy_version)
         self._count[env_ids] = in_stream + 1
         return completed.tolist()

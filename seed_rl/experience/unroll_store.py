@@ -22,7 +22,7 @@ class RingStore(StepStore):
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig):
-        """Prepares an empty store; see `StepStore`. The first steps tell what memory is needed."""
+        """Prepares an empty store; see `StepStore`. The first steps determine the memory that is needed."""
         super().__init__(num_envs, unroll)
         # Unrolls in progress at the same time, each with the state before its first step.
         self._heads = -(-self._stored // self._period) + 1
@@ -116,7 +116,7 @@ class RingStore(StepStore):
 class UnrollStore(RingStore):
     """Hands out unrolls one by one.
 
-    An unroll's `stream` tells it from unrolls before and after a reset, in whatever order they arrive.
+    An unroll's `stream` separates it from unrolls before and after a reset, in whatever order they arrive.
     """
 
     def __init__(self, num_envs: int, unroll: UnrollConfig, insert: Callable[[list[Unroll]], None]):

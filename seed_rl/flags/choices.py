@@ -10,7 +10,7 @@ from seed_rl.environments.suites.classic import find_id
 from seed_rl.environments.suites.envpool import find_own_id
 from seed_rl.flags.errors import UsageError
 
-# The environments whose games have names that other libraries know.
+# The environments whose games have names of other libraries.
 _GAMES: dict[str, Callable[[str], str | None]] = {
     "atari": find_game,
     "envpool": find_own_id,

@@ -116,7 +116,7 @@ def scan(args: Sequence[str], names: Collection[str]) -> dict[str, str | None]:
 
 
 def asks_help(args: Collection[str]) -> bool:
-    """Whether one of the arguments asks for help."""
+    """Whether one of the arguments requests help."""
     return not help.ARGUMENTS.isdisjoint(args)
 
 
@@ -171,7 +171,7 @@ def end_with_help(
     description: str, flag_values: flags.FlagValues, args: Sequence[str], more: str = ""
 ) -> NoReturn:
     """Prints help on the flags, with the values that arguments set, and ends this process with 0."""
-    with contextlib.suppress(UsageError):  # Help is there for those who do not know the flags yet.
+    with contextlib.suppress(UsageError):  # Help is for readers who are new to the flags.
         parse_flags([arg for arg in args if arg not in help.ARGUMENTS], flag_values, known_only=True)
     is_full = not help.FULL.isdisjoint(args)
     # Python with -OO has no docstrings.

@@ -1,6 +1,6 @@
 """Flagfiles: one `--name=value` per line, `#` or `//` before comments, `--flagfile=OTHER` to include another.
 
-absl can read them, too, but looks for an included file in the current directory. Here, the path is relative
+absl can read them, too, but searches the current directory for an included file. Here, the path is relative
 to the file that includes it, so that presets work from any directory. A flagfile may also be shared by the
 learner, the actors and the local launcher: each of them skips the flags of the others.
 """

@@ -6,7 +6,7 @@
    `environment`'s easier settings, and what suits its observations and actions (`flags.defaults`).
 4. The command line: `flag`, or the name of a flagfile; the later one wins.
 5. The seed of the run in the directory, if there is one.
-6. Sizes that nobody chose and that do not fit the number of environments: `fitted to N environments`.
+6. Sizes that are defaults and do not fit the number of environments: `fitted to N environments`.
 
 A process of a launcher reads the launcher's file (--settings) in place of all but the command line.
 docs/presets.md describes the layers for users.

@@ -19,7 +19,7 @@ from seed_rl.flags.definitions import OptionsT, option_names
 from seed_rl.flags.errors import UsageError
 from seed_rl.options import Options
 
-# Origins that nobody has chosen: the option's own default, and the algorithm's for the chosen environment.
+# Origins of defaults: the option's own, and the algorithm's for the chosen environment.
 DEFAULT, ALGORITHM = "default", "algorithm"
 FLAG = "flag"
 PRESET = "preset "  # And its name.

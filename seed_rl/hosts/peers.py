@@ -1,14 +1,15 @@
-"""The other learner hosts of a run, as each host knows them. No TensorFlow.
+"""Connections of a learner host to the other hosts of its run. No TensorFlow.
 
-The launcher fixes who the hosts are (`wire.hosts.LearnerHosts`). Each of the others opens a stream to the
-first host, over which both send the same kind of message in turns, a JSON object, at least once a second:
+The launcher fixes the addresses of the hosts (`wire.hosts.LearnerHosts`). Each of the others opens a stream
+to the first host, over which both send the same kind of message in turns, a JSON object, at least once a
+second:
 
 1. A host joins with its index, its settings and versions, and the address that it holds for TensorFlow. The
    first host refuses it if they differ from its own.
 2. When all have joined, the first host's messages contain the addresses, which every host tries. When all are
    ready, TensorFlow starts.
-3. From then on a message is also a sign of life. It says how many updates the host has joined and how long it
-   has waited in the last one, and brings figures to the first host.
+3. From then on a message is also a heartbeat. It has the number of updates that the host has joined and its
+   waiting time in the last one, and brings figures to the first host.
 4. A host that ends sends `left` with the reason, or an empty one if all have agreed to end.
 
 Any loss or failure is one sentence, which the first host passes on to all. All hosts end with it.
@@ -137,7 +138,7 @@ class Peers:
         return bool(self._open) and all(message.get("ready") for message in self._open.values())
 
     def leave(self, reason: str = "") -> None:
-        """Tells the others that this host ends; a second call does nothing.
+        """Notifies the others that this host ends; a second call does nothing.
 
         Args:
           reason: a sentence if it fails, after which all end; empty if all have agreed to end. Then the first
@@ -254,7 +255,7 @@ class Peers:
                 method = channel.stream_stream(f"/{SERVICE}/{METHOD}")
                 call = method(metadata=security.metadata(), wait_for_ready=True)
                 try:
-                    with contextlib.suppress(asyncio.InvalidStateError):  # Refused: reading says why.
+                    with contextlib.suppress(asyncio.InvalidStateError):  # Refused: the reason is read next.
                         await asyncio.wait_for(call.write(json.dumps(first).encode()), self._timeout_secs)
                     why = await self._converse(0, await self._read(call.read), call.read, call.write)
                     if self._lose(0, why):
@@ -279,7 +280,7 @@ class Peers:
         read: Callable[[], Awaitable[Any]],
         write: Callable[[bytes], Awaitable[None]],
     ) -> str:
-        """Talks to a host, whose first message was `heard`, until the one that is not the first leaves.
+        """Exchanges messages with a host, after its first one, `heard`, until the one of higher index leaves.
 
         Returns how it was lost; empty if it was not.
         """

@@ -9,7 +9,7 @@ from typing import Any
 
 from seed_rl.wire.hosts import LearnerHosts
 
-# Waits until its standard input ends; if that takes too long, says why and kills the process.
+# Waits until its standard input ends; if that takes too long, logs the reason and kills the process.
 _WATCH = """
 import os, select, signal, sys
 pid, seconds, sentence = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]

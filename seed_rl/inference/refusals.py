@@ -10,7 +10,7 @@ from seed_rl.serving.request import BadStep, Request
 from seed_rl.types import LARGEST_INPUT, EnvOutput
 from seed_rl.wire.codec import StepCodec
 
-# The answer to a step of a stream that has ended; nobody reads it.
+# The answer to a step of a stream that has ended, which is never read.
 OVER = BadStep("A newer stream of these environments has taken over.")
 
 # The place of an answer to a step that has to wait for training; it is not sent.

@@ -28,7 +28,7 @@ class UnrollCodec:
     """
 
     def __init__(self, policy: Policy, spec: EnvironmentSpec, length: int):
-        """Finds out what the policy answers, by asking it once."""
+        """Determines the structure of the policy's outputs, by calling it once."""
         self.length, self._actions = length, ActionCodec(spec.action)
         (prev_action, env, env_ids), state = first_step(spec), policy.initial_state(1)
         output, _ = policy.act(prev_action, env, state, env_ids)

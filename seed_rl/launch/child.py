@@ -39,7 +39,7 @@ class Child:
     """A command that can be started many times, but only once at a time.
 
     It has its own session, so the terminal's Ctrl-C does not reach it, and it can be killed together with
-    everything it started. On Linux nothing of that outlives this process or the command (`launch.reaper`).
+    everything it started. On Linux all of that exits with this process or the command (`launch.reaper`).
 
     Attributes:
       name: its name in messages.
@@ -215,7 +215,7 @@ class Child:
 def raise_descriptor_limit() -> None:
     """Raises this process's limit on file descriptors as far as it can without privileges, up to 65,536.
 
-    A learner needs one per actor, and many systems allow 1,024 unless a process asks for more.
+    A learner needs one per actor, and many systems allow 1,024 unless a process requests more.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

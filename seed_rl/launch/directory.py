@@ -1,4 +1,4 @@
-"""The run directory of a launcher, and what a launcher says before and after a run."""
+"""Run directory of a launcher, and a launcher's messages before and after a run."""
 
 import contextlib
 import itertools
@@ -63,7 +63,7 @@ def set_aside(logdir: Path) -> None:
 
 
 def is_done(plan: Plan, argv: Sequence[str]) -> bool:
-    """Whether there is nothing left to train, which is said; `argv` is the launcher's command line."""
+    """Whether there is nothing left to train, which is logged; `argv` is the launcher's command line."""
     if not is_complete(plan.logdir, plan.total_environment_frames, plan.stop_at_return):
         return False
     with usage_errors():
@@ -145,7 +145,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -> None:
-    """Says what is now there, and the commands to evaluate, plot and train further, in this order.
+    """Prints the files of the run, and the commands to evaluate, plot and train further, in this order.
 
     `argv` is the launcher's command line; `frames` is for how many environment frames the run was trained, if
     other than planned.
@@ -163,7 +163,7 @@ def say_next(plan: Plan, argv: Sequence[str], what: str = "", frames: int = 0) -
 
 
 def say_failures(plan: Plan) -> None:
-    """Says how often environments have failed in the run that has ended, if they have, and what to read."""
+    """Warns of the number of environment failures in the run that has ended, if any, with the log to read."""
     run, count = RunDirectory(plan.logdir), 0
     with contextlib.suppress(ValueError, IndexError):  # There are no metrics.
         count = int(read_periods(run.path, warn=lambda _: None)[-1].get("environment_failures", 0))

@@ -1,4 +1,4 @@
-"""Runs a command, tied to the lifetime of the parent of this process: `python reaper.py PARENT_PID NAME`.
+"""Reaper: runs a command that exits with the parent of this process: `python reaper.py PARENT_PID NAME`.
 
 Standard input is a socket. It gives the command as JSON, and gets the command's process id as a line. The
 command inherits it, and the variable that the order names has its descriptor and inode.
@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-# Asks for the end of everything at once; the kernel sends it when the parent is gone.
+# The signal to end everything at once; the kernel sends it when the parent is gone.
 END_ALL = signal.SIGRTMIN if sys.platform == "linux" else signal.SIGUSR1
 
 _PR_SET_PDEATHSIG = 1

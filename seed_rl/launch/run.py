@@ -145,8 +145,8 @@ class Life:
     def _let_all_learners_end(self, ended: Child) -> Child:
         """Waits for the other learners after one has ended, then ends those that are left.
 
-        They end by themselves: they know of the loss, or all have agreed to stop. But while they wait for one
-        that never came, they would wait for as long as --host_timeout_secs.
+        They end by themselves: they detect the loss, or all have agreed to stop. But while they wait for
+        one that never came, they would wait for as long as --host_timeout_secs.
 
         Returns the one whose end is the reason for that of the others. Those that notice the loss of one that
         was killed may be seen to end before it.

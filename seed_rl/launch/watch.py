@@ -67,7 +67,7 @@ class Ended(NamedTuple):
 
 
 class Signalled(NamedTuple):
-    """This process was asked to stop; the number of signals so far."""
+    """This process got a signal to stop; the number of signals so far."""
 
     number: int
 
@@ -150,7 +150,7 @@ class Watch:
         return self._restarts[child].total if child in self._restarts else 0
 
     def restart(self, ended: Ended, most: int | None = None) -> None:
-        """Orders a restart of a child that has ended, and says so when it is due.
+        """Orders a restart of a child that has ended, and logs it when it is due.
 
         If the start fails then, the child has `Ended` once more. `most` is how many restarts the child may
         have, for the sentence.
@@ -224,7 +224,7 @@ class Watch:
         for child, (due, sentence) in list(self._due.items()):
             if time.monotonic() >= due:
                 del self._due[child]
-                # Said only now: if a dying learner took the child down, its own error must come last.
+                # Logged only now: if a dying learner took the child down, its own error must come last.
                 self._say(sentence)
                 try:
                     self.start(child)

@@ -26,7 +26,7 @@ _LONG_REPORTS = 6
 # Far longer than environments take to start or to reset.
 _STALLED_SECS = 60.0
 
-# Says what is wrong in the figures of a period; None if nothing is.
+# A sentence on the problem in the figures of a period; None if there is none.
 Sign = Callable[[Mapping[str, Any]], str | None]
 
 

@@ -21,7 +21,7 @@ class Lockstep:
     def __init__(
         self, serving: Serving, experience: Experience, num_envs: int, distribute: Distribute = to_tensors
     ):
-        """Prepares; none of the run's `num_envs` acts before all of them have asked for an action."""
+        """Prepares; none of the run's `num_envs` acts before all of them have requested an action."""
         self._serving, self._experience, self._num_envs = serving, experience, num_envs
         self._distribute = distribute
         self._waiting: dict[int, tuple[int, Request]] = {}  # By first environment; they do not overlap.

@@ -91,7 +91,7 @@ class _Outputs:
                 self._display.show(figures)
 
     def finish(self, figures: Mapping[str, Any], ended: str) -> None:
-        """Says how the run ended."""
+        """Logs the reason of the run's end."""
         if self._metrics is not None:
             self._display.finish(figures, ended)
         else:
@@ -276,7 +276,7 @@ class Learner:
         return Source(self._experience, distribute, self._usage.prefetch)
 
     def _introduce(self, outputs: _Outputs) -> None:
-        """Says what the run starts with."""
+        """Logs the run's settings at its start."""
         devices = None if self._policy else [core.device for core in self._cores if core.device]
         batch_size = self._config.batch_size // self._team.count
         outputs.say(report.describe(self._replicas.devices, devices, batch_size))
@@ -333,7 +333,7 @@ class Learner:
                     outputs.say(sentence)
 
     def _reaches_return(self) -> bool:
-        """Whether the mean return is that of `stop_at_return`; the first host knows all episodes."""
+        """Whether the mean return is that of `stop_at_return`; the first host has all episodes."""
         goal = self._config.stop_at_return
         if goal is None or not self._team.is_first:
             return False

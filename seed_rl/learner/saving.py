@@ -123,7 +123,7 @@ class Saver:
         """Writes what the experience holds and a checkpoint; sets `unsaved`.
 
         Until the checkpoint is complete, the replay of the one before it stays: whatever ends this process, a
-        run resumes with both of one moment. Another host saves its replay when it likes.
+        run resumes with both of one moment. Another host saves its replay at any time.
         """
         is_kept, self._kept = self.is_due(env_frames), env_frames // self._keep_every_frames
         new_replay = self._replay.with_name(f"{self._replay.name}.{env_frames}")

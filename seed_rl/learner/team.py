@@ -1,4 +1,4 @@
-"""All learner hosts, as the learner's loop sees them: one host alone, or one of several."""
+"""Interface of the learner's loop to all learner hosts: one host alone, or one of several."""
 
 import contextlib
 import statistics

@@ -44,7 +44,7 @@ class ActionMask:
 
 
 def without_mask(observation_spec: Nest) -> Nest:
-    """The spec of what a network sees: all but the mask, unless there is nothing else."""
+    """The spec of a network's input: all but the mask, unless there is nothing else."""
     if not isinstance(observation_spec, dict):
         return observation_spec
     others = {name: spec for name, spec in observation_spec.items() if name != ACTION_MASK}

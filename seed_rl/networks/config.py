@@ -115,7 +115,7 @@ class NetworkConfig(Options):
 
 @dataclasses.dataclass(frozen=True)
 class FeedForwardConfig(NetworkConfig):
-    """Settings of networks that see only the observation, unless they are told to see more."""
+    """Settings of networks whose input is the observation, unless further inputs are enabled."""
 
     lstm_size: int = option(0, "Units of the LSTM; 0 makes the network feed-forward.", at_least=0)
     use_last_action_and_reward: bool = option(

@@ -28,7 +28,7 @@ class Encoder(keras.layers.Layer):
         """Creates one torso per array.
 
         Raises:
-          ValueError: the settings ask for a convolutional torso or for frame stacking, but the observation
+          ValueError: the settings require a convolutional torso or frame stacking, but the observation
             has no suitable image, or a discrete array has too many values.
         """
         super().__init__()

@@ -125,7 +125,7 @@ class QNetwork(keras.layers.Layer):
 
 
 def _run(hidden: Any, last: Any, features: tf.Tensor, noisy: bool) -> tf.Tensor:
-    """Applies the two layers of a stream, with noise if they are noisy ones and it is asked for."""
+    """Applies the two layers of a stream, with noise if they are noisy ones and the call requests it."""
     for layer in (hidden, last):
         if layer is not None:
             features = layer(features, noisy=noisy) if isinstance(layer, NoisyDense) else layer(features)

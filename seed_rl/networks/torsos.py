@@ -45,11 +45,11 @@ def make_torso(
 ) -> Any:
     """Creates the torso for one array of an observation; anything that is not an image gets the MLP.
 
-    `spec` is that of the environment's array, and `shape` the array's as the torso sees it, after frame
+    `spec` is that of the environment's array, and `shape` the array's as the torso's input, after frame
     stacking: `(H, W, C)` if it is convolved. Without a `scale`, inputs are scaled by `FixedScale`.
 
     Raises:
-      ValueError: the image is too small for the torso that was asked for.
+      ValueError: the image is too small for the torso that was chosen.
     """
     scale, name = scale or FixedScale(spec), config.torso
     if not is_image(spec) or name == "mlp" or (name == "auto" and min(shape[:2]) < MIN_IMAGE_SIZE):

@@ -56,7 +56,7 @@ class Trunk(keras.layers.Layer):
         return state or ()
 
     def observe(self, env: EnvOutput) -> None:
-        """Adds observations to the running statistics, if the settings ask for them."""
+        """Adds observations to the running statistics, if the settings enable them."""
         self._encoder.observe(env.observation)
 
     def states(self, env: EnvOutput, state: Nest) -> Nest:

@@ -112,7 +112,7 @@ def _command(process: psutil.Process) -> list[str]:
 def processor() -> str:
     """This machine's processor: its name, cores, family, model, and the instructions that matter most.
 
-    Processors of one name may differ by a factor of two. Empty where Linux does not say it.
+    Processors of one name may differ by a factor of two. Empty where Linux does not report it.
     """
     try:
         lines = _CPU_INFO.read_text().partition("\n\n")[0].splitlines()

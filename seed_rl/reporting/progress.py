@@ -29,8 +29,8 @@ ResultT = TypeVar("ResultT")
 
 # Seconds between two versions of the line on a terminal.
 _REDRAW_SECS = 0.5
-# Elsewhere, seconds without a line after which a stage is said again: no five seconds pass in silence in its
-# first two minutes. Later there are fewer lines, since it may wait for hours.
+# Elsewhere, seconds without a line after which a stage is printed again: no five seconds pass without one in
+# its first two minutes. Later there are fewer lines, since it may wait for hours.
 _REMINDER_SECS, _LATE_REMINDER_SECS, _LONG_STAGE_SECS = 5.0 - _REDRAW_SECS, 30.0, 120.0
 # On a terminal, frames/s is the mean over this many redraws.
 _SPEED_WINDOW = 20
@@ -231,7 +231,7 @@ class ProgressDisplay:
 
 
 def is_stage(line: str) -> bool:
-    """Whether a plain line of a learner's output only says what its start is doing."""
+    """Whether a plain line of a learner's output only reports a stage of its start."""
     return bool(_STAGE_LINE.search(line))
 
 

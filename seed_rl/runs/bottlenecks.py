@@ -24,7 +24,7 @@ from seed_rl.runs import lock
 from seed_rl.runs.curves import read_periods
 from seed_rl.runs.record import RunRecord
 
-# Without these, written by every run once it has trained, nothing can be told.
+# Without these, written by every run once it has trained, there is no diagnosis.
 _NEEDED = {INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH}
 _NEEDED |= {"seconds", "updates", "frames_per_second"}
 # Periods: fewer prove nothing, and older ones may be of another phase of the run.

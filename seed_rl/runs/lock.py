@@ -7,7 +7,7 @@ Python opens files with close-on-exec. Nothing here may fork without exec while 
 On NFS, Linux requests the lock from the server, so it works across hosts unless the directory is mounted with
 `nolock` or `local_lock`. The server releases the locks of a lost host only when its lease expires (NFSv4:
 90 s by default), so a learner that takes over waits for that long. A bucket that is mounted as a directory
-(Cloud Storage FUSE) has locks within one host only: learners on two hosts do not see each other.
+(Cloud Storage FUSE) has locks within one host only: learners on two hosts do not exclude each other.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from seed_rl.runs.layout import RunDirectory
 _SAME_HOST_SECS = 10.0
 _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1
-# A wait that is longer than this is said.
+# A wait that is longer than this is logged.
 _SILENT_SECS = 1.0
 
 _UNNAMED = "another process"

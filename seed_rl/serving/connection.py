@@ -1,6 +1,6 @@
-"""A connection with an actor process: the rules of the conversation. No TensorFlow.
+"""Connection of an actor process: the rules of its protocol. No TensorFlow.
 
-An actor says Join, and gets a Welcome with a task; says Ready when it has made its environments; and then
+An actor sends Join, and gets a Welcome with a task; sends Ready when it has made its environments; and then
 sends a step of each of its groups, and the next one when the actions for the last one have come
 (protos/inference.proto). Carriers pass on what comes, and send the answers.
 """
@@ -95,7 +95,7 @@ class Connection:
 
         Args:
           task: the environments.
-          join: what the process has said.
+          join: message of the process.
           spec: of the environments.
           size: of its requests, which are steps or unrolls.
           on_episodes: called with finished episodes.
@@ -114,12 +114,12 @@ class Connection:
 
     @property
     def is_ready(self) -> bool:
-        """Whether its process has said Ready."""
+        """Whether its process has sent Ready."""
         return bool(self._places)
 
     @property
     def awaits_ready(self) -> bool:
-        """Whether its process may still say Ready."""
+        """Whether its process may still send Ready."""
         return not self._is_over and not self._places
 
     def groups(self, keys: Iterable[int]) -> list[Group]:
@@ -165,7 +165,7 @@ class Connection:
         Args:
           groups: its groups.
           batchers: where the steps of each go.
-          ready: what it has said.
+          ready: message of the process.
           carrier: takes the answers.
         """
         with self._lock:

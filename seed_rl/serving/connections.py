@@ -1,4 +1,4 @@
-"""All connections of a learner: who has which task, where actors are sent, and who waits for an answer.
+"""All connections of a learner: their tasks, redirects of actors, and requests that wait for an answer.
 
 No gRPC streams, no sockets, no TensorFlow.
 """
@@ -83,7 +83,7 @@ class Connections:
         """Answers a Join.
 
         Args:
-          join: what a process has said.
+          join: message of a process.
           on_end: called once with the reason when its connection ends, by any thread.
           is_near: whether it came from this machine or through a gateway, which is why none is named.
 
@@ -182,7 +182,7 @@ class Connections:
                 self._at_gateways.clear()
             self._at_gateways.add(join.process_id)
             address = gateways[next(self._next_gateway) % len(gateways)]
-            return f":{address.rpartition(':')[2]}"  # Actors know the host better.
+            return f":{address.rpartition(':')[2]}"  # Actors have a better name of the host.
         return ""
 
     def _next_address(self, join: pb.Join) -> str:
@@ -196,7 +196,7 @@ class Connections:
 
         Args:
           connection: the connection.
-          ready: what its process has said.
+          ready: message of its process.
           carrier: takes the answers, unless that is its shared memory.
 
         Raises:
@@ -208,7 +208,7 @@ class Connections:
         batchers = [self.batchers[int((g.first_env - self._served.start) // part)] for g in groups]
         with self._lock:
             if connection not in self._connections:
-                return  # It has ended; its stream does not know yet.
+                return  # It has ended; its stream has no notice yet.
             for number, group in enumerate(groups):
                 self._waiting[group.key] = connection, number
         self._on_actor(connection.task)

@@ -1,6 +1,6 @@
-"""A gateway: carries the connections of actors on other machines from gRPC to the learner's shared memory.
+"""Gateway: a stateless proxy from gRPC, for actors on other machines, to the learner's shared memory.
 
-To the learner, each looks like an actor process on its machine. No TensorFlow.
+The learner treats each connection as that of an actor process on its machine. No TensorFlow.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ def private_address(server_address: str) -> str:
 
 
 class Gateway(InferenceService):
-    """The service of a gateway to the learner at an address, which wants this metadata with each call."""
+    """The service of a gateway to the learner at an address, which requires this metadata with each call."""
 
     def __init__(self, learner_address: str, metadata: list[tuple[str, str]], limits: Limits = Limits()):  # noqa: B008
         super().__init__(limits.join_secs, _MOST_WAITING)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _GRACE_SECS = 3.0
 
-# How long a server whose end was not asked for may take to listen again, and the pause between two tries.
+# How long a server that ended on its own may take to listen again, and the pause between two tries.
 _AGAIN_SECS = 10.0
 _RETRY_SECS = 0.05
 _AS_LONG_AS_THEY_TAKE_SECS = 1e9
@@ -49,7 +49,7 @@ class NotServingError(RuntimeError):
 class Listener:
     """Listens on an address for gRPC services, which are added while it does.
 
-    If its server ends without having been asked to, it listens again. Streams that are open stay open.
+    If its server ends on its own, it listens again. Streams that are open stay open.
 
     Attributes:
       port: the port; 0 for a unix socket.

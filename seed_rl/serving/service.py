@@ -85,7 +85,7 @@ class InferenceService(abc.ABC):
         self._num_refused = 0
 
     async def _read(self, stream: "MessageCarrier", end: OnEnd) -> Refusal | None:
-        """Passes on what an actor says, until it has gone or is refused."""
+        """Passes on the messages of an actor, until it has gone or is refused."""
         try:
             join = parsed(await self._joins.first(stream.context.read()), "join").join
             connection, welcome = await self._join(join, stream.context, end)

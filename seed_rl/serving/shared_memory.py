@@ -145,7 +145,7 @@ class SharedMemory:
             self._connection.end(gone())
 
     def close(self) -> None:
-        """Tells the process, and closes the socket; the memory is freed when nobody reads it any more."""
+        """Sends the process the end, and closes the socket; the memory is freed after its last reader."""
         self._parts = []
         if self.fileno() != -1:
             if self._waiting is not None:
@@ -214,7 +214,7 @@ class MemoryServer:
         memory.address, memory.key = self._address, secrets.token_bytes(KEY_BYTES)
         memory.size, memory.group_size = join.num_groups * layout.group_size, layout.group_size
         memory.episodes, memory.actions, memory.figures = layout.episodes, layout.actions, layout.figures
-        # Not those of processes that said Ready without it, or have gone.
+        # Not those of processes that sent Ready without it, or have gone.
         self._offered = {key: offer for key, offer in self._offered.items() if offer[0].awaits_ready}
         self._offered[memory.key] = connection, layout
 
@@ -243,7 +243,7 @@ class MemoryServer:
             asyncio.get_running_loop().add_reader(self._listener, self._accept)
 
     async def _shake_hands(self, link: socket.socket) -> None:
-        """Gives a process its memory, or says why not; a process without a key is told nothing."""
+        """Gives a process its memory, or sends the reason against it; nothing goes to one without a key."""
         with contextlib.ExitStack() as at_failure:
             at_failure.callback(link.close)
             with contextlib.suppress(Refusal, OSError):

@@ -12,8 +12,8 @@ from seed_rl.serving.connection import Refusal
 class Limits(NamedTuple):
     """Limits on the time that peers may be silent, and on their number.
 
-    All are short enough that a new actor gets in within 10 s of the last such peer. Honest ones send their
-    Join with the stream.
+    All are short enough that a new actor gets in within 10 s of the last such peer.
+    Well-behaved clients send their Join with the stream.
 
     Attributes:
       join_secs: how long a stream may stay open without its Join.
@@ -37,7 +37,7 @@ class FirstMessages:
         self._waiting: dict[asyncio.Future[Any], None] = {}  # The oldest first.
 
     async def first(self, read: Coroutine[Any, Any, Any]) -> Any:
-        """The message from `read`. One stream too many ends the oldest: honest actors say Join at once.
+        """The message from `read`. One stream too many ends the oldest: good clients send Join at once.
 
         Raises:
           Refusal: nothing arrived in time, or before there were too many streams; the actor may come

@@ -1,4 +1,4 @@
-"""A gRPC server that no request can end, and that says when something else has. No TensorFlow.
+"""gRPC server that malformed requests cannot stop, and that reports other ends. No TensorFlow.
 
 grpc.aio accepts calls in one loop. It decodes the path of each call there, and ends at the first that is not
 UTF-8. From then on nothing can connect, and `wait_for_termination` does not return while streams are open. So
@@ -18,7 +18,7 @@ from seed_rl.messages import warn
 
 T = TypeVar("T")
 
-METHOD_NOT_FOUND = "Method not found!"  # As gRPC says it.
+METHOD_NOT_FOUND = "Method not found!"  # gRPC's own words.
 
 # This needs more of grpcio than its interface; what lacks it has to do with grpc.aio's own server.
 _HAS_PARTS = all(hasattr(cygrpc.AioServer, name) for name in ("_request_call", "_request_registered_call"))

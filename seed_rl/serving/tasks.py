@@ -50,13 +50,13 @@ class Tasks:
     def take(self, process_id: int, num_envs: int, wanted: int = -1) -> Task:
         """Gives a process the environments of a task that is free.
 
-        The task that it wants is given first; then the first task, because training needs an actor; then
+        The requested task is given first; then the first task, because training needs an actor; then
         those with evaluation environments, and then the others, so that a few actors suffice for both.
 
         Args:
           process_id: of the process.
           num_envs: environments of a task.
-          wanted: the task that it wants; -1: any.
+          wanted: the requested task; -1: any.
 
         Raises:
           NoTaskError: a process of this size does not fit the run, or all tasks are taken.

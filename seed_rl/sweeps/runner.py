@@ -17,7 +17,7 @@ from seed_rl.sweeps.trials import Run
 # to the launchers, which must not take it for a part of the first one.
 _TIMING = Timing(checkpoint_grace=90.0, hurry_grace=5.0, same_signal=1.5 * SAME_SIGNAL_SECS)
 
-# The time between two looks at the returns of the runs.
+# The time between two readings of the returns of the runs.
 _LOOK_SECS = 2.0
 
 # Exit codes of a launcher that was stopped, whether or not it could handle the signal.
@@ -99,7 +99,7 @@ class Runner:
                 say(f"{child.name} was stopped from outside; the same command resumes it.")
             return
         elif code and self._is_stopping:
-            # The exit code of a launcher that was told to stop is not a failure of the run.
+            # The exit code of a launcher that a signal stopped is not a failure of the run.
             return
         else:
             self._trials.report(run)
@@ -110,7 +110,7 @@ class Runner:
         say(f"{child.name}: {words} ({self._progress()})")
 
     def _stop(self) -> None:
-        """Asks every run to end, and records those that are complete."""
+        """Signals every run to end, and records those that are complete."""
         self._is_stopping = True
         if self._running:
             count = f"{len(self._running)} run" + ("s" if len(self._running) > 1 else "")

@@ -1,4 +1,4 @@
-"""The space of a sweep: a YAML file that says what each flag is drawn from.
+"""Search space of a sweep: a YAML file with the distribution of each flag.
 
     environment: catch
     agent: vtrace

@@ -98,7 +98,7 @@ def make_pruner(name: str, total_frames: int) -> optuna.pruners.BasePruner:
 
 
 class Trials:
-    """The trials that a command asks for, each with runs of the seeds from 1 to `seeds`.
+    """The trials that a command requests, each with runs of the seeds from 1 to `seeds`.
 
     A run is named by the pair of its trial and its seed.
 
@@ -165,7 +165,7 @@ class Trials:
     def report(self, run: Run) -> bool:
         """Reports the returns so far of a trial's first run; returns whether the trial is to be pruned.
 
-        What the study knows already is left out, and so are other runs.
+        Runs that the study has already are left out, and so are other runs.
         """
         trial = self.runs()[run.trial, run.seed]
         if run.seed != 1 or trial.state.is_finished():

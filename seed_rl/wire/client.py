@@ -192,7 +192,7 @@ class Stream:
 
         Raises:
           TrainingEndedError: training is complete.
-          RefusedError: the learner ended the stream for good and said why.
+          RefusedError: the learner ended the stream for good, with a reason.
           LearnerGoneError: the connection is lost.
         """
         try:
@@ -255,5 +255,5 @@ def parsed(message: bytes) -> pb.FromLearner:
 
 
 def resolved(address: str, asked: str) -> str:
-    """The address that a Welcome names, for an actor that asked at `asked`."""
+    """The address that a Welcome names, for an actor that sent Join to `asked`."""
     return f"{asked.rpartition(':')[0]}{address}" if address.startswith(":") else address

@@ -118,7 +118,7 @@ class Security:
         """
         if self.certificate is not None:
             with _file(self.certificate) as certificate, _file(self.key or b"") as key:
-                context.load_cert_chain(certificate, key, password="")  # Without one, it would ask for it.
+                context.load_cert_chain(certificate, key, password="")  # Without one, it would prompt for it.
 
     def metadata(self) -> list[tuple[str, str]]:
         """The metadata that an actor sends with each call."""

@@ -42,7 +42,7 @@ class Probe:
         self._closed_times, self._next = 0, 0.0
 
     def problem(self) -> str | None:
-        """A sentence that says why TLS can never connect; None: not known, or the last try was just now."""
+        """Reason that TLS can never connect, as a sentence; None: unknown, or the last try was just now."""
         if time.monotonic() < self._next:
             return None
         try:
@@ -60,7 +60,7 @@ class Probe:
 
 
 class _ClosedError(Exception):
-    """The other end has closed the connection, although both ends speak TLS."""
+    """The other end has closed the connection, although both ends use TLS."""
 
 
 def _problem(address: str, security: Security) -> str | None:

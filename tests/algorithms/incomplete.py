@@ -45,7 +45,7 @@ class Complete(Algorithm):
 
 
 class WithoutLosses(Complete):
-    """Does not say what it minimizes."""
+    """Has no losses."""
 
     losses = Algorithm.losses
 

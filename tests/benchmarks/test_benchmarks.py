@@ -1,4 +1,4 @@
-"""The benchmarks run and say what they promise; their speeds are nobody's business here."""
+"""Benchmarks run and print the figures that their docstrings name; their speeds are not tested."""
 
 import json
 import sys

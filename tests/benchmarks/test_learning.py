@@ -135,7 +135,7 @@ def test_a_suite_keeps_records_and_trains_nothing_that_has_one(tmp_path, capsys,
     assert "| catch | PPO | 1, 2 | 1 | 1.00 | 0.95 | 0.38M, 633.3 min; 0.38M, 633.3 min |" in lines[4]
     assert lines[5:] == ["", "<!-- end of the table -->"]
 
-    shutil.rmtree(runs)  # From here on, only the records can say anything.
+    shutil.rmtree(runs)  # From here on, only the records have results.
     assert learning.main(args) == 0
     assert result(capsys)["figures"] == first
     assert len((kept / "atari" / "catch_ppo_small_seed_1" / "metrics.jsonl").read_text().splitlines()) <= 102

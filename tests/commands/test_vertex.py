@@ -17,7 +17,7 @@ from seed_rl.launch.watch import Timing
 FILE = Path("job/settings.json")
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
-# What all children begin with: it counts its starts, and says what it does at SIGTERM.
+# What all children begin with: it counts its starts, and defines its handling of SIGTERM.
 CHILD = """
 import os, signal, sys, time
 from pathlib import Path
@@ -115,7 +115,7 @@ KEY = "-----BEGIN PRIVATE KEY-----"
 
 
 def spec(pool="workerpool1", index=1, cluster=CLUSTER):
-    """As the documentation says, `job` has the specification that was submitted, secrets included."""
+    """As documented, `job` has the specification that was submitted, secrets included."""
     task = {"type": pool, "index": index, "trial": ""}
     job = {"worker_pool_specs": [{"container_spec": {"env": [{"name": "SEED_RL_TLS_KEY", "value": KEY}]}}]}
     return {

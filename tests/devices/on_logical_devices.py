@@ -1,4 +1,4 @@
-"""Run in a process of its own, with the CPU split into four: what tests of several devices look at.
+"""Process of its own, with the CPU split into four, whose results tests of several devices check.
 
 python -m tests.devices.on_logical_devices DIRECTORY
 
@@ -31,7 +31,7 @@ SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), 
 SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 2.0)))}
 LSTM = {"unroll_length": 3, "lstm_size": 8}
 STATISTICS = {"normalize_observations": True, "normalize_rewards": True}
-# Whatever looks at a whole batch is turned on.
+# All options that need a whole batch are turned on.
 OPTIONS = {
     "vtrace": {**LSTM, **STATISTICS, "normalize_advantages": True, "target_entropy": 0.5},
     "ppo": {**LSTM, **STATISTICS, "clip_value": 0.2, "epochs": 3},

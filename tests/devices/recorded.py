@@ -1,4 +1,4 @@
-"""Training batches without environments: random steps, and what an algorithm's policy said to them."""
+"""Training batches without environments: random steps, and an algorithm's outputs for them."""
 
 import numpy as np
 import optree

@@ -1,4 +1,4 @@
-"""A policy that says with which weights it acts, between the real trainer, publisher and inference.
+"""Policy whose actions show its weights, between the real trainer, publisher and inference.
 
 python -m tests.devices.witness SECONDS [hasty]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 
 class Bug(NamedTuple):
-    """A function that fails; what the sentence says, and how many causes are in the traceback."""
+    """A function that fails; text of the sentence, and number of causes in the traceback."""
 
     function: object
     says: str

@@ -1,4 +1,4 @@
-"""Environments whose episodes have a length that their constructor says."""
+"""Environments whose episodes have a length that is an argument of their constructor."""
 
 import gymnasium
 import numpy as np

@@ -1,4 +1,4 @@
-"""One environment for every kind of oddity: an honest one, of which some methods do something else."""
+"""One environment for every kind of oddity: a valid one, of which some methods do something else."""
 
 import ctypes
 import itertools
@@ -20,7 +20,7 @@ class Odd(gymnasium.Env):
     """Episodes of `length` agent steps with a reward of 1 each; observes the agent step, from 0.
 
     `replaced` has functions that replace what a method returns: `reset`, `step` (in agent step 3), `close`,
-    `render` and `observation` (in agent step 3). They get what an honest environment would return. With
+    `render` and `observation` (in agent step 3). They get the result of a valid environment. With
     `seeds` it uses NumPy's old random generator.
     """
 
@@ -137,7 +137,7 @@ _made = itertools.count()
 
 
 def _make(render_mode=None):
-    """The first environment of a process is odd, all others are honest but for the space."""
+    """The first environment of a process is odd, all others are valid but for the space."""
     kind = KINDS[os.environ[KIND]]
     is_odd = next(_made) == 0
     space = {name: value for name, value in kind.items() if name == "observation_space"}

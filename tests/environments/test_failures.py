@@ -25,7 +25,7 @@ FIRST_ENV = 10
 
 
 def make(*kinds, max_failures=3):
-    """A batch of two environments that was reset, and all that are made; those after `kinds` are honest."""
+    """A batch of two environments that was reset, and all that are made; those after `kinds` are valid."""
     made = []
 
     def make_env(config, seed):

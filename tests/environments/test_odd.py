@@ -43,7 +43,7 @@ class NamelessKeysDict(dict):
 DICT = spaces.Dict(position=spaces.Box(-1, 1, (2,), np.float32), goal=spaces.Discrete(3))
 DIGITS = spaces.MultiDiscrete([3, 4], start=[1, 0])
 
-# (what an environment does in agent step 3, what the message says).
+# (fault of an environment in agent step 3, text of the message).
 FAILURES = {
     # Whatever it raises.
     "raises": ({"step": raises(OSError("no device"))}, "step() raised OSError: no device"),
@@ -211,7 +211,7 @@ FAILURES = {
 
 @pytest.fixture
 def play(caplog):
-    """Plays a batch of an odd environment, whose replacement is honest, and of an honest one.
+    """Plays a batch of an odd environment, whose replacement is valid, and of a valid one.
 
     Gives the messages, and for each environment its episodes as (return, agent steps).
     """

@@ -16,7 +16,7 @@ GO, TERMINATE, TRUNCATE, BOTH = 0, 1, 2, 3
 
 
 class ScriptedEnv(gymnasium.Env):
-    """The action says how the step ends. Observes [episode, agent step in it]; the reward is the latter."""
+    """Actions decide how steps end. Observes [episode, agent step in it]; the reward is the latter."""
 
     action_space = spaces.Discrete(4)
     observation_space = spaces.Box(0, 100, (2,), np.float64)
@@ -126,7 +126,7 @@ def test_wrong_actions_are_refused(actions):
 
 
 class NestedEnv(gymnasium.Env):
-    """Returns what it is told to; its space is a Dict of an int that starts at 3, a uint8 image and text."""
+    """Returns a given observation; its space is a Dict of an int that starts at 3, a uint8 image and text."""
 
     action_space = spaces.Discrete(2)
     observation_space = spaces.Dict(

@@ -134,7 +134,7 @@ def test_a_native_vector_environment_plays_the_same_cartpole():
 
 
 class Faulty(Native):
-    """Does something else in its fourth step, as `fault` says."""
+    """Has `fault` in its fourth step."""
 
     def __init__(self, fault, mode=NEXT, num_envs=3, length=9):
         super().__init__(mode, False, num_envs, length=length)

@@ -1,4 +1,4 @@
-"""An environment that fails where the environment variable `FAULT` says: the `GAME` of the suite gym.
+"""Environment that fails by the environment variable `FAULT`: the `GAME` of the suite gym.
 
 `FAULT` is `METHOD WHAT` or `METHOD WHAT NUMBER`: what a method does wrong, at every call or from this one on,
 counted over all environments of the process. `METHOD once NUMBER`: it raises in this one call only.

@@ -42,7 +42,7 @@ def length(seed):
 
 
 class Ladder(gymnasium.Env):
-    """An episode of as many agent steps as its seed says (`length`); the reward of each is the action.
+    """An episode of `length(seed)` agent steps; the reward of each is the action.
 
     Every third agent step loses a life; with an odd seed a time limit ends the episode.
     """

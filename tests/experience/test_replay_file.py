@@ -1,4 +1,4 @@
-"""A replay's file says whether it is whole: whatever happens to its bytes, nothing wrong is ever loaded."""
+"""Damage to a replay's file is detected: no wrong contents are ever loaded, whatever happens to its bytes."""
 
 import json
 import struct

@@ -60,7 +60,7 @@ def test_batches_are_ready_before_they_are_asked_for():
     experience = Numbered(end=1)
     source = Source(experience)
     source.next(DEADLINE_SECS)
-    assert experience.reached_end.wait(DEADLINE_SECS)  # For the second batch, which nobody has asked for yet.
+    assert experience.reached_end.wait(DEADLINE_SECS)  # For the second batch, which is not requested yet.
     source.close()
 
 

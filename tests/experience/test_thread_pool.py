@@ -37,7 +37,7 @@ def results(helpers, function, items):
 
 
 class Gate:
-    """A function that lets each caller pass only when the gate is open, and knows who came."""
+    """A function that lets each caller pass only when the gate is open, and records the callers."""
 
     def __init__(self):
         self.open, self.threads = threading.Event(), {}

@@ -43,7 +43,7 @@ class End(NamedTuple):
       state: JOB_STATE_SUCCEEDED or JOB_STATE_FAILED.
       error: the service's own words; empty for a success.
       attempts: how often the job was started.
-      outputs: what the replicas said in all attempts, by their names.
+      outputs: output of the replicas in all attempts, by their names.
     """
 
     state: str

@@ -87,7 +87,7 @@ def real(tmp_path, request):
 
 
 def say_all(player, applied, steps):
-    """Says what the messages' types can carry, as long as the connection is open."""
+    """Sends values that the messages' types allow, as long as the connection is open."""
     with contextlib.suppress(Exception):  # The connection has ended.
         player.get_ready(applied=applied)
         for group, records, episodes in steps:

@@ -1,4 +1,4 @@
-"""Alignment: whatever comes in whatever order, every unroll says who answered what, from which state."""
+"""Alignment: whatever comes in whatever order, every unroll has the right answers and states."""
 
 import contextlib
 import itertools
@@ -25,7 +25,7 @@ SPEC = EnvironmentSpec(
 
 
 class Witness(Policy):
-    """State: steps acted so far, the last step seen. Action: says which environment and step it answers."""
+    """State: steps acted so far, the last step seen. Action: the environment and step that it answers."""
 
     def initial_state(self, batch_size):
         return {"acted": tf.zeros([batch_size], tf.int64), "saw": tf.fill([batch_size], -1)}

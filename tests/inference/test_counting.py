@@ -60,7 +60,7 @@ class Counted(gymnasium.Env):
 
 
 class World:
-    """Groups of these environments in front of a core; what a group is told, it does at once."""
+    """Groups of these environments in front of a core; a group carries out answers at once."""
 
     def __init__(self, kinds, num_eval_envs, make_store):
         self._kinds, self._envs = kinds, [[] for _ in kinds]  # All that there were with each id.

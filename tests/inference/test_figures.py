@@ -17,7 +17,7 @@ from tests.waiting import DEADLINE_SECS, wait_until
 
 
 class Clock:
-    """Shows what it is told to."""
+    """Clock with a time that the test sets."""
 
     now = 0.0
 

@@ -116,7 +116,7 @@ def test_a_fast_group_waits_for_a_slow_one():
         world.ask(1)
         world.answer()
     check(world.train(), 0, [0] * 4)
-    assert len(world.batcher._pending) == 2  # Both are asked again,
+    assert len(world.batcher._pending) == 2  # Both wait in the batcher,
     world.answer()
     assert world.next_step.tolist() == [T + 1] * 4  # and get their actions from the new weights.
 
@@ -153,7 +153,7 @@ def test_an_actor_that_is_replaced_while_it_waits():
         world.answer()
     check(world.train(), 0, [0] * 4)
     world.answer()
-    assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream is not asked again.
+    assert world.next_step.tolist() == [1001, 1001, T + 1, T + 1]  # The old stream's request is not answered.
 
 
 @pytest.mark.parametrize("reward", [np.nan, 1e16])

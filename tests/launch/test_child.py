@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="needs Linux: elsewhere children are not adopted"
 )
 
-# Starts three processes that would outlive it, says so, and does what the test wants.
+# Starts three processes that would run longer, prints a line, and runs the code of the test.
 _COMMAND = """
 import os, signal, subprocess, sys, time
 from pathlib import Path

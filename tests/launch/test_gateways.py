@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.02, longest_backoff=0.05, terminate_grace=0.5)
 
-# Writes its process id into its directory, and does what the test says.
+# Writes its process id into its directory, and runs the code of the test.
 CODE = """
 import os, pathlib, signal, sys, time
 here = pathlib.Path(sys.argv[1])

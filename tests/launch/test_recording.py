@@ -9,7 +9,7 @@ from tests.waiting import wait_until
 
 @pytest.fixture
 def recorder(tmp_path, monkeypatch):
-    """Starts a recorder for checkpoint 5, every 50 ms, that runs this code; returns what it has said."""
+    """Starts a recorder for checkpoint 5, every 50 ms, that runs this code; returns its messages."""
     started, said = [], []
     monkeypatch.setattr(recording, "warn", said.append)
     (tmp_path / "checkpoints").mkdir()

@@ -7,7 +7,7 @@ from seed_rl.signals import STOP_SIGNALS
 
 FOR_EVER = "for_ever()"
 
-# A learner that writes its checkpoint when it is asked to end, and exits as `seed_rl learner` does.
+# A learner that writes its checkpoint when a signal ends it, and exits as `seed_rl learner` does.
 SAVES = """
 def save(*_):
     (here / "checkpoint").write_text("saved")

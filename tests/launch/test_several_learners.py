@@ -24,7 +24,7 @@ AGAIN = "; all learners start again from the last checkpoint (restart {} of 5)."
 
 @pytest.mark.parametrize("poll", mostly_slow([0.01, 1.0], [0.01]))
 def test_all_start_again_when_another_learner_is_killed(start, poll):
-    """Also if the supervisor looks only after 1 s: the learner that noticed has ended too by then."""
+    """Also if the supervisor checks only after 1 s: the learner that detected it has ended too by then."""
     run = start(NOTICES_ONCE, FOR_EVER, others=[COMPLETE_LATER], poll=poll)
     actor, lost = run.pid("actor0"), run.pid("learner1")
     os.kill(lost, signal.SIGKILL)

@@ -111,7 +111,7 @@ class OffPolicy(Bandit):
 
 
 class Collapsed(Bandit):
-    """Says that it does not explore."""
+    """Reports an entropy of 0."""
 
     def losses(self, sample):
         output = super().losses(sample)

@@ -1,4 +1,4 @@
-"""docs/paper.md shows what the data says."""
+"""Tables in docs/paper.md have the values of the data."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The command: what it writes and says, and how it refuses."""
+"""The command: files, messages and refusals."""
 
 import os
 import subprocess

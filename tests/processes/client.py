@@ -2,7 +2,7 @@
 
     python client.py ADDRESS grpc|shared_memory
 
-plays a Catch of its own until training has ended. Tests also use it to say what no actor should say.
+plays a Catch of its own until training has ended. Tests also use it to send invalid messages.
 """
 
 import json
@@ -51,7 +51,7 @@ class Client:
         return self._call.code(), self._call.details()
 
     def join(self, num_envs, num_groups=1, **changes):
-        """Says Join; returns the Welcome, None if the learner refuses."""
+        """Sends Join; returns the Welcome, None if the learner refuses."""
         fields = {"protocol_version": VERSION, "process_id": self.process_id, "task": -1} | changes
         self.send(pb.FromActor(join=pb.Join(num_envs=num_envs, num_groups=num_groups, **fields)))
         answer = self.receive()

@@ -170,7 +170,7 @@ class House:
     def leaves_memory(process: Process | psutil.Process) -> bool:
         """Whether it has memory with a name, which would be left if it were killed; on Linux only.
 
-        What is in /dev/shm does not tell: other processes of this machine use that directory, too.
+        The files in /dev/shm are no evidence: other processes of this machine use that directory, too.
         """
         return "/dev/shm/" in _mapped(process)
 

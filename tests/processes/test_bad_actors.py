@@ -91,7 +91,7 @@ def test_observations_that_make_the_network_overflow_end_their_connection(playin
 
 
 def test_normalized_observations_overflow_at_their_own_connections_cost_too(house):
-    """Running statistics of what the rogue says would make the whole network overflow."""
+    """Running statistics of the rogue's observations would make the whole network overflow."""
     live = house.learner("--normalize_observations")
     actor = house.actor()
     house.wait_for_metrics(lambda line: line["updates"] > 5, live)
@@ -106,7 +106,7 @@ def test_normalized_observations_overflow_at_their_own_connections_cost_too(hous
     assert "Traceback" not in live.output
 
 
-# What a peer says in place of a number that fits, at Join, Ready or an episode; each is one more line.
+# Values of a peer out of range, at Join, Ready or an episode; each is one more line.
 NUMBERS = {
     "Join.task": {"task": -2},
     "Join.redirects": {"redirects": -1},

@@ -153,7 +153,7 @@ def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
 
 def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
     for _ in range(2):
-        nodes.add(1, num_gpus=1)  # So Ray is told.
+        nodes.add(1, num_gpus=1)  # Resources that Ray does not detect.
     flags = ("--learner_gpus=1", "--norequire_accelerator", FOR_EVER)
     run = start(house, nodes, *flags)
     house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
@@ -305,7 +305,7 @@ def test_what_cannot_be_is_one_sentence_before_anything_starts(house, nodes, fla
     ],
 )
 def test_without_the_clusters_token_there_is_one_sentence(house, nodes, tmp_path, monkeypatch, token, why):
-    monkeypatch.setenv("HOME", str(tmp_path))  # Ray looks for a token there.
+    monkeypatch.setenv("HOME", str(tmp_path))  # Ray reads a token there.
     monkeypatch.delenv("RAY_AUTH_TOKEN")
     if token:
         monkeypatch.setenv("RAY_AUTH_TOKEN", token)

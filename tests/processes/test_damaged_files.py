@@ -1,4 +1,4 @@
-"""A run resumes from what is whole, says what is not, and loses and deletes nothing of it."""
+"""Resuming from undamaged files: damaged ones are reported, and neither lost nor deleted."""
 
 import shutil
 
@@ -53,7 +53,7 @@ def newest_data(run):
 REPLAY, EMPTY = "replay.bin cannot be used", "replay starts empty"
 OLD = b'seed_rl transitions 1\n{"num_envs": 4}\n'
 
-# What happens to the files, and words that the next session says.
+# Damage to the files, and words in the next session's output.
 DAMAGED = {
     "dqn, a byte of the replay": (lambda run: flip(run.replay(), 0.6), [REPLAY, EMPTY]),
     "dqn, half of the replay": (lambda run: run.replay().write_bytes(OLD * 100), [REPLAY, "another version"]),
@@ -80,7 +80,7 @@ def test_a_run_resumes_from_what_is_whole(house, trained, case):
     assert "Traceback" not in resumed.output
     damaged = [path.read_bytes() for path in run.checkpoints.path.glob("*.damaged")]
     assert damaged and all(content in before for content in damaged)
-    again = start(house, agent, 3400)  # The sentence is said once.
+    again = start(house, agent, 3400)  # The sentence is logged once.
     assert again.end() == 0, again.output
     assert not any(text in again.output for text in words)
 

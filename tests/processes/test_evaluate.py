@@ -1,4 +1,4 @@
-"""Evaluation of a real run, as a user asks for it."""
+"""Evaluation of a real run by the command."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ def test_a_catch_run_is_evaluated(house, run):
     assert video.stat().st_size > 1000
     assert list((run / "tensorboard" / "evaluation").iterdir())
 
-    # What is there is not written over unless asked for.
+    # Existing files are kept without --overwrite.
     content = output.read_bytes()
     assert_refused(house, *args, words="best.gif already exists; add --overwrite")
     assert_refused(house, *args[:3], words="result.json already exists; add --overwrite")

@@ -1,4 +1,4 @@
-"""The policy of a real run, exported as a user asks for it."""
+"""Export of a real run's policy by the command."""
 
 import shutil
 

@@ -53,7 +53,7 @@ run_main(learner.main)
 
 @pytest.fixture
 def serve(house):
-    """Starts a learner, a gateway if it is asked for, and an actor; returns address and Welcome."""
+    """Starts a learner, a gateway if requested, and an actor; returns address and Welcome."""
 
     def start(which, before=""):
         ports = free_ports(2, GARBAGE)

@@ -31,7 +31,7 @@ class Hosts:
         return [self.learner(index, *args) for index in range(self.count)]
 
     def actors(self, *args, count=4):
-        """Actors that all ask the last host."""
+        """Actors that all join at the last host."""
         return [self.house.actor(f"--server_address={self.addresses[-1]}", *args) for _ in range(count)]
 
     def name(self, index):

@@ -75,7 +75,7 @@ def test_a_start_that_fails_says_so_once_and_leaves_no_directory(house, learners
 
 
 def test_ctrl_c_saves_and_the_same_command_goes_on_to_the_end(house):
-    # One actor: it has played when there are updates. Of several, that says nothing about each.
+    # One actor: it has played when there are updates. Of several, each may not have.
     one = ("1", "8")
     run = local_run(house, "--total_environment_frames=1000000000000", actors=one)
     learner = run.child("learner")

@@ -1,4 +1,4 @@
-"""Whole runs with odd environments: what fails is told and replaced, and the figures are right."""
+"""Whole runs with odd environments: failures are logged and replaced, and the figures are right."""
 
 import pytest
 
@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 GAME = ("--environment=gym", "--game=tests.environments.odd:Odd-v0")
 
-# (kind, what the actor says).
+# (kind, text of the actor's message).
 KINDS = {
     "our_keys": "",
     "integer_outside": "step() returned 7 for the observation, but its observation space says 0 to 5",

@@ -13,7 +13,7 @@ SIZE = """--env_kwargs={"size": 5}"""
 @pytest.mark.parametrize("transport", ["grpc", "shared_memory"])
 def test_arguments_and_figures_go_all_the_way(house, transport):
     learner = house.learner(*GAME, SIZE, "--num_envs=4", "--total_environment_frames=3000")
-    actor = house.actor(GAME[0], GAME[1], f"--transport={transport}")  # The learner tells it the arguments.
+    actor = house.actor(GAME[0], GAME[1], f"--transport={transport}")  # The learner sends it the arguments.
     assert (learner.end(), actor.end()) == (0, 0), learner.output + actor.output
     last = house.metrics()[-1]
     assert last["episode/size"] == 5

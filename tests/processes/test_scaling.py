@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 NUM_ENVS, ENVS_PER_ACTOR, LENGTH = 12, 2, 5
 
-# An environment that says who it is and counts its steps, and checks that each action answers what it said.
+# An environment that observes its id and number of steps, and checks that each action answers these.
 COUNTING = """
 import itertools, os
 import gymnasium
@@ -81,7 +81,7 @@ def answer(name, step):
 
 
 class Witness(Policy):
-    """Answers each observation with what says whose it was; its state is the last one seen."""
+    """Answers each observation with its environment's id; its state is the last one observed."""
 
     def initial_state(self, batch_size):
         return tf.fill([batch_size, 2], -1)
@@ -92,7 +92,7 @@ class Witness(Policy):
 
 
 class Counter(Policy):
-    """Its actions tell its calls apart; its state counts those of an environment."""
+    """Its actions are different for each call; its state counts those of an environment."""
 
     def __init__(self):
         self._calls = tf.Variable(0)

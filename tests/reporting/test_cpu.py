@@ -1,4 +1,4 @@
-"""The CPU use of real processes: what is busy is told from what waits."""
+"""CPU use of real processes: busy and waiting ones differ."""
 
 import contextlib
 import os
@@ -15,7 +15,7 @@ from tests.waiting import wait_until
 BUSY = "while True: pass"
 IDLE = "input()"
 
-# A launcher with this many learners and actors, as far as their command lines say; actors are busy.
+# A launcher with this many learners and actors, as far as their command lines show; actors are busy.
 LAUNCHER = f"""
 import subprocess, sys
 learners, actors = map(int, sys.argv[2:])

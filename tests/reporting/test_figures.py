@@ -182,7 +182,7 @@ def test_the_first_host_counts_what_the_others_tell():
     other.on_actor(Task(0, range(1), had_others=True))
     other.on_refusal()
     first.on_refusal()
-    for _ in range(2):  # What was told is not told again; restarts are the sum so far.
+    for _ in range(2):  # Reported figures are not reported again; restarts are the sum so far.
         first.add_news(1, json.loads(json.dumps(other.take_news())))
     taken = first.take(0, 0)
     assert (taken["episodes"], taken["actor_restarts"], taken["environment_failures"]) == (2, 1, 4)

@@ -126,7 +126,7 @@ def test_a_long_stage_gives_its_details_at_longer_and_longer_intervals_if_they_c
 def test_after_the_stages_a_file_gets_the_periods_only(capsys, clock):
     display = ProgressDisplay(100_000)
     display.stage("waiting for actors")
-    display.show(FIGURES | {"frames_per_second": 0.0})  # Nothing is new, and the stage is said again.
+    display.show(FIGURES | {"frames_per_second": 0.0})  # Nothing is new, and the stage is printed again.
     display.follow(lambda: FIGURES)
     clock(1000)
     display._redraw()

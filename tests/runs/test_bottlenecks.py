@@ -217,7 +217,7 @@ def test_live_reports_on_each_period_and_ends_with_the_run(run):
             """Another period passes, except for the fourth; after the seventh, training ends."""
             if (number := next(numbers, None)) is None:
                 training.close()
-            elif number != 4:  # Nothing is said without news.
+            elif number != 4:  # Nothing is printed without new figures.
                 add(run, period(number))
 
         watch(run, said.append, sleep)

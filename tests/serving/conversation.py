@@ -65,7 +65,7 @@ def deliver(connections, answers):
 
 
 class Process:
-    """A process that has joined, and what it has been told.
+    """A process that has joined, and the answers to it.
 
     Attributes:
       ends: for each time that its connection has ended, the reason.

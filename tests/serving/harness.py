@@ -33,7 +33,7 @@ RECORD = np.dtype([("reward", "<f4"), ("done", "?"), ("truncated", "?"), ("x", "
 class Harness:
     """A server whose answer to an environment is the first number of its observation; -1 is a bad one.
 
-    Its actors' steps go as `way` says: as messages, through shared memory, or as messages to a gateway.
+    Its actors' steps go by `way`: as messages, through shared memory, or as messages to a gateway.
     """
 
     def __init__(self, address, stack, way="messages", **limits):
@@ -64,11 +64,11 @@ class Harness:
             self.address, self.listener = open_gateway(self.address, stack, **limits)
 
     def player(self, **said):
-        """A process that has said Join, with what `said` changes."""
+        """A process that has sent Join, with the changes in `said`."""
         return self._stack.enter_context(contextlib.closing(Player(self.address, self._way, **said)))
 
     def join(self, **said):
-        """A process that has said Ready too."""
+        """A process that has sent Ready too."""
         player = self.player(**said)
         player.get_ready()
         return player
@@ -105,7 +105,7 @@ def open_gateway(learner_address, stack, **limits):
 
 
 class Player:
-    """An actor process with one connection; checks nothing that it says."""
+    """An actor process with one connection; its messages are not checked."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Player:
         return pb.FromLearner.FromString(next(self.call)).welcome
 
     def get_ready(self, applied=None, **said):
-        """Waits for the Welcome, takes the memory that it offers, and says Ready."""
+        """Waits for the Welcome, takes the memory that it offers, and sends Ready."""
         welcome = self.welcome()
         if welcome.HasField("memory"):
             self.link = MemoryLink(welcome.memory, SPEC, *self._shape)

@@ -153,9 +153,9 @@ def test_answers_go_to_their_groups_in_one_piece_for_each_connection(is_direct):
 
 
 class Conversations(RuleBasedStateMachine):
-    """Three processes, which join, leave, come back, and say what they like, and an inference thread.
+    """Three processes, which join, leave, come back, and send any messages, and an inference thread.
 
-    The model: who is connected and what each has asked, and who had which environments last.
+    The model: the connected processes, their open requests, and the last owner of each environment.
     """
 
     def __init__(self):

@@ -35,7 +35,7 @@ def harness(open_harness):
 
 @pytest.fixture
 def connect():
-    """Connects to the socket of some memory, and says something there."""
+    """Connects to the socket of some memory, and sends something there."""
     with contextlib.ExitStack() as stack:
 
         def start(memory, said=b""):
@@ -127,7 +127,7 @@ def test_a_process_that_reads_no_wake_ups_loses_its_connection_and_holds_up_nobo
     deaf, good = harness.join(process_id=1), harness.join(process_id=2)
     (connection,) = (c for c in harness.server._connections._connections if c.process_id == 1)
     actions = bytes(8)
-    for _ in range(2 * MOST_GROUPS):  # As many as honest processes may leave unread.
+    for _ in range(2 * MOST_GROUPS):  # As many as well-behaved processes may leave unread.
         connection.carrier.send([(0, actions)])
     assert deaf.call.is_active()
 
@@ -193,7 +193,7 @@ def test_a_key_is_good_for_one_connection_and_until_the_ready(harness, connect):
     late.send_zeros(0)
     assert late.answer() == [0, 0]
     for said in (memory.key, unused.key, bytes(16), b"GET / HTTP/1.1\r\n\r\n"):
-        assert is_closed(connect(memory, said))  # Whoever has no key is told nothing.
+        assert is_closed(connect(memory, said))  # A process without a key gets no answer.
 
 
 def test_another_users_process_is_refused(harness, monkeypatch):

@@ -1,4 +1,4 @@
-"""Peers that say nothing: they lose what they hold, and those who speak find room."""
+"""Limits on silent peers: they lose their connections, and other actors can join."""
 
 import os
 import queue
@@ -17,7 +17,7 @@ LONG_SECS = 3600.0
 
 @pytest.fixture
 def connect(tmp_path):
-    """Connects, and says nothing."""
+    """Connects, and sends nothing."""
     with ExitStack() as stack:
 
         def start():
@@ -68,7 +68,7 @@ def test_of_too_many_silent_streams_the_oldest_ends(open_harness):
             "UNAVAILABLE",
             "Too many streams are waiting without a Join; connect again.",
         )
-    assert harness.join(process_id=2).ask(1, 2) == [1, 2]  # There is room for an actor that speaks.
+    assert harness.join(process_id=2).ask(1, 2) == [1, 2]  # There is room for an actor that sends Join.
     assert polite.call.is_active()
 
 

@@ -24,7 +24,7 @@ space:
   unroll_length: {choice: [10, 20]}
 """
 
-# It adds a line to `started` and does what SWEEP_FAKE says for its directory; otherwise it trains in no time.
+# It adds a line to `started` and runs SWEEP_FAKE's entry for its directory; without one, it trains at once.
 # Its return is the seed plus a thousand times the learning rate; that of one that loses is much lower.
 FAKE = """
 import json, os, signal, sys, time

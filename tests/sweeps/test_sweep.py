@@ -201,7 +201,7 @@ def test_a_trial_that_falls_behind_is_pruned_with_all_of_its_runs(sweeping, monk
     monkeypatch.setattr(runners, "_LOOK_SECS", 0.05)
     asked = ("--seeds=2", "--parallel=2", "--pruner=median")
     assert sweeping("--trials=5", *asked) == 0
-    # Trial 7 would be pruned if the runner looked at it before its end.
+    # Trial 7 would be pruned if the runner read its returns before its end.
     sweeping.behave(t6s1="lose", t6s2="wait", t7s1="win")
     assert sweeping("--trials=7", *asked) == 0
     states = {row["trial"]: (row["state"], row["seeds_done"]) for row in table(sweeping)}

@@ -300,7 +300,7 @@ def test_a_best_that_was_not_finite_is_replaced(tmp_path, record):
 
 
 def test_an_algorithm_is_restored_alone(trained):
-    """Its variables come back; test_initialize_takes_the_network_only looks at them."""
+    """Its variables come back; test_initialize_takes_the_network_only checks them."""
     progress = restore_algorithm(Run(trained.logdir, seed=99).algorithm, trained.path)
     assert progress.env_frames.numpy() == trained.checkpointer.progress.env_frames.numpy()
     with pytest.raises(ValueError, match="belongs to another network"):
@@ -319,7 +319,7 @@ def object_graph(path):
 def test_files_have_the_names_of_earlier_versions(tmp_path):
     """Objects are found by the names of the edges that lead to them, so these may never change."""
     run = Run(tmp_path, normalize_rewards=True, normalize_observations=True, target_entropy=0.5)
-    run.train()  # Asks for the policy, which must not become part of the graph.
+    run.train()  # Uses the policy, which must not become part of the graph.
     path = run.checkpointer.save()
     of_root, of_agent = object_graph(path)
     assert of_root == {"agent", "optimizer", "iteration", "progress", "save_counter"}

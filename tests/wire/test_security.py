@@ -360,7 +360,7 @@ ACTOR_ONLY = {"SEED_RL_TLS_CERTIFICATE": "actor.pem", "SEED_RL_TLS_KEY": "actor.
 @pytest.mark.parametrize("address", ["unix:/tmp/s", "localhost:80", "learner.example:80"])
 @pytest.mark.parametrize("insecure", [False, True])
 def test_half_of_tls_is_refused_and_not_taken_for_none(files, address, insecure):
-    """The connection would not be encrypted, though the user has asked for it."""
+    """The connection would not be encrypted, though the user has requested it."""
     authority = actor_config(files, insecure=insecure)
     with pytest.raises(ValueError, match=r"--tls_authority alone gives a learner no TLS: give --tls_cert"):
         check_listening(address, authority, load_security(authority, {}))

@@ -1,4 +1,4 @@
-"""The part that actor-critic algorithms share: network, policy, and rewards as their losses see them."""
+"""Base of actor-critic algorithms: network, policy, and rewards as their losses use them."""
 
 import math
 

@@ -1,7 +1,7 @@
 """Return estimates of an action: the mean, the probabilities of atoms, or quantiles.
 
-Networks give float32 outputs `[B, A, K]`. Each kind says what they mean, what they are regressed to, and by
-which loss.
+Networks give float32 outputs `[B, A, K]`. Each kind defines their meaning, their regression target, and
+the loss.
 """
 
 import abc
@@ -32,7 +32,7 @@ class Returns(abc.ABC):
     implicit: bool = False
 
     def fractions(self, batch_size: tf.Tensor | int, for_target: bool) -> tf.Tensor | None:
-        """The fractions `[B, K]` at which a loss asks for quantiles; None where there are none."""
+        """The fractions `[B, K]` at which a loss needs quantiles; None where there are none."""
         del batch_size, for_target
         return None
 

@@ -16,7 +16,7 @@ from seed_rl.types import ArraySpec
 
 # Value and entropy in nats, float32 `[T, B]` each.
 Expected = tuple[tf.Tensor, tf.Tensor]
-# From actions `[T, B, ...]` to what `TwinCritics.values` says of them.
+# From actions `[T, B, ...]` to their `TwinCritics.values`.
 Values = Callable[[tf.Tensor], tf.Tensor]
 
 

@@ -37,7 +37,7 @@ _NOT_KWARGS = dict.fromkeys(("num_envs", "batch_size"), "set --env_batch_size an
     "gym_reset_return_info": "leave it out",
     "render_mode": "seed_rl evaluate RUN --record=FILE makes pictures",
 }
-# Entries of its info dicts that say nothing of an episode.
+# Entries of its info dicts that do not describe an episode.
 _NO_FIGURES = frozenset(("env_id", "players", "elapsed_step"))
 
 

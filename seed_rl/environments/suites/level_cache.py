@@ -1,7 +1,7 @@
 """A cache of compiled DeepMind Lab levels that many actors share (SEED RL, appendix A.1.1).
 
 Most levels are generated at random for each episode, and compiling one takes far longer than an agent step.
-The engine asks the cache for a level by its key before it compiles the level, and stores it afterwards.
+The engine requests a level from the cache by its key before it compiles the level, and stores it afterwards.
 """
 
 import contextlib

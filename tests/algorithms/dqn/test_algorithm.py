@@ -42,7 +42,7 @@ def make(observation=FRAME, num_envs=B, action=ACTION, **options):
 
 
 def random_sample(algorithm, seed=0, observation=FRAME, ends=0.2):
-    """Transitions as replay gives them: without a state, and without what acting said."""
+    """Transitions as replay gives them: without a state, and without the output of acting."""
     rng, num_steps = np.random.default_rng(seed), algorithm.unroll.stored_steps
     env = random_env(rng, (num_steps, B), observation, ends)
     actions = rng.integers(0, A, (num_steps + 1, B)).astype(np.int32)
@@ -54,7 +54,7 @@ def random_sample(algorithm, seed=0, observation=FRAME, ends=0.2):
 
 
 def fix_fractions(algorithm, monkeypatch):
-    """Fractions that the test knows, in place of random ones."""
+    """Fixed fractions, in place of random ones."""
     rng = np.random.default_rng(9)
     fixed = {target: rng.random((B, size)).astype(np.float32) for target, size in ((False, 5), (True, 7))}
     if algorithm._returns.implicit:

@@ -95,7 +95,7 @@ class Lab:
         self._fps = int(config.get("fps", "60"))
         self._mixer_seed = int(config.get("mixerSeed", "0"))
         for name in observations:
-            if name not in ("RGB_INTERLEAVED", "INSTR"):  # The engine has more, which nobody asks for.
+            if name not in ("RGB_INTERLEAVED", "INSTR"):  # The engine has more, which no suite requests.
                 raise ValueError(f"Unknown observation '{name}'.")
         self.level, self.config, self.renderer = level, dict(config), renderer
         self.compiled, self.resets, self.steps = [], [], []

@@ -98,7 +98,7 @@ def _episode(**options):
     return rows
 
 
-# (--env_kwargs, what the sentence says).
+# (--env_kwargs, text of the sentence).
 BAD_KWARGS = {
     "no JSON": ('{"size": 7', "is not JSON (Expecting ',' delimiter"),
     "empty": ("", "is not JSON"),

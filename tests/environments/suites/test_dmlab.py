@@ -199,7 +199,7 @@ def test_actors_share_a_level_cache(engine, tmp_path):
 
 @pytest.mark.dmlab
 def test_the_real_engine():
-    """Skipped without it. What the double says is true of this build; docs/dmlab.md says how to run it."""
+    """Skipped without it. The double equals this build; docs/dmlab.md describes how to run it."""
     deepmind_lab = pytest.importorskip("deepmind_lab", reason="needs the engine deepmind_lab")
     config = DmlabConfig(game=LANGUAGE, instruction=True)
     env = SUITE.make(config, 0)

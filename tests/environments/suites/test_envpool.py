@@ -188,7 +188,7 @@ def test_atari_shows_the_frames_of_ale_py():
     "game", ["academy_empty_goal_close", "academy_3_vs_1_with_keeper", "11_vs_11_stochastic"]
 )
 def test_football_equals_the_original_engine(game):
-    """With its seed, which EnvPool tells, and the same order in which the teams are processed."""
+    """With its seed, which EnvPool reports, and the same order in which the teams are processed."""
     pytest.importorskip("gfootball")
     pool = envpool.make(f"gfootball/{game}-v1", env_type="gymnasium", num_envs=1, seed=[5])
     planes, info = pool.reset()
