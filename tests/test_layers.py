@@ -1,4 +1,4 @@
-"""The rules of the house, held by walking the source (ARCHITECTURE.md has the reasons).
+"""Rules of the project, checked in the source (ARCHITECTURE.md has the reasons).
 
 Each rule is one test over all modules: it fails with a sentence for every place that breaks the rule.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "seed_rl"
 
-# A room imports only from floors below its own, and from itself. Commands do not import one another.
-# A module with a floor of its own imports less than the rest of its room.
-FLOORS = {
+# A package imports only from layers below its own, and from itself. Commands do not import one another.
+# A module with a layer of its own imports less than the rest of its package.
+LAYERS = {
     "runs.layout": 0,
     "types": 0,
     "options": 0,
@@ -57,7 +57,7 @@ FLOORS = {
     "__main__": 11,
     "api": 11,
 }
-TOP_FLOOR = 11
+TOP_LAYER = 11
 
 TENSORFLOW_FREE = (
     "wire",
@@ -115,26 +115,26 @@ def imported_modules(tree: ast.AST) -> set[str]:
     return found
 
 
-def room_of(module: str) -> str | None:
-    """The room; None for seed_rl itself, which everybody may import."""
+def package_of(module: str) -> str | None:
+    """The package; None for seed_rl itself, which every package may import."""
     parts = module.split(".")
     return parts[1] if len(parts) > 1 else None
 
 
-def floor_of(module: str) -> int:
+def layer_of(module: str) -> int:
     parts = module.split(".")[1:]
-    return FLOORS.get(".".join(parts[:2]), FLOORS.get(parts[0], TOP_FLOOR))
+    return LAYERS.get(".".join(parts[:2]), LAYERS.get(parts[0], TOP_LAYER))
 
 
-def broken_floors(module: str, imports: set[str]) -> list[str]:
-    room = room_of(module)
+def broken_layers(module: str, imports: set[str]) -> list[str]:
+    package = package_of(module)
     known = [name for name in imports if name in SOURCES or name.startswith("seed_rl.wire.generated")]
     return [
         f"{module} -> {target}"
         for target in known
-        if (other := room_of(target)) is not None
-        and (other != room or (room == "commands" and target != "seed_rl.commands"))
-        and (room is None or floor_of(target) >= floor_of(module))
+        if (other := package_of(target)) is not None
+        and (other != package or (package == "commands" and target != "seed_rl.commands"))
+        and (package is None or layer_of(target) >= layer_of(module))
     ]
 
 
@@ -144,21 +144,24 @@ def hold(violations: Iterable[str]) -> None:
     assert not found, "\n" + "\n".join(found)
 
 
-def test_rooms_import_only_from_lower_floors():
+def test_packages_import_only_from_lower_layers():
     hold(
-        f"{broken}: a room imports only from floors below its own."
+        f"{broken}: a package imports only from layers below its own."
         for module, tree in TREES.items()
-        for broken in broken_floors(module, imported_modules(tree))
+        for broken in broken_layers(module, imported_modules(tree))
     )
 
 
-def test_every_room_has_a_floor():
-    rooms = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
-    hold(f"seed_rl/{room} has no floor in tests/test_house.py." for room in sorted(rooms - set(FLOORS)))
-    there = rooms | {path.stem for path in PACKAGE.glob("*.py")}
+def test_every_package_has_a_layer():
+    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"}
     hold(
-        f"{room} has a floor in tests/test_house.py and is not there."
-        for room in sorted(set(FLOORS) - there - {name.removeprefix("seed_rl.") for name in SOURCES})
+        f"seed_rl/{package} has no layer in tests/test_layers.py."
+        for package in sorted(packages - set(LAYERS))
+    )
+    there = packages | {path.stem for path in PACKAGE.glob("*.py")}
+    hold(
+        f"{package} has a layer in tests/test_layers.py and is not there."
+        for package in sorted(set(LAYERS) - there - {name.removeprefix("seed_rl.") for name in SOURCES})
     )
 
 
@@ -182,9 +185,9 @@ def test_no_modules_import_one_another():
     hold(circles({module: imported_modules(tree) for module, tree in TREES.items()}))
 
 
-# What acts knows a policy only. A module that looks for one in a run directory makes the whole algorithm.
+# Acting needs a policy only. A module that finds one in a run directory makes the whole algorithm.
 POLICY = "seed_rl.algorithms.policy"
-WHAT_ACTS = (
+ACTING = (
     "seed_rl.inference",
     "seed_rl.evaluation",
     "seed_rl.training.export",
@@ -194,7 +197,7 @@ FINDS_POLICIES = "seed_rl.evaluation.load"
 
 
 def acts(module: str) -> bool:
-    inside = any(module == name or module.startswith(f"{name}.") for name in WHAT_ACTS)
+    inside = any(module == name or module.startswith(f"{name}.") for name in ACTING)
     return inside and module != FINDS_POLICIES
 
 
@@ -202,10 +205,10 @@ def more_than_a_policy(module: str, tree: ast.AST) -> Iterator[str]:
     for name in sorted(imported_modules(tree)):
         is_policy = name == POLICY or name.startswith(f"{POLICY}.")
         if name.startswith("seed_rl.algorithms.") and not is_policy:
-            yield f"{module} imports {name}; what acts knows seed_rl.algorithms.policy only."
+            yield f"{module} imports {name}; acting needs seed_rl.algorithms.policy only."
 
 
-def test_what_acts_knows_policies_only():
+def test_acting_imports_policies_only():
     assert {module for module in TREES if acts(module)} >= {
         "seed_rl.inference.core",
         "seed_rl.evaluation.player",
@@ -225,11 +228,11 @@ def tensorflow_named(module: str, tree: ast.AST) -> Iterator[str]:
         yield f"{module} imports {name}, which an actor's machine does not have."
 
 
-def test_rooms_of_the_actor_name_no_tensorflow():
+def test_packages_of_the_actor_name_no_tensorflow():
     hold(
         sentence
         for module, tree in TREES.items()
-        if room_of(module) in TENSORFLOW_FREE
+        if package_of(module) in TENSORFLOW_FREE
         for sentence in tensorflow_named(module, tree)
     )
 
@@ -252,7 +255,7 @@ def test_import_leaves_tensorflow_out():
 def flags_read(module: str, tree: ast.AST) -> Iterator[str]:
     if any(isinstance(node, ast.Name) and node.id == "FLAGS" for node in ast.walk(tree)):
         yield f"{module} reads FLAGS."
-    if room_of(module) != "flags":
+    if package_of(module) != "flags":
         for name in sorted(imported_modules(tree) & {"absl.flags", "absl.app", "argparse"}):
             yield f"{module} imports {name}; only seed_rl.flags may."
 
@@ -263,7 +266,7 @@ def test_flags_are_read_only_at_the_edge():
 
 def badly_shaped(module: str, tree: ast.Module, path: Path) -> Iterator[str]:
     if path.stem in ("utils", "util", "helpers", "misc", "common"):
-        yield f"{module} has a name that says nothing."
+        yield f"{module} has a name without a meaning."
     lines = len(path.read_text(encoding="utf-8").splitlines())
     if lines > MAX_FILE_LINES:
         yield f"{module} has {lines} lines; at most {MAX_FILE_LINES} are allowed."
