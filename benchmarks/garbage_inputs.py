@@ -19,7 +19,7 @@ _DATA, _HEADERS, _SETTINGS, _GOAWAY = 0, 1, 4, 7
 _END_STREAM, _END_HEADERS = 1, 4
 _METHODS = ("Inference/Connect", "Learners/Meet", "Learners/Nothing")
 
-# What would end a line, forge another one or act on a terminal.
+# Characters that would end a line, forge another one or act on a terminal.
 _FORGED = b"\r\n\x1b]0;owned\x07\x1b[2Jseed_rl: Training is complete: 0 frames.\n"
 
 _WAIT_SECS = 0.02

@@ -118,7 +118,7 @@ SUITES: dict[str, tuple[Row, ...]] = {
         Row("atari/vtrace/Seaquest", (1,)),
         Row("atari/vtrace/BeamRider", (1,)),
     ),
-    # What Atari's preset was chosen from.
+    # The candidates for Atari's preset.
     "study": (
         *_study("preset", games=_STUDIED),
         *_study("entropy_falls", entropy=0, games=_STUDIED),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from seed_rl.evaluation.agent import Agent
 
 
-# What the command writes; the function writes nothing.
+# Flags for files of the command; the function writes none.
 _WRITES = frozenset(("logdir", "output", "overwrite", "record"))
 _POLL_SECS = 0.02
 

@@ -20,7 +20,7 @@ MOST_CHARACTERS = 64
 # has this name, which is not printable.
 FAILURES = "\0environment_failures"
 
-# What the names of means begin with, in metrics and reports.
+# Prefixes of the names of means, in metrics and reports.
 OWN, OWN_IN_EVALUATION = "episode/", "evaluation_episode/"
 
 

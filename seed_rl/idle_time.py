@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-# What the threads of a learner wait for, as the figures are called.
+# Reasons that threads of a learner wait, under the names of the figures.
 INFERENCE_FOR_REQUESTS = "inference_waiting_share"
 INFERENCE_FOR_TRAINING = "inference_blocked_share"  # To hand over unrolls.
 INTAKE_FOR_UNROLLS = "intake_waiting_share"

@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 from typing import TextIO
 
-# What TensorFlow writes around its messages: names of operations, and where a graph's ones come from.
+# TensorFlow's text around its messages: names of operations, and where a graph's ones come from.
 _TENSORFLOW = re.compile(
     r"\[\[\{\{node [^{}]*\}\}[^\]]*\]\]|\{\{(function_)?node [^{}]*\}\}|\[Op:[^\]]*\]"
     r"|^(Graph execution error:|Detected at node .*|  File .*)$",

@@ -59,7 +59,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)  # Even where the tests run under n
 os.execv(sys.executable, [sys.executable, "-c", sys.argv[1]])
 """
 
-# What a shell without a terminal does before it starts something with `&`.
+# Treatment of a process by a shell without a terminal before it starts it with `&`.
 IGNORE = "for signum in (signal.SIGINT, signal.SIGTERM): signal.signal(signum, signal.SIG_IGN)"
 BLOCK = "signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM, signal.SIGHUP))"
 NOHUP = "signal.signal(signal.SIGHUP, signal.SIG_IGN)"

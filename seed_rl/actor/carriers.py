@@ -18,7 +18,7 @@ from seed_rl.wire.shared_memory import END, EPISODES, MemoryLink
 # The longest wait for actions, after which the actor shows that it is not stuck, and waits again.
 QUIET_SECS = 1.0
 
-# How long the reason for the end of a connection may take after it was announced.
+# Time limit of the reason for the end of a connection, from its announcement.
 _REASON_SECS = 10.0
 
 # The latencies that statistics are made of: the latest ones.

@@ -72,7 +72,7 @@ class Actor:
         self._cores = usable_cores() if config.pin else []
         self._process_id = secrets.randbits(64)
         self._task = -1 if config.task is None else config.task
-        self._played: tuple[Any, ...] | None = None  # What the groups were made for.
+        self._played: tuple[Any, ...] | None = None  # The key of the groups.
         self._groups: list[Group] = []
         self._was_welcomed = False  # By a learner, at any time.
         self._has_played = False  # Since the connection was made.

@@ -35,7 +35,7 @@ Q_LEARNING: dict[str, Any] = {
 
 
 class Kind(NamedTuple):
-    """What defaults depend on.
+    """Properties of an environment that defaults depend on.
 
     Attributes:
       observation: "images" (at least 36x36), "boards" (smaller ones) or "vectors".
@@ -106,7 +106,7 @@ class AlgorithmOptions(Options):
 
 
 def kind_of(spec: EnvironmentSpec) -> Kind:
-    """What defaults for an environment depend on."""
+    """Properties of an environment that defaults depend on, from its spec."""
     specs = [leaf.unpacked for _, leaf in flatten_spec(spec.observation)]
     images = [leaf for leaf in specs if is_image(leaf)]
     sizes = [min(turned_shape(leaf)[:2]) for leaf in images]

@@ -33,7 +33,7 @@ from seed_rl.serving.gateway import gateway_addresses
 from seed_rl.signals import STOP_CODES
 
 _PATIENCE_SECS = 10.0
-# How long a node that is being taken away may take to leave the cluster before learners are placed again.
+# Time limit for a lost node to leave the cluster before learners are placed again.
 _LEAVING_SECS = 30.0
 _POLL_SECS = 0.5
 

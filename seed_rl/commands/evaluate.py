@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from seed_rl.evaluation.episodes import PlayedEpisode
     from seed_rl.evaluation.rerun import Rerun
 
-# Where there is no terminal, seconds between lines that say how many episodes have ended; later, a tenth of
+# Seconds between lines with the number of episodes that have ended, without a terminal; later, a tenth of
 # the time since the start.
 _SILENT_SECS = 5.0
 

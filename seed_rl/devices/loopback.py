@@ -21,7 +21,7 @@ _REUSE_PORT = "TF_GRPC_REUSE_PORT"
 # NCCL's: the interface of its own connections, which are not encrypted either.
 _NCCL_INTERFACE = "NCCL_SOCKET_IFNAME"
 
-_HEADER = 0xFFF00000  # Where the kernel maps a packet's IP header (SKF_NET_OFF).
+_HEADER = 0xFFF00000  # Offset at which the kernel maps a packet's IP header (SKF_NET_OFF).
 
 
 # Programs of classic BPF: (code, instructions to skip if a comparison is true, if it is false, operand).
@@ -78,7 +78,7 @@ def keep_to_loopback(port: int) -> socket.socket:
 
 
 def _wildcard_socket() -> socket.socket:
-    """A socket of the kind that gRPC listens with: for IPv6 and IPv4, if the machine has IPv6."""
+    """A socket of the kind that gRPC uses to listen: for IPv6 and IPv4, if the machine has IPv6."""
     try:
         with socket.socket(socket.AF_INET6) as probe:
             probe.bind(("::1", 0))

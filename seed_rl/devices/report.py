@@ -14,7 +14,7 @@ from seed_rl.devices import placement
 _ABOUT_GPUS = re.compile(r"cuda|cudnn|\bGPU|dlopen|dlerror|dynamic librar", re.IGNORECASE)
 _LOG_PREFIX = re.compile(r"^[IWEF]\d{4} .*?\] |^\d{4}-\d\d-\d\d \S+ [IWEF] \S+\] ")
 
-# Where Linux lists the GPUs of NVIDIA's driver.
+# Linux's list of the GPUs of NVIDIA's driver.
 _DRIVER = Path("/proc/driver/nvidia/gpus")
 
 

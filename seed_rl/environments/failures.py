@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 # A line of a log with these words reports a failure.
 REPLACED = "replacing it"
 
-# How the names of files begin whose code calls environments, and which contain libraries that these call.
+# Beginnings of the paths of code that calls environments, and parts of those of libraries that these call.
 _CALLERS = (f"{Path(__file__).parents[1]}/", f"{Path(gymnasium.__file__).parent}/", "<frozen ")
 _LIBRARIES = (f"{Path(os.__file__).parent}/", "site-packages/", "dist-packages/")
 

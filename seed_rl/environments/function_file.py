@@ -75,7 +75,7 @@ def _load(path: str, changed: int) -> Callable[..., Any]:
             return found
         places, specs = found
         sys.path[:0] = [place for place in places if place not in sys.path]
-        function = pickle.load(file)  # Which imports modules that register their ids.
+        function = pickle.load(file)  # Imports modules that register their ids.
         if missing := specs.keys() - gymnasium.registry.keys():
             gymnasium.registry.update({env_id: pickle.loads(specs[env_id]) for env_id in missing})
             # Later on, environments import modules that register theirs again.

@@ -14,7 +14,7 @@ from seed_rl.types import Sample
 
 _log = logging.getLogger(__name__)
 
-# How long to wait for the thread at the end.
+# Time limit for the end of the thread.
 _CLOSE_SECS = 20.0
 
 Distribute = Callable[[Sample], Sample]

@@ -52,7 +52,7 @@ class TransitionReplay(LimitedReplay):
         """
         with self._changed:
             while count:
-                # Where nothing can be drawn, training cannot catch up.
+                # If nothing can be drawn, training cannot catch up.
                 self._wait_for(lambda: self._limiter.may_insert() or not len(self))
                 now = min(count, max(1, self._limiter.room(self._added)))
                 count -= now

@@ -21,7 +21,7 @@ from seed_rl.flags.errors import UsageError, usage_errors
 
 _GENERAL = "The choice of environment and agent, and help"
 _TYPE_NAMES = {"int": "a whole number", "float": "a number", "bool": "true or false"}
-# What most other libraries call our flags, where spelling does not lead to them.
+# Other libraries' usual names of our flags, where spelling does not lead to them.
 _SYNONYMS = {
     "lr": ("learning_rate", "actor_learning_rate"),
     "gamma": ("discounting",),

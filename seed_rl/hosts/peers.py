@@ -38,7 +38,7 @@ from seed_rl.wire.security import Security
 from seed_rl.wire.tls import why_unusable
 
 _LONGEST_BEAT_SECS, _JOINING_BEAT_SECS = 1.0, 0.1
-# How long the main thread has, after a problem is known, to end by itself.
+# Time limit for the main thread to end by itself after a problem is reported.
 _LAST_RESORT_SECS = 15.0
 _LEAVE_SECS = 10.0
 _POLL_SECS = 0.1

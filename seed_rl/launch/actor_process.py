@@ -27,7 +27,7 @@ _LATE = (
 )
 _SECOND = "the actor was ended at once; its environments were not closed."
 
-# What gRPC needs for its threads. Without it, gRPC aborts the process or waits for ever.
+# Resources that gRPC needs for its threads. Without it, gRPC aborts the process or waits for ever.
 _FREE_FILES, _FREE_BYTES = 16, 640 << 20
 
 

@@ -20,7 +20,7 @@ _HIGH_POLICY_LAG = 40.0
 _LOST_SHARE = 0.5
 # A gain smaller than this share of the returns themselves is noise.
 _LEAST_GAIN = 0.1
-# How long a sign must last: this share of the run's environment frames, and this many reports.
+# Least duration of a sign: this share of the run's environment frames, and this many reports.
 _LONG_SHARE = 0.02
 _LONG_REPORTS = 6
 # Far longer than environments take to start or to reset.

@@ -46,7 +46,7 @@ from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import EnvironmentDescription
 from seed_rl.wire.security import Security
 
-# How soon the training thread notices that it should stop while it has no batch.
+# Seconds until the training thread detects a stop while it has no batch.
 _POLL_SECS = 0.2
 
 
@@ -141,7 +141,7 @@ class Learner:
         actors_act = config.inference == "actor"
         self._experience = algorithm.experience.make(
             Setup(
-                # Where actors act, unrolls come as a whole, and no steps of environments.
+                # If actors act, unrolls come as a whole, and no steps of environments.
                 0 if actors_act else config.num_envs - algorithm.num_eval_envs,
                 algorithm.unroll,
                 config.batch_size // self._team.count,
@@ -250,7 +250,7 @@ class Learner:
         except BaseException as error:
             farewell = "The learner failed."
             if isinstance(error, NotServingError):
-                self._save()  # What it has learned is as good as before.
+                self._save()  # Its weights are as good as before.
             if isinstance(error, REDUCTION_ERRORS) and team.hosts:
                 raise team.explain(error) from error
             raise

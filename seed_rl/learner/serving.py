@@ -25,7 +25,7 @@ from seed_rl.wire.security import Security
 
 _log = logging.getLogger(__name__)
 
-# How long to wait at the end for the threads, and for the server. They need less than a second, unless
+# Time limit for the end of the threads, and of the server. They need less than a second, unless
 # TensorFlow is compiling or the machine is overloaded.
 _STOP_SECS = 20.0
 

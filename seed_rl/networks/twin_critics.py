@@ -12,7 +12,7 @@ from seed_rl.networks.trunk import Trunk
 from seed_rl.ops.bounds import bounds_of
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 
-# How many there are: the smaller of two values is less of an overestimate (Fujimoto et al., "TD3", 2018).
+# Number of critics: the smaller of two values is less of an overestimate (Fujimoto et al., "TD3", 2018).
 TWINS = 2
 
 

@@ -13,7 +13,7 @@ class PolicyActor(Actor):
     """An actor process with a policy (`--inference=actor`)."""
 
     _player: Player | None = None
-    _made: bytes = b""  # What the player was made for.
+    _made: bytes = b""  # The key of the player.
 
     def _join(self, redirects: int) -> pb.Join:
         join = super()._join(redirects)

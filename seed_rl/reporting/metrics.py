@@ -79,7 +79,7 @@ def _children() -> list[psutil.Process]:
 
 _EVENTS_FILE_SECS = 600.0
 
-# How long to wait, each time, for TensorBoard's file system and the Weights & Biases service.
+# Time limit, each time, for TensorBoard's file system and the Weights & Biases service.
 _PATIENCE_SECS = 30.0
 
 _EVENTS, _WANDB = "TensorBoard's events", "Weights & Biases"

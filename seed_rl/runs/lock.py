@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 from seed_rl.messages import one_line, say, warn
 from seed_rl.runs.layout import RunDirectory
 
-# How long to wait for a killed process on this host to disappear, and for a host that may be lost.
+# Time limits for a killed process on this host to disappear, and for a host that may be lost.
 _SAME_HOST_SECS = 10.0
 _OTHER_HOST_SECS = 100.0
 _POLL_SECS = 0.1

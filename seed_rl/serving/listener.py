@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _GRACE_SECS = 3.0
 
-# How long a server that ended on its own may take to listen again, and the pause between two tries.
+# Time limit for a server that ended on its own to listen again, and the pause between two tries.
 _AGAIN_SECS = 10.0
 _RETRY_SECS = 0.05
 _AS_LONG_AS_THEY_TAKE_SECS = 1e9

@@ -26,7 +26,7 @@ from seed_rl.wire.protocol import LEARNERS_MARK, record_size, sizes_of
 _NO_REFUSALS = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.ABORTED
 _MOST_LINES, _PERIOD_SECS = 10, 60.0
 
-# What gRPC raises when the other end of a stream is gone.
+# Errors of gRPC when the other end of a stream is gone.
 _GONE = grpc.RpcError, asyncio.InvalidStateError, grpc.aio.BaseError
 
 

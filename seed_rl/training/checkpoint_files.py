@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from seed_rl.runs.layout import CHECKPOINT_NAME, CheckpointDirectory
 
-# What a full disk and other file system problems are raised as.
+# Errors of a full disk and other file system problems.
 WRITE_ERRORS = (OSError, tf.errors.OpError)
 
-# What reading a damaged checkpoint raises: TensorFlow maps its errors to these.
+# Errors of reading a damaged checkpoint: TensorFlow maps its own to these.
 _READ_ERRORS = (tf.errors.OpError, ValueError, IndexError, RuntimeError)
 
 # TensorFlow reads a path with one of these as a pattern.

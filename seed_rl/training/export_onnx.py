@@ -60,7 +60,7 @@ def export_onnx(policy: Policy, spec: EnvironmentSpec, env_id: int, path: Path) 
             array.type.tensor_type.shape.dim[0].dim_param = "B"
         content = model.SerializeToString()
         session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    except Exception as error:  # What the converter and ONNX Runtime raise has no common class.
+    except Exception as error:  # Errors of the converter and ONNX Runtime have no common class.
         raise ValueError(
             f"ONNX cannot express this policy ({reason(error)}); use --format=saved_model."
         ) from error

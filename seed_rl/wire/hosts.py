@@ -9,7 +9,7 @@ from seed_rl.files import parse_json
 # TensorFlow's own variable, as schedulers set it for its programs.
 TF_CONFIG = "TF_CONFIG"
 
-# How learners call one another, beside the service that actors use.
+# Service and method between learners, beside the service for actors.
 SERVICE = "seed_rl.Learners"
 METHOD = "Meet"
 

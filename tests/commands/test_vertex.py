@@ -17,7 +17,7 @@ from seed_rl.launch.watch import Timing
 FILE = Path("job/settings.json")
 TIMING = Timing(poll=0.01, checkpoint_grace=20.0, first_backoff=0.01, longest_backoff=0.01, same_signal=0.0)
 
-# What all children begin with: it counts its starts, and defines its handling of SIGTERM.
+# Beginning of all children's code: it counts its starts, and defines its handling of SIGTERM.
 CHILD = """
 import os, signal, sys, time
 from pathlib import Path

@@ -27,7 +27,7 @@ PAIR = ("CPU:1", "CPU:2")
 OTHERS = (("CPU:2",), ("CPU:0", "CPU:1", "CPU:2", "CPU:3"))
 IN_DETAIL = ("vtrace", "r2d2")
 SPEC = EnvironmentSpec(ArraySpec((6,), "float32"), ArraySpec((), "int32", (0,), (3,)))
-# Where random numbers are drawn for a whole batch, which they only are for continuous actions.
+# Specs for which random numbers are drawn for a whole batch: only continuous actions.
 SPECS = {"sac": SPEC._replace(action=ArraySpec((2,), "float32", (-2.0, 1.0), (2.0, 2.0)))}
 LSTM = {"unroll_length": 3, "lstm_size": 8}
 STATISTICS = {"normalize_observations": True, "normalize_rewards": True}

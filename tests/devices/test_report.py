@@ -10,7 +10,7 @@ import tensorflow as tf
 from seed_rl.devices import placement, report
 from seed_rl.learner.quiet import quiet_start
 
-# What TensorFlow 2.21 writes without a driver, without CUDA's libraries, and without a device.
+# Output of TensorFlow 2.21 without a driver, without CUDA's libraries, and without a device.
 NO_DRIVER = [
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
     "I0000 00:00:1795353969.862148   14202 cudart_stub.cc:31] Could not find cuda drivers on your machine, "

@@ -44,5 +44,5 @@ def test_the_notebook_runs(tmp_path):
     client.execute(env={**variables, "PYTHONPATH": str(ROOT)})
     training, *_, evaluation = (cell for cell in notebook.cells if "seed_rl." in cell.source and cell.outputs)
     shown = "".join(output.get("text", "") for output in training.outputs)
-    assert "Training is complete" in shown  # What the learner's process prints reaches the notebook.
+    assert "Training is complete" in shown  # The learner's output reaches the notebook.
     assert float(evaluation.outputs[-1]["data"]["text/plain"]) > 0.5  # At random: about -0.5.

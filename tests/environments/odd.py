@@ -12,7 +12,7 @@ from gymnasium import spaces
 LENGTH = 5  # Agent steps of an episode.
 WHEN = 3  # The agent step of an episode in which a method does something else.
 
-# What a process test runs, as `--game=tests.environments.odd:Odd-v0`: the name of a kind in KINDS.
+# The game of a process test, as `--game=tests.environments.odd:Odd-v0`: the name of a kind in KINDS.
 KIND = "SEED_RL_TEST_KIND"
 
 

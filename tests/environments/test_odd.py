@@ -301,7 +301,7 @@ def test_an_interrupt_is_not_a_failure(play):
         play({"step": raises(KeyboardInterrupt())})
 
 
-# What is unusual, and right.
+# Unusual values that are right.
 ALLOWED = {
     "a reward of NumPy": {"step": with_part(1, np.float32(1))},
     "a reward without dimensions": {"step": with_part(1, np.array(1.0))},

@@ -170,7 +170,7 @@ def sync(fresh, truncates):
     return vector(lambda: SyncVectorEnv([make] * E))
 
 
-# What makes a batch of environments that reuse what they return (`fresh`: not), and truncate or not.
+# Makers of batches of environments that reuse their arrays (`fresh`: not), and truncate or not.
 BATCHES = {
     "each its own": singles,
     "what all share": lambda fresh, truncates: singles(fresh, truncates, shared=True),

@@ -72,7 +72,7 @@ def vector(env=Far, size=2):
 
 
 Observed, Rewarded = wrappers.NormalizeObservation, wrappers.NormalizeReward
-# What makes the environment, and the flag that the sentence names.
+# The environment's maker, and the flag that the sentence names.
 REFUSED = {
     "below a clip": (lambda: clipped(Observed(Far())), "normalize_observations"),
     "below others": (lambda: wrappers.TimeLimit(Observed(Far()), 9), "normalize_observations"),

@@ -18,7 +18,7 @@ BOX = spaces.Box(-9, 9, (3,), np.float32)
 BITS = spaces.Box(0, 1, (3,), np.bool_)
 MASKED = spaces.Dict({"x": BOX, ACTION_MASK: spaces.MultiBinary(3)})
 NEST = spaces.Dict(a=spaces.Tuple([spaces.Discrete(5, start=2), spaces.Text(20)]), b=BOX)
-# What an environment with a space returns.
+# Observations of an environment with a space.
 OBSERVATIONS = {
     "its own": (BOX, np.ones(3, np.float32)),
     "a list": (BOX, [1, 2.5, 3]),
@@ -105,7 +105,7 @@ def test_an_agent_takes_what_training_takes(space, observation, container, monke
             np.testing.assert_array_equal(array, wanted)
 
 
-# What an agent gets, and words of the sentence.
+# Input of an agent, and words of the sentence.
 REFUSED = {
     "another shape": (BOX, np.zeros(4), r"act\(\) got float64\[4\] for the observation, but"),
     "NaN": (BOX, [1, np.nan, 2], r"act\(\) got nan for the observation at \[1\]"),

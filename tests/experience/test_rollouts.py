@@ -40,7 +40,7 @@ def played(rollouts):
         np.testing.assert_array_equal(unroll.env.observation["image"][:, 1], steps + 0.5)
         for array in (agent.action, agent.info["q"]):
             np.testing.assert_array_equal(array, [*steps[:-1], 0])
-        # What these steps were acted on with; the action before the last step is that of the step before.
+        # Inputs of acting on these steps; the action before the last step is that of the step before.
         np.testing.assert_array_equal(unroll.prev_action, [*steps[:-1], steps[-2]])
         assert unroll.initial_state[0] == -steps[0]
         found.append((steps.tolist(), unroll.policy_version.tolist()))

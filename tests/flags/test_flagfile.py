@@ -69,7 +69,7 @@ def test_errors_are_sentences(tmp_path):
             expand_flagfiles(args)
 
 
-# What is at the start of a file, what ends its lines, and how it is encoded.
+# Start of a file, line ending, and encoding.
 ENCODINGS = {
     "Unix": ("", "\n", "utf-8"),
     "Windows": ("", "\r\n", "utf-8"),

@@ -76,7 +76,7 @@ def test_a_new_stream_waits_for_the_step_of_the_old_one_that_is_under_way(is_bef
         pool.submit(world.step, 1).result(DEADLINE_SECS)  # Other environments are not held up.
         world.rejoin(0, is_new_actor)
         new = pool.submit(world.step, 0)
-        # Where it does not wait, it overtakes the old step now; where it waits, this changes nothing.
+        # If it does not wait, it overtakes the old step now; if it waits, this changes nothing.
         concurrent.futures.wait([new], 0.5)
         gate.release.set()
         assert late.finished() and late.error is None

@@ -34,7 +34,7 @@ learners = [first, *children("learner", others, 1)]
 sys.exit(supervise(learners, children("actor", actors, 0), Timing(**timing)))
 """
 
-# What every child does first: it writes its process id to its own file.
+# Beginning of every child's code: it writes its process id to its own file.
 _CHILD = """
 import os, signal, subprocess, sys, time
 from pathlib import Path

@@ -52,7 +52,7 @@ for case in json.loads(sys.argv[1]):
     assert os.wait()[1] == 0
 """
 
-# Where the process dies in its second save, and the frames from which the next one resumes.
+# Place at which the process ends in its second save, and the frames from which the next one resumes.
 DEATHS = {
     "before the replay": (("experience", "save", "before"), 10),
     "after the replay": (("experience", "save", "after"), 10),

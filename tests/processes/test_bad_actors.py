@@ -13,7 +13,7 @@ from tests.processes.client import Client, Memory, pb, records
 
 pytestmark = pytest.mark.slow
 
-# How long the learner waits for a frozen actor. Much longer than a step: waiting for it in every batch would
+# The learner's time limit for a frozen actor. Much longer than a step: waiting for it in every batch would
 # bring the others to two batches a second.
 TIMEOUT_MS = 500.0
 

@@ -15,14 +15,14 @@ EPISODES = 30
 OK = ""  # No error is printed.
 FAILED = "seed_rl: error: Environment "
 NO_VIDEO = "seed_rl: error: There is no video: The environment cannot be rendered as pictures (render() "
-# What fails, more flags, the exit code, how the error begins, and whether there is a picture of gameplay.
+# Fault, more flags, the exit code, how the error begins, and whether there is a picture of gameplay.
 FAULTS = {
     "nothing": ("", ["--record", f"--seed={2**63}"], 0, OK, True),
     "a step, by chance": ("step once 40", [], 0, OK, True),
     "steps, for good": ("step exit 81", ["--max_environment_failures=1"], 1, FAILED, False),
     "render": ("render raise", [], 0, OK, False),
 }
-# What fails before an episode has ended, the exit code, and the sentence.
+# Fault before an episode has ended, the exit code, and the sentence.
 AT_THE_START = {
     "make": (
         "make raise",

@@ -7,7 +7,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-# What a shell without a terminal does with `python -m seed_rl COMMAND … &`.
+# Treatment by a shell without a terminal of `python -m seed_rl COMMAND … &`.
 IGNORING_SIGINT = """
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -44,7 +44,7 @@ def test_actors_outlive_learners_and_end_with_the_training(house):
     assert learner.end() == 0
     assert "Resuming from " in learner.output
     assert learner.last_line.startswith("Training is complete: ")
-    # What came after the last checkpoint is lost, and nothing else.
+    # Progress after the last checkpoint is lost, and nothing else.
     assert stopped[-1]["env_frames"] <= house.metrics()[len(killed)]["env_frames"]
     assert house.metrics()[-1]["env_frames"] >= killed[-1]["env_frames"] + 8000
     assert (house.logdir / "saved_model").is_dir()

@@ -87,7 +87,7 @@ def test_the_cores_of_a_container_are_those_it_may_use(tmp_path, monkeypatch):
     assert cpu.available_cores() == all_cores
     limit.write_text("50000 100000\n")
     assert cpu.available_cores() == 0.5
-    assert "machine_cpu_cores" not in RunCpu().take()  # What others use is not of this process's part.
+    assert "machine_cpu_cores" not in RunCpu().take()  # Other processes' use is not in this part.
 
 
 def test_the_machines_use_is_at_most_all_of_it(monkeypatch):

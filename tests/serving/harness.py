@@ -96,7 +96,7 @@ class Harness:
 
 
 def open_gateway(learner_address, stack, **limits):
-    """A gateway in this process; returns its address, and what it listens with."""
+    """A gateway in this process; returns its address, and its listener."""
     address = f"{learner_address}.gateway"
     listener = Listener(address, -1, (SERVICE,))
     listener.add(SERVICE, Gateway(learner_address, [], Limits(**limits)).connect)

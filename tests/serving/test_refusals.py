@@ -22,7 +22,7 @@ def lines(capfd, seen):
 def test_each_refusal_is_a_line_with_its_reason_and_a_count(harness, capfd):
     assert harness.player(protocol_version=3).status()[0] == "FAILED_PRECONDITION"
     player = harness.join()
-    player.close()  # Which is no refusal.
+    player.close()  # This is no refusal.
     wait_until(lambda: not harness.server._connections._connections, "the end", DEADLINE_SECS)
     found = lines(capfd, [])
     assert len(found) == (2 if harness._way == "gateway" else 1)  # The learner's line, and the gateway's.

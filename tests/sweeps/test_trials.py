@@ -72,7 +72,7 @@ def test_a_space_without_a_flagfile_gets_the_launchers_preset(tmp_path):
     assert sweep.identity["flags"]["total_environment_frames"] == 150_000
     run = sweep.run(1, 1, {"learning_rate": 0.001})
     assert f"--flagfile={preset}" in run.command
-    # What the launcher makes of the command is what was checked.
+    # The launcher's settings of the command equal those that were checked.
     found = resolve_run(run.command[3:])
     assert (found.preset, found.values["total_environment_frames"]) == (None, run.total_frames)
 

@@ -32,7 +32,7 @@ def test_both_ends_of_a_range_belong_to_it_and_nothing_beyond(kind, field):
     lowest, highest = RANGES[kind][field]
     assert not problem(kind, field, lowest) and not problem(kind, field, highest)
     for value in (lowest - 1, highest + 1, math.inf, -math.inf, math.nan):
-        if lowest <= value <= highest:  # What a float rounds to.
+        if lowest <= value <= highest:  # The float after rounding.
             continue
         assert problem(kind, field, value) == f"{kind}.{field} must be {lowest} to {highest}, not {value}."
 

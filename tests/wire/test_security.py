@@ -227,7 +227,7 @@ GOOD_CONTENTS = {
     "BOM and CRLF": lambda right: b"\xef\xbb\xbf" + right.replace(b"\n", b"\r\n"),
     "comments": lambda right: "# größer\n".encode() * (b"BEGIN" in right) + right,
 }
-# What may be in the place of a file: how it is made at a path, and for which flags it is wrong.
+# Things in the place of a file: how it is made at a path, and for which flags it is wrong.
 MISUSES = {
     "a directory": (lambda path, files: path.mkdir(), FLAGS),
     "nothing": (lambda path, files: None, FLAGS),

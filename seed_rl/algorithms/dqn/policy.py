@@ -67,7 +67,7 @@ class DQNPolicy(EpsilonGreedyPolicy):
 
     def __init__(self, network: QNetwork, returns: Returns, exploration: Exploration, action_dtype: str):
         super().__init__(network, exploration, action_dtype)
-        self._returns = returns  # What the network's outputs mean.
+        self._returns = returns  # The meaning of the network's outputs.
 
     def values(
         self, prev_action: tf.Tensor, env: EnvOutput, state: Nest, env_ids: tf.Tensor | None

@@ -83,7 +83,7 @@ class SAC(Algorithm):
             by_objective={name: keras.optimizers.Adam(rate, epsilon=1e-8) for name, rate in rates.items()}
         )
         self._is_random = tf.Variable(float(config.random_start), trainable=False, name="is_random")
-        # What the random numbers of the next update follow from.
+        # The seed of the next update's random numbers.
         self._seed = tf.Variable(
             tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int64), trainable=False, name="seed"
         )

@@ -23,7 +23,7 @@ from seed_rl.messages import how_to_install
 from seed_rl.options import option
 from seed_rl.types import ACTION_MASK
 
-# What stacks frames: the learner does that.
+# Settings without stacked frames: the learner stacks them.
 _SINGLE_FRAMES = {"stack_num": 1, "frame_stack": 1}
 # VizDoom's own action is a number for each button; this makes it the choice of a combination. No other
 # game has this setting.

@@ -36,7 +36,7 @@ def open_level_cache(location: str) -> "LevelCache":
             f"--level_cache={location} cannot be created ({error.strerror}); choose a directory that "
             "this actor may write to."
         ) from error
-    # What the cache needs of an fsspec file system, without fsspec.
+    # The part of an fsspec file system that the cache needs, without fsspec.
     files = types.SimpleNamespace(
         get_file=shutil.copyfile,
         put_file=shutil.copyfile,

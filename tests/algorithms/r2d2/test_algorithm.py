@@ -149,7 +149,7 @@ def test_loss_and_priorities_against_numpy_with_action_masks():
     expected = slow_priorities(config, errors, env.truncated)
     np.testing.assert_allclose(output.priority, expected, rtol=1e-3)
     assert abs(output.metrics["q_max"]) < 1e4
-    # Where both networks are the one that acted, the values from acting give the same.
+    # If both networks are the one that acted, the values from acting give the same.
     copy_weights(algorithm._online, algorithm._target)
     first = algorithm.initial_priority(sample.env._replace(observation=()), sample.agent)
     np.testing.assert_allclose(first, algorithm.losses(sample).priority, rtol=1e-3)
