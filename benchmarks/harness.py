@@ -17,7 +17,7 @@ import psutil
 
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import ONE_THREAD, Child
-from seed_rl.launch.watch import Ended, Tick, Watch
+from seed_rl.launch.watch import ChildEnded, Tick, Watch
 from seed_rl.runs.curves import read_periods
 from seed_rl.types import ArraySpec
 
@@ -107,7 +107,7 @@ def wait_until(
         if condition():
             return
         match event:
-            case Ended(child, code) if code != 0:
+            case ChildEnded(child, code) if code != 0:
                 raise RuntimeError(f"{child.name} ended before {what}: {log_end(child)}")
             case Tick() if time.monotonic() > deadline:
                 raise TimeoutError(f"No {what} within {timeout_secs:g} s.")

@@ -19,7 +19,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.launch.child import Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.plan import make_plan, resolve_run
-from seed_rl.launch.watch import Ended, Tick, Watch
+from seed_rl.launch.watch import ChildEnded, Tick, Watch
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.runs.curves import curve, return_name
 from seed_rl.runs.layout import RunDirectory
@@ -227,7 +227,7 @@ def _supervise(child: Child, done: Callable[[], bool] = lambda: False, patience:
     try:
         for event in watch:
             match event:
-                case Ended(_, code):
+                case ChildEnded(_, code):
                     if code:
                         raise FailedRun(f"{child.name} ended with exit code {code}: {log_end(child)}")
                     return

@@ -22,7 +22,7 @@ from seed_rl.files import write_atomically
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import UsageError, run_main, usage_errors
 from seed_rl.options import Options, option
-from seed_rl.plotting.groups import Group, by_task, gather, variant_labels
+from seed_rl.plotting.groups import RunGroup, by_task, gather, variant_labels
 from seed_rl.plotting.lines import FEWEST_SEEDS, band, interquartile_mean
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs.scores import published_scores
@@ -133,7 +133,7 @@ def _table(columns: Sequence[str], rows: Sequence[dict[str, str]]) -> str:
     return markdown(columns, [[row[name] for name in columns] for row in rows])
 
 
-def _rows(groups: Sequence[Group], machines: dict[str, str]) -> list[dict[str, str]]:
+def _rows(groups: Sequence[RunGroup], machines: dict[str, str]) -> list[dict[str, str]]:
     """The cells of a suite's table by column; new machines get the next letters."""
     names = variant_labels(groups)
     rows = []
@@ -149,7 +149,7 @@ def _rows(groups: Sequence[Group], machines: dict[str, str]) -> list[dict[str, s
     return rows
 
 
-def _seeds(group: Group) -> list[_Seed]:
+def _seeds(group: RunGroup) -> list[_Seed]:
     mark = _goal(group)
     return [
         _Seed(
@@ -161,7 +161,7 @@ def _seeds(group: Group) -> list[_Seed]:
     ]
 
 
-def _goal(group: Group) -> float | None:
+def _goal(group: RunGroup) -> float | None:
     run = group.runs[0].record
     return goal(run.environment, run.game, run.agent)
 
@@ -196,7 +196,7 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def _aggregate(groups: Sequence[Group]) -> str:
+def _aggregate(groups: Sequence[RunGroup]) -> str:
     """A sentence on the human-normalized returns of the games with three seeds; empty if there are none."""
     games: dict[str, list[np.ndarray]] = {}
     for group in groups:

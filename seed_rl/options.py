@@ -52,7 +52,7 @@ def part(config_class: "type[Options]") -> Any:
     return dataclasses.field(default=config_class(), metadata={"is_part": True})
 
 
-class Leaf(NamedTuple):
+class OptionField(NamedTuple):
     """An option of a configuration or of one of its parts. `kinds` are the types that its field may have."""
 
     name: str
@@ -122,7 +122,7 @@ class Options:
         return {field.name: type(field.default) for field in fields}
 
     @classmethod
-    def leaves(cls) -> Iterator[Leaf]:
+    def leaves(cls) -> Iterator[OptionField]:
         """All options, including those of parts."""
         kinds, parts = typing.get_type_hints(cls), cls.parts()
         for field in dataclasses.fields(cls):
@@ -131,7 +131,7 @@ class Options:
             else:
                 kind = kinds[field.name]
                 either = typing.get_args(kind) if isinstance(kind, types.UnionType) else (kind,)
-                yield Leaf(field.name, either, field.default, field.metadata)
+                yield OptionField(field.name, either, field.default, field.metadata)
 
     @classmethod
     def defaults(cls) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _REASON_SECS = 10.0
 _MOST_LATENCIES = 20_000
 
 
-class Carrier(Protocol):
+class Transport(Protocol):
     """Takes the steps of groups, and brings the actions in response to them."""
 
     def send(self, group: int, episodes: Sequence[pb.Episode]) -> None:
@@ -64,7 +64,7 @@ class Latency:
 
 def play(
     groups: Sequence[Group],
-    carrier: Carrier,
+    carrier: Transport,
     action: ActionCodec,
     latency: Latency,
     on_progress: Callable[[], None] = lambda: None,
@@ -110,7 +110,7 @@ class Messages:
         self._stream.send(self._messages[group].to_bytes(episodes))
 
     def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions; see `Carrier.receive`."""
+        """Waits for actions; see `Transport.receive`."""
         data = self._stream.receive(QUIET_SECS)
         if data is None:
             return ()
@@ -135,7 +135,7 @@ class Memory:
         self._link.send([group | EPISODES if episodes else group])
 
     def receive(self) -> Sequence[tuple[int, memoryview | bytes]]:
-        """Waits for actions; see `Carrier.receive`."""
+        """Waits for actions; see `Transport.receive`."""
         numbers = self._link.wait(QUIET_SECS)
         is_over = numbers is None or END in numbers
         if is_over or not numbers:

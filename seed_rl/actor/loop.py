@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from seed_rl.actor.carriers import Carrier, Latency, Memory, Messages, play
+from seed_rl.actor.carriers import Latency, Memory, Messages, Transport, play
 from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.environments import chosen, make_environment
@@ -187,7 +187,7 @@ class Actor:
             self._groups.append(Group(environment, seeds, suite_and_settings[1].random_start_steps))
         return self._groups[0].environment.spec
 
-    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Carrier:
+    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Transport:
         """Makes the carrier that takes the steps of the groups from now on, and brings actions."""
         link = self._link(welcome, spec)
         return Memory(stream, link, self._groups) if link else Messages(stream, self._groups, spec)

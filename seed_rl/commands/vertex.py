@@ -35,7 +35,7 @@ from seed_rl.launch.child import ACTOR_ENV, Child
 from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
 from seed_rl.launch.plan import child_command, place_flags
-from seed_rl.launch.watch import Ended, Event, Signalled, Timing, Watch, shell_code
+from seed_rl.launch.watch import ChildEnded, Event, Signalled, Timing, Watch, shell_code
 from seed_rl.learner.config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.options import Options, option
@@ -210,9 +210,9 @@ def run_children(
             case Signalled():
                 watch.end(children, timing.checkpoint_grace)
                 return 0 if all(child.poll() == 0 for child in children) else watch.stop.exit_code
-            case Ended(_, 0):
+            case ChildEnded(_, 0):
                 return 0 if all(child.poll() == 0 for child in children) else None
-            case Ended(child, code):
+            case ChildEnded(child, code):
                 is_final = code == USAGE_EXIT_CODE
                 if most_restarts is not None:
                     stopped = code in STOP_CODES or -code in STOP_SIGNALS

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from absl import flags
 
 from seed_rl.flags.errors import UsageError
-from seed_rl.options import Leaf, Options
+from seed_rl.options import OptionField, Options
 
 OptionsT = TypeVar("OptionsT", bound=Options)
 
@@ -86,7 +86,7 @@ def read_options(config_class: type[OptionsT], flag_values: flags.FlagValues, **
         raise UsageError(str(error)) from error
 
 
-def options_of(config_class: type[Options]) -> list[Leaf]:
+def options_of(config_class: type[Options]) -> list[OptionField]:
     """The options that become flags: those made with `option`, including those in parts."""
     return [leaf for leaf in config_class.leaves() if "help" in leaf.metadata]
 
@@ -96,7 +96,7 @@ def option_names(*config_classes: type[Options]) -> set[str]:
     return {leaf.name for config_class in config_classes for leaf in options_of(config_class)}
 
 
-def _make_flag(config_class: type[Options], leaf: Leaf) -> flags.Flag:
+def _make_flag(config_class: type[Options], leaf: OptionField) -> flags.Flag:
     kind, *others = [kind for kind in leaf.kinds if kind is not type(None)]
     default = leaf.default
     text, choices = leaf.metadata["help"], leaf.metadata["choices"]

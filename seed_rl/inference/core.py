@@ -23,7 +23,7 @@ from seed_rl.inference.rows import Rows
 from seed_rl.inference.turns import Turns
 from seed_rl.messages import log_failure, one_line
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Answer, BadStep, Group, Request
+from seed_rl.serving.request import Answer, BadStep, Request, ServedGroup
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
@@ -326,7 +326,7 @@ class InferenceCore(Core):
                 is_good[rows] = False
         return is_good
 
-    def _end_stream(self, group: Group, env_ids: np.ndarray) -> BadStep:
+    def _end_stream(self, group: ServedGroup, env_ids: np.ndarray) -> BadStep:
         """Drops everything of a group with environments that make the network overflow; the answer to it."""
         self._drop_unrolls(group)
         self._table.reset(group.env_ids)
@@ -361,11 +361,11 @@ class InferenceCore(Core):
         self._acted[env_ids] = applied
         return [None], []
 
-    def _drop_unrolls(self, group: Group) -> None:
+    def _drop_unrolls(self, group: ServedGroup) -> None:
         """Drops the unfinished unrolls of a stream's environments; those to come belong to this stream."""
         self._store.reset(self._training_ids(group), group.key)
 
-    def _training_ids(self, group: Group) -> np.ndarray:
+    def _training_ids(self, group: ServedGroup) -> np.ndarray:
         """The ids of a stream's environments that do not only evaluate."""
         return group.env_ids[group.env_ids < self._num_training_envs]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from seed_rl.serving.request import Group
+from seed_rl.serving.request import ServedGroup
 
 
 class Turns:
@@ -23,12 +23,12 @@ class Turns:
         """Starts with no stream for any of `num_envs` environments."""
         self._newest = np.full(num_envs, -1, np.int64)  # Keys of groups, which increase.
         # By key: groups that have acted, and are the newest for all of their environments.
-        self._current: dict[int, Group] = {}
-        self._acting: dict[int, Group] = {}
+        self._current: dict[int, ServedGroup] = {}
+        self._acting: dict[int, ServedGroup] = {}
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def take(self, groups: Sequence[Group]) -> Iterator[tuple[list[Group], list[Group]]]:
+    def take(self, groups: Sequence[ServedGroup]) -> Iterator[tuple[list[ServedGroup], list[ServedGroup]]]:
         """Holds the environments of a batch; waits first until no other thread holds any of them.
 
         They are held only briefly, while acting and storing the steps, but not while experience may block.
@@ -50,7 +50,7 @@ class Turns:
                     del self._acting[key]
                 self._changed.notify_all()
 
-    def _admit(self, groups: Sequence[Group]) -> tuple[list[Group], list[Group]]:
+    def _admit(self, groups: Sequence[ServedGroup]) -> tuple[list[ServedGroup], list[ServedGroup]]:
         """Waits for the environments, and finds the streams that are new and those that are over."""
         keys = np.repeat([group.key for group in groups], [group.num_envs for group in groups])
         env_ids = np.concatenate([group.env_ids for group in groups])

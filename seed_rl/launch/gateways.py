@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.watch import Ended, Timing, Watch
+from seed_rl.launch.watch import ChildEnded, Timing, Watch
 from seed_rl.messages import warn
 
 # Gateways pass on the end of training to their actors. Actors wait for them, so they are soon started again.
@@ -57,6 +57,6 @@ class Gateways:
             self._running = [child.running for child in self._children]
             if self._stopping.is_set():
                 break
-            if isinstance(event, Ended):
+            if isinstance(event, ChildEnded):
                 watch.restart(event)
         watch.end(self._children, timing.terminate_grace)

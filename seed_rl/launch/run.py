@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from seed_rl.flags.errors import USAGE_EXIT_CODE
 from seed_rl.launch.child import Child
 from seed_rl.launch.watch import (
-    Ended,
+    ChildEnded,
     Event,
     Restarts,
     Signalled,
@@ -106,12 +106,12 @@ class Life:
             case Signalled(number):
                 ended = self._ended_learner()
                 return self._stop(number) if ended is None else self._learner_ended(ended)
-            case Ended(child, code) if child in self._learners:
+            case ChildEnded(child, code) if child in self._learners:
                 # Another one than the first ends with 0 when training is complete; the first one is saving.
                 return self._learner_ended(child) if child is self._first or code != 0 else None
-            case Ended(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
+            case ChildEnded(actor, code) if code == USAGE_EXIT_CODE:  # A restart cannot help.
                 return self._given_up(actor, code)
-            case Ended(actor, code) if code != 0:  # 0: training is complete.
+            case ChildEnded(actor, code) if code != 0:  # 0: training is complete.
                 self._fruitless[actor] = 0 if actor.has_reported(EPISODE) else self._fruitless[actor] + 1
                 if self._fruitless[actor] > MOST_FRUITLESS_RESTARTS:
                     return self._given_up(actor, code)

@@ -47,7 +47,7 @@ class Timing:
     same_signal: float = SAME_SIGNAL_SECS
 
 
-class Ended(NamedTuple):
+class ChildEnded(NamedTuple):
     """A child has ended, or could not be started again, and is no longer watched.
 
     Attributes:
@@ -76,7 +76,7 @@ class Tick(NamedTuple):
     """All children were checked; a pause follows."""
 
 
-Event = Signalled | Ended | Tick
+Event = Signalled | ChildEnded | Tick
 
 
 class Restarts:
@@ -149,11 +149,11 @@ class Watch:
         """Number of restarts of a child that were ordered."""
         return self._restarts[child].total if child in self._restarts else 0
 
-    def restart(self, ended: Ended, most: int | None = None) -> None:
+    def restart(self, ended: ChildEnded, most: int | None = None) -> None:
         """Orders a restart of a child that has ended, and logs it when it is due.
 
-        If the start fails then, the child has `Ended` once more. `most` is how many restarts the child may
-        have, for the sentence.
+        If the start fails then, there is another `ChildEnded`. `most` is the number of restarts that the child
+        may have, for the sentence.
         """
         restarts = self._restarts.setdefault(ended.child, Restarts(self.timing))
         delay = restarts.delay(0.0 if ended.error else ended.child.seconds)
@@ -213,14 +213,14 @@ class Watch:
         before, self._seen = self._seen, self.stop.count
         return self._seen > before
 
-    def _ends(self, children: Sequence[Child]) -> Iterator[Ended]:
+    def _ends(self, children: Sequence[Child]) -> Iterator[ChildEnded]:
         for child in list(children):
             code = child.poll() if child in self._watched else None
             if code is not None:
                 self._watched.remove(child)
-                yield Ended(child, code)
+                yield ChildEnded(child, code)
 
-    def _restart_those_due(self) -> Iterator[Ended]:
+    def _restart_those_due(self) -> Iterator[ChildEnded]:
         for child, (due, sentence) in list(self._due.items()):
             if time.monotonic() >= due:
                 del self._due[child]
@@ -229,7 +229,7 @@ class Watch:
                 try:
                     self.start(child)
                 except Exception as error:  # No error here is a reason to end the other processes.
-                    yield Ended(child, 1, str(error))
+                    yield ChildEnded(child, 1, str(error))
 
 
 def shell_code(code: int) -> int:
@@ -249,7 +249,7 @@ def describe_exit(code: int) -> str:
 
 
 def describe_end(child: Child, code: int) -> str:
-    """A child's end in words, with the last line of its output and its log; see `Ended`."""
+    """A child's end in words, with the last line of its output and its log; see `ChildEnded`."""
     line, log = child.last_line(), f"its log is {child.log}" if child.log else ""
     if code < 0 and not line.startswith("seed_rl: "):
         line = ""  # It could not give a reason.

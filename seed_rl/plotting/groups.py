@@ -26,7 +26,7 @@ _MOST_SETTINGS = 3
 _FIRST = ("torso", "learning_rate", "batch_size", "unroll_length", "entropy_cost", "discounting")
 
 
-class Task(NamedTuple):
+class GameTask(NamedTuple):
     """The game that is played."""
 
     environment: str
@@ -43,7 +43,7 @@ class Variant(NamedTuple):
     settings: tuple[tuple[str, str], ...] = ()
 
 
-class Run(NamedTuple):
+class RunCurve(NamedTuple):
     """A run, the metric of it that is plotted, never empty, and its `source`; see `find_runs`."""
 
     record: RunRecord
@@ -52,20 +52,20 @@ class Run(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Group:
+class RunGroup:
     """Runs that differ only in their seed and in plumbing; a group is equal only to itself.
 
     `metric` is the name of the one that is plotted.
     """
 
-    task: Task
+    task: GameTask
     variant: Variant
     metric: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunCurve, ...]
 
     @property
     def source(self) -> str:
-        """That of its first run; see `Run`."""
+        """That of its first run; see `RunCurve`."""
         return self.runs[0].source
 
     @property
@@ -82,7 +82,7 @@ class Group:
 class Found(NamedTuple):
     """The groups of the runs of some paths, and a sentence on each run that is left out, which names it."""
 
-    groups: list[Group]
+    groups: list[RunGroup]
     skipped: list[str]
 
 
@@ -128,46 +128,46 @@ def gather(paths: Iterable[str | Path], metric: str | None = None) -> Found:
         name = max(wanted, key=lambda name: sum(name in curves[run.logdir] for run in alike))
         having = [run for run in alike if name in curves[run.logdir]]
         skipped += [f"{run.logdir} has no {name}, unlike others." for run in alike if run not in having]
-        runs = (Run(run, curves[run.logdir][name], sources[run.logdir]) for run in having)
-        groups.append(Group(task, variant, name, tuple(runs)))
+        runs = (RunCurve(run, curves[run.logdir][name], sources[run.logdir]) for run in having)
+        groups.append(RunGroup(task, variant, name, tuple(runs)))
     return Found(groups, skipped)
 
 
-def group_records(records: Sequence[RunRecord]) -> dict[tuple[Task, Variant], list[RunRecord]]:
+def group_records(records: Sequence[RunRecord]) -> dict[tuple[GameTask, Variant], list[RunRecord]]:
     """The records that belong together, in the order of their first one.
 
     Two groups of the same method on the same game differ in some setting, and every setting that differs in
     this way on any game is part of that method's variants. Settings that differ only between games are not.
     """
-    alike: defaultdict[tuple[Task, str], list[dict[str, str]]] = defaultdict(list)
-    keys = [(Task(run.environment, run.game), method_name(run), telling_settings(run)) for run in records]
+    alike: defaultdict[tuple[GameTask, str], list[dict[str, str]]] = defaultdict(list)
+    keys = [(GameTask(run.environment, run.game), method_name(run), telling_settings(run)) for run in records]
     for task, method, mine in keys:
         alike[task, method].append(mine)
     telling: defaultdict[str, set[str]] = defaultdict(set)
     for (_, method), several in alike.items():
         telling[method] |= {name for name in set().union(*several) if len({s.get(name) for s in several}) > 1}
-    groups: defaultdict[tuple[Task, Variant], list[RunRecord]] = defaultdict(list)
+    groups: defaultdict[tuple[GameTask, Variant], list[RunRecord]] = defaultdict(list)
     for run, (task, method, mine) in zip(records, keys, strict=True):
         told = tuple((name, mine.get(name, "null")) for name in sorted(telling[method]))
         groups[task, Variant(method, told)].append(run)
     return groups
 
 
-def by_task(groups: Iterable[Group]) -> dict[Task, list[Group]]:
+def by_task(groups: Iterable[RunGroup]) -> dict[GameTask, list[RunGroup]]:
     """The groups of each game, in the given order; games in alphabetical order."""
-    tasks: defaultdict[Task, list[Group]] = defaultdict(list)
+    tasks: defaultdict[GameTask, list[RunGroup]] = defaultdict(list)
     for group in groups:
         tasks[group.task].append(group)
     return dict(sorted(tasks.items(), key=lambda item: (str(item[0]).lower(), item[0].environment)))
 
 
-def task_labels(tasks: Iterable[Task]) -> dict[Task, str]:
+def task_labels(tasks: Iterable[GameTask]) -> dict[GameTask, str]:
     """The game, preceded by the environment where two environments have a game of that name."""
     counts = Counter(map(str, distinct := dict.fromkeys(tasks)))
     return {task: str(task) if counts[str(task)] == 1 else " ".join(filter(None, task)) for task in distinct}
 
 
-def metric_label(groups: Iterable[Group]) -> str:
+def metric_label(groups: Iterable[RunGroup]) -> str:
     """The label of the vertical axis.
 
     Returns in training and in evaluation may share an axis; the legend then says which is which.
@@ -175,7 +175,7 @@ def metric_label(groups: Iterable[Group]) -> str:
     return max(group.metric for group in groups).replace("_", " ")
 
 
-def variant_labels(groups: Sequence[Group], given: str | None = None) -> dict[Variant, str]:
+def variant_labels(groups: Sequence[RunGroup], given: str | None = None) -> dict[Variant, str]:
     """The method, the settings that tell it from the others here, and where it was measured.
 
     At most three settings are named. If they do not tell two variants apart, a run directory does.
@@ -187,7 +187,7 @@ def variant_labels(groups: Sequence[Group], given: str | None = None) -> dict[Va
     Raises:
       ValueError: there are more or fewer names than variants; the message is one sentence.
     """
-    mine: defaultdict[Variant, list[Group]] = defaultdict(list)
+    mine: defaultdict[Variant, list[RunGroup]] = defaultdict(list)
     for group in groups:
         mine[group.variant].append(group)
     names = _names(mine)
@@ -210,13 +210,13 @@ def _renamed(names: Mapping[_Key, str], given: str) -> dict[_Key, str]:
     return dict(zip(names, mine, strict=True))
 
 
-def _where_measured(groups: Iterable[Group], drawn: Iterable[Group]) -> str:
+def _where_measured(groups: Iterable[RunGroup], drawn: Iterable[RunGroup]) -> str:
     """The suffix for groups measured in evaluation, if others in the plot are measured in training."""
     mine, others = ({group.metric for group in some} for some in (groups, drawn))
     return ", in evaluation" if mine == {"mean_evaluation_return"} != others else ""
 
 
-def with_counts(names: Mapping[Variant, str], groups: Sequence[Group]) -> dict[Variant, str]:
+def with_counts(names: Mapping[Variant, str], groups: Sequence[RunGroup]) -> dict[Variant, str]:
     """The names, each followed by the number of runs if there are several."""
     found: dict[Variant, str] = {}
     for variant, name in names.items():
@@ -263,23 +263,23 @@ def setting_text(name: str, text: str) -> str:
     return f"{words} {'none' if value is None else value}"
 
 
-def searches(groups: Sequence[Group], label: str | None = None) -> dict[str, list[Group]]:
+def searches(groups: Sequence[RunGroup], label: str | None = None) -> dict[str, list[RunGroup]]:
     """The searches that the groups belong to, by name: combinations of settings, best first.
 
-    A search is in the directory of a sweep or in one that the user named; see `Run.source`. Several searches
-    of a method are variants of it: they differ in a setting that none of them varies on a game. Those that do
-    not have their directories in their names. A variant may have one search for each game.
+    A search is in the directory of a sweep or in one that the user named; see `RunCurve.source`. Several
+    searches of a method are variants of it: they differ in a setting that none of them varies on a game. Those
+    that do not have their directories in their names. A variant may have one search for each game.
 
     Args:
       groups: what `gather` has found.
       label: names from the user; see `variant_labels`, which also says what is raised.
     """
-    values: defaultdict[tuple[str, str, str, Task], set[str]] = defaultdict(set)
+    values: defaultdict[tuple[str, str, str, GameTask], set[str]] = defaultdict(set)
     for group in groups:
         for name, value in group.variant.settings:
             values[group.variant.method, name, group.source, group.task].add(value)
     varied = {(method, name) for (method, name, *_), found in values.items() if len(found) > 1}
-    members: defaultdict[tuple[Variant, str], list[Group]] = defaultdict(list)
+    members: defaultdict[tuple[Variant, str], list[RunGroup]] = defaultdict(list)
     for group in groups:
         method, settings = group.variant
         kept = tuple((name, value) for name, value in settings if (method, name) not in varied)
@@ -289,7 +289,7 @@ def searches(groups: Sequence[Group], label: str | None = None) -> dict[str, lis
         (names[variant], task) for (variant, _), some in members.items() for task in by_task(some)
     )
     unclear = {name for (name, _), count in played.items() if count > 1}
-    found: defaultdict[str, list[Group]] = defaultdict(list)
+    found: defaultdict[str, list[RunGroup]] = defaultdict(list)
     for (variant, source), some in members.items():
         name = names[variant]
         found[f"{name}, {source or 'other runs'}" if name in unclear else name] += some

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.stats
 
-from seed_rl.plotting.groups import Group
+from seed_rl.plotting.groups import RunGroup
 from seed_rl.runs.curves import Curve
 
 FEWEST_SEEDS = 3  # For a band.
@@ -40,7 +40,7 @@ class Line(NamedTuple):
     is_seed: bool = False
 
 
-def group_lines(group: Group, axis: str) -> list[Line]:
+def group_lines(group: RunGroup, axis: str) -> list[Line]:
     """The mean over a group's runs as far as all of them go, and each run.
 
     A single run is its own mean. There is no mean if one run ends before another begins.

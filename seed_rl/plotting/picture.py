@@ -17,7 +17,7 @@ from matplotlib.ticker import EngFormatter, MaxNLocator
 from seed_rl.files import replacing
 from seed_rl.messages import say
 from seed_rl.plotting.groups import (
-    Group,
+    RunGroup,
     Variant,
     by_task,
     gather,
@@ -128,19 +128,19 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def draw(groups: Sequence[Group], style: str = "curves", label: str | None = None) -> Figure:
+def draw(groups: Sequence[RunGroup], style: str = "curves", label: str | None = None) -> Figure:
     """Draws groups in a style; raises as `draw_runs`."""
     styles = {"curves": _curves, "best": _best, "aggregate": _aggregate, "sorted": _sorted}
     with matplotlib.rc_context(_STYLE):
         return _paint(styles[style](groups, label))
 
 
-def _curves(groups: Sequence[Group], label: str | None) -> Picture:
+def _curves(groups: Sequence[RunGroup], label: str | None) -> Picture:
     """Learning curves: a panel for each game over frames, as in Figure 7 of the SEED RL paper."""
     return _learning_curves(groups, variant_labels(groups, label), _AXES[:1])
 
 
-def _best(groups: Sequence[Group], label: str | None) -> Picture:
+def _best(groups: Sequence[RunGroup], label: str | None) -> Picture:
     """The learning curve of each search's best combination, as in Figure 5 of the SEED RL paper.
 
     The best one ends highest. Each game has a panel over frames and, beside it, one over time.
@@ -149,7 +149,7 @@ def _best(groups: Sequence[Group], label: str | None) -> Picture:
       ValueError: no search has several combinations; the message is one sentence.
     """
     names: dict[Variant, str] = {}
-    best: list[Group] = []
+    best: list[RunGroup] = []
     for name, combinations in searches(groups, label).items():
         ranked = by_task(combinations).values()
         kind = Variant(f"{name}, best of {span([len(several) for several in ranked])}")
@@ -163,7 +163,7 @@ def _best(groups: Sequence[Group], label: str | None) -> Picture:
     return _learning_curves(best, names, _AXES)
 
 
-def _learning_curves(groups: Sequence[Group], names: dict[Variant, str], axes: Sequence[str]) -> Picture:
+def _learning_curves(groups: Sequence[RunGroup], names: dict[Variant, str], axes: Sequence[str]) -> Picture:
     """The metric of each seed, and means over seeds, with a panel for each game and axis.
 
     A single game has both axes side by side. There, more groups than colours would clutter the plot: then the
@@ -188,7 +188,7 @@ def _learning_curves(groups: Sequence[Group], names: dict[Variant, str], axes: S
     return Picture(panels, metric_label(groups), title, grey)
 
 
-def _references(groups: Sequence[Group]) -> dict[str, float]:
+def _references(groups: Sequence[RunGroup]) -> dict[str, float]:
     """Scores of a game to compare its returns with, by name; none for other metrics."""
     if not all(group.metric in ("mean_return", "mean_evaluation_return") for group in groups):
         return {}
@@ -197,7 +197,7 @@ def _references(groups: Sequence[Group]) -> dict[str, float]:
     return (scores._asdict() if scores else {}) | ({} if mark is None else {"goal": mark})
 
 
-def _aggregate(groups: Sequence[Group], label: str | None) -> Picture:
+def _aggregate(groups: Sequence[RunGroup], label: str | None) -> Picture:
     """The median over games and, below it, the interquartile mean of the human-normalized return.
 
     The median is that of Figure 6 of the SEED RL paper, over frames and over time. Each method and setting
@@ -227,7 +227,7 @@ def _aggregate(groups: Sequence[Group], label: str | None) -> Picture:
     return Picture(panels, "human-normalized return (percent)")
 
 
-def _normalized(group: Group) -> list[Curve]:
+def _normalized(group: RunGroup) -> list[Curve]:
     """The human-normalized curves of a group, in percent."""
     scores = published_scores(*group.task)
     if scores is None:
@@ -238,7 +238,7 @@ def _normalized(group: Group) -> list[Curve]:
     return [run.curve._replace(value=scores.human_normalized(run.curve.value)) for run in group.runs]
 
 
-def _sorted(groups: Sequence[Group], label: str | None) -> Picture:
+def _sorted(groups: Sequence[RunGroup], label: str | None) -> Picture:
     """Final returns from best to worst, a panel for each game, as in Figure 4 of the SEED RL paper.
 
     Each search has a line: the final values of its combinations of settings, sorted. A final value is the

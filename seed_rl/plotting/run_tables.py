@@ -14,9 +14,9 @@ import numpy as np
 
 from seed_rl.paper import tables
 from seed_rl.plotting.groups import (
-    Group,
-    Run,
-    Task,
+    GameTask,
+    RunCurve,
+    RunGroup,
     by_task,
     searches,
     setting_text,
@@ -76,7 +76,7 @@ _RUNS_NOTE = (
 )
 
 
-def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
+def run_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """The table of groups, games in alphabetical order and groups in the order in which they are named.
 
     `frames` (environment frames), `minutes` (of training), `last_return` (the mean over the last tenth of a
@@ -95,7 +95,7 @@ def run_table(groups: Sequence[Group], label: str | None = None) -> Table:
     return Table(rows, _RUNS_NOTE)
 
 
-def _run_row(group: Group) -> dict[str, Any]:
+def _run_row(group: RunGroup) -> dict[str, Any]:
     frames = np.array([run.curve.env_frames[-1] for run in group.runs])
     seconds = np.array([run.curve.seconds[-1] for run in group.runs])
     count, scores = len(group.runs), published_scores(*group.task)
@@ -121,10 +121,10 @@ _WARM_UP = 0.1  # The share of a run's seconds that is left out of its speed.
 _OF_SPEED = ("num_envs", "training_devices", "inference_devices", "batch_size")
 
 
-def speed_table(groups: Sequence[Group], label: str | None = None) -> Table:
+def speed_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """Table 1: the speed of each variant in each suite, in the order in which the runs are given."""
     names = variant_labels(groups, label)
-    alike: defaultdict[tuple[Any, ...], list[Run]] = defaultdict(list)
+    alike: defaultdict[tuple[Any, ...], list[RunCurve]] = defaultdict(list)
     for group in groups:
         for run in group.runs:
             settings = (run.record.learner_settings[name] for name in _OF_SPEED)
@@ -160,7 +160,7 @@ def _published_speeds(suite: str) -> list[Row]:
     return rows
 
 
-def _speed(runs: Sequence[Run]) -> tuple[float, float]:
+def _speed(runs: Sequence[RunCurve]) -> tuple[float, float]:
     """Environment frames and updates per second of all runs, once they are under way."""
     done = np.zeros(3)
     for run in runs:
@@ -179,7 +179,7 @@ _SEARCH_NOTE = (
 )
 
 
-def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
+def search_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """Table 2: the median and the maximum over the combinations of settings of each search on each game."""
     found = searches(groups, label)
     rows: list[Row] = []
@@ -200,7 +200,7 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
                         "worst": _varied(ranked[-1], ranked),
                     }
                 )
-        if task == Task("football", "11_vs_11_hard_stochastic"):
+        if task == GameTask("football", "11_vs_11_hard_stochastic"):
             for row in tables.read("seed/table_2"):  # Score differences.
                 devices = f"{row.accelerators} {row.accelerator}"
                 agent = ", ".join([row.architecture, row.model, devices, row.rewards])
@@ -210,7 +210,7 @@ def search_table(groups: Sequence[Group], label: str | None = None) -> Table:
     return Table(rows, _SEARCH_NOTE)
 
 
-def _varied(group: Group, ranked: Sequence[Group]) -> str:
+def _varied(group: RunGroup, ranked: Sequence[RunGroup]) -> str:
     """The settings of a combination that the others of its search do not all have."""
     common = set.intersection(*(set(other.variant.settings) for other in ranked))
     return ", ".join(setting_text(*setting) for setting in group.variant.settings if setting not in common)
@@ -225,7 +225,7 @@ _ATARI_NOTE = (
 )
 
 
-def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
+def atari_table(groups: Sequence[RunGroup], label: str | None = None) -> Table:
     """Table 10: each game's published scores and the last return of each variant; then medians and means.
 
     All of Atari-57 is in the table if a run plays an Atari game, with empty cells where there is no run.
@@ -238,14 +238,14 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
     agents = [*_PUBLISHED.values(), *names.values()]
     if taken := {"game", "random", "human", *_PUBLISHED.values()} & set(names.values()):
         raise ValueError(f"Table 10 has another column named {min(taken)}; choose other names with --label.")
-    ours: defaultdict[Task, dict[str, float]] = defaultdict(dict)
+    ours: defaultdict[GameTask, dict[str, float]] = defaultdict(dict)
     for group in groups:
         ours[group.task][names[group.variant]] = _evaluated(group)
     left = task_labels(by_task(groups))
     by_key = {game_key(task.game or ""): task for task in left if task.environment == "atari"}
     rows: list[Row] = []
     for game, scores in published_games("atari").items() if by_key else ():
-        task = by_key.get(game_key(game), Task("atari", game))
+        task = by_key.get(game_key(game), GameTask("atari", game))
         left.pop(task, None)
         published = {agent: scores[column] for column, agent in _PUBLISHED.items()}
         rows.append(
@@ -256,7 +256,7 @@ def atari_table(groups: Sequence[Group], label: str | None = None) -> Table:
     return Table([*rows, *summary], _ATARI_NOTE)
 
 
-def _evaluated(group: Group) -> float:
+def _evaluated(group: RunGroup) -> float:
     """The mean over runs of the last evaluation if each has one, else of the end of training."""
     found = [last_evaluation(run.record.logdir, run.record.environment_settings) for run in group.runs]
     means = [mean for mean in found if mean is not None]

@@ -1,6 +1,6 @@
 """The actor that holds the policy: joins a learner as every actor does, and plays by itself."""
 
-from seed_rl.actor.carriers import Carrier
+from seed_rl.actor.carriers import Transport
 from seed_rl.actor.loop import Actor
 from seed_rl.policy_actor.player import Player, make_policy, set_up_tensorflow
 from seed_rl.seeds import derived_seed
@@ -20,7 +20,7 @@ class PolicyActor(Actor):
         join.holds_policy, join.can_share_memory = True, False
         return join
 
-    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Carrier:
+    def _carrier(self, stream: Stream, welcome: pb.Welcome, spec: EnvironmentSpec) -> Transport:
         """The player, which is kept as long as the groups and the policy are the same."""
         if not welcome.HasField("policy"):
             raise RefusedError(

@@ -9,7 +9,7 @@ _BLOCKS = "▁▂▃▄▅▆▇█"
 _MOST_POINTS = 1000
 
 
-class Curve:
+class TextCurve:
     """The mean return over the environment frames of a run, which may have any number of points."""
 
     def __init__(self, points: Iterable[tuple[int, float]] = ()):

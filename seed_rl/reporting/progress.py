@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 from seed_rl.episode_metrics import OWN
 from seed_rl.idle_time import stage_waits
 from seed_rl.messages import discard
-from seed_rl.reporting.curve import Curve, can_draw
+from seed_rl.reporting.curve import TextCurve, can_draw
 from seed_rl.reporting.guard import Guard
 
 _MOST_OWN = 3  # Figures of the environment's own; the line is to stay readable.
@@ -61,7 +61,7 @@ class ProgressDisplay:
         self._guard = Guard()
         self._is_terminal = _is_terminal()
         self._lock = threading.Lock()
-        self._curve = Curve(earlier)
+        self._curve = TextCurve(earlier)
         self._actor_log = actor_log
         self._stage: tuple[str, float, Callable[[], str] | None] | None = None
         self._details_due, self._written_details = _DETAILS_SECS, ""

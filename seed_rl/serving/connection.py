@@ -16,7 +16,7 @@ import numpy as np
 
 from seed_rl.messages import log_failure, one_line
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Answer, BadStep, Episode, Group, Request
+from seed_rl.serving.request import Answer, BadStep, Episode, Request, ServedGroup
 from seed_rl.serving.tasks import Task
 from seed_rl.types import EnvironmentSpec
 from seed_rl.wire.codec import RecordSize, StepCodec
@@ -65,7 +65,7 @@ Step = tuple[int, bytes | memoryview, Sequence[pb.Episode]]
 class _Place:
     """A group of a connection, and what it waits for."""
 
-    def __init__(self, group: Group, batcher: Batcher[Request], applied: int):
+    def __init__(self, group: ServedGroup, batcher: Batcher[Request], applied: int):
         self.group, self.batcher, self.client = group, batcher, batcher.connect()
         self.applied: int | None = applied  # None after the first step.
         self.is_waiting = False
@@ -122,11 +122,11 @@ class Connection:
         """Whether its process may still send Ready."""
         return not self._is_over and not self._places
 
-    def groups(self, keys: Iterable[int]) -> list[Group]:
+    def groups(self, keys: Iterable[int]) -> list[ServedGroup]:
         """Its groups, with these keys."""
         first, size = self.task.envs.start, self._group_size
         return [
-            Group(key, self.process_id, first + i * size, size, self.task.had_others)
+            ServedGroup(key, self.process_id, first + i * size, size, self.task.had_others)
             for i, key in zip(range(self.num_groups), keys, strict=False)
         ]
 
@@ -158,7 +158,11 @@ class Connection:
             )
 
     def begin(
-        self, groups: Sequence[Group], batchers: Sequence[Batcher[Request]], ready: pb.Ready, carrier: Carrier
+        self,
+        groups: Sequence[ServedGroup],
+        batchers: Sequence[Batcher[Request]],
+        ready: pb.Ready,
+        carrier: Carrier,
     ) -> None:
         """Lets the process send steps from now on.
 

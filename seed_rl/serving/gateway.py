@@ -15,7 +15,7 @@ import grpc
 from seed_rl.serving.connection import Carrier, OnEnd, Refusal, Step, check_step
 from seed_rl.serving.service import InferenceService, MessageCarrier
 from seed_rl.serving.silence import Limits
-from seed_rl.wire.client import Ended, Stream
+from seed_rl.wire.client import Stream, StreamStatus
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import channel_options, record_size, sizes_of
 from seed_rl.wire.shared_memory import END, EPISODES, MOST_GROUPS, MemoryLink, NoMemoryError
@@ -66,9 +66,9 @@ class Gateway(InferenceService):
                 f"A gateway carries at most {MOST_GROUPS} groups of an actor; lower --num_env_groups.",
             )
         join.can_share_memory = True
-        loop, received = asyncio.get_running_loop(), asyncio.Queue[bytes | Ended]()
+        loop, received = asyncio.get_running_loop(), asyncio.Queue[bytes | StreamStatus]()
 
-        def put(found: bytes | Ended) -> None:
+        def put(found: bytes | StreamStatus) -> None:
             with contextlib.suppress(RuntimeError):  # The loop has been closed.
                 loop.call_soon_threadsafe(received.put_nowait, found)
 
@@ -77,7 +77,7 @@ class Gateway(InferenceService):
             at_failure.callback(call.close)
             call.say(join=join)
             message = await received.get()
-            if isinstance(message, Ended):
+            if isinstance(message, StreamStatus):
                 end(Refusal(*message[:2]))
                 return None, pb.Welcome()
             welcome = pb.FromLearner.FromString(message).welcome
@@ -104,7 +104,7 @@ class _Connection:
     def __init__(
         self,
         call: Stream,
-        received: "asyncio.Queue[bytes | Ended]",
+        received: "asyncio.Queue[bytes | StreamStatus]",
         join: pb.Join,
         welcome: pb.Welcome,
         end: OnEnd,
@@ -145,7 +145,7 @@ class _Connection:
         self._link.close()
 
 
-async def _report_end(received: "asyncio.Queue[bytes | Ended]", end: OnEnd) -> None:
+async def _report_end(received: "asyncio.Queue[bytes | StreamStatus]", end: OnEnd) -> None:
     while isinstance(ended := await received.get(), bytes):
         pass
     end(Refusal(*ended[:2]))

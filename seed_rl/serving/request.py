@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
-class Group:
+class ServedGroup:
     """Environments `first_env` to `first_env + num_envs - 1`, which act together.
 
     Attributes:
@@ -43,7 +43,7 @@ class Request(NamedTuple):
         has had them; then None.
     """
 
-    group: Group
+    group: ServedGroup
     records: bytes | memoryview
     arrived: float
     applied: int | None = None

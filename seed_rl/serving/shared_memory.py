@@ -29,7 +29,7 @@ from seed_rl.wire.shared_memory import (
     EPISODES,
     KEY_BYTES,
     MOST_GROUPS,
-    Layout,
+    MemoryLayout,
     Part,
     WakeUps,
     allocate,
@@ -102,7 +102,7 @@ class SharedMemory:
 
     is_direct = True
 
-    def __init__(self, connection: Connection, link: socket.socket, memory: mmap.mmap, layout: Layout):
+    def __init__(self, connection: Connection, link: socket.socket, memory: mmap.mmap, layout: MemoryLayout):
         """Takes ownership of a socket and of memory for all groups of the connection."""
         self._connection, self._wake_ups = connection, WakeUps(link)
         self._parts = [Part(memory, group, layout) for group in range(connection.num_groups)]
@@ -180,7 +180,7 @@ class MemoryServer:
           OSError: the socket cannot be opened.
         """
         self._spec, self._keys = spec, keys
-        self._offered: dict[bytes, tuple[Connection, Layout]] = {}
+        self._offered: dict[bytes, tuple[Connection, MemoryLayout]] = {}
         self._handshakes: set[asyncio.Task[None]] = set()  # The event loop itself does not keep them alive.
         self._path: SocketPath | None = None
         address = f"@seed_rl/{secrets.token_hex(16)}"
@@ -254,7 +254,7 @@ class MemoryServer:
                     else:
                         at_failure.pop_all()
 
-    def _give(self, link: socket.socket, connection: Connection, layout: Layout) -> str | None:
+    def _give(self, link: socket.socket, connection: Connection, layout: MemoryLayout) -> str | None:
         """Gives a process memory; returns why not, in one sentence."""
         num_bytes = connection.num_groups * layout.group_size
         try:

@@ -5,13 +5,13 @@ import time
 from tqdm import tqdm
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Signalled, Tick, Timing, Watch, describe_exit
+from seed_rl.launch.watch import ChildEnded, Signalled, Tick, Timing, Watch, describe_exit
 from seed_rl.messages import say
 from seed_rl.runs.curves import final_return, read_periods, return_name
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.signals import SAME_SIGNAL_SECS, STOP_CODES, STOP_SIGNALS
 from seed_rl.sweeps.study import Trials, short
-from seed_rl.sweeps.trials import Run
+from seed_rl.sweeps.trials import SweepRun
 
 # Runs take longer to end than the learner and actors that their launchers end. A second signal is passed on
 # to the launchers, which must not take it for a part of the first one.
@@ -33,7 +33,7 @@ class Runner:
         self._parallel = parallel
         self._began = time.monotonic()
         self._looked = 0.0
-        self._running: dict[Child, Run] = {}
+        self._running: dict[Child, SweepRun] = {}
         self._started: set[tuple[int, int]] = set()  # A run is started once, even if it is stopped.
         self._ended = 0
         self._is_stopping = False
@@ -47,7 +47,7 @@ class Runner:
                     case Signalled():
                         self._stop()
                         return self._watch.stop.exit_code
-                    case Ended(child, code):
+                    case ChildEnded(child, code):
                         self._record(child, code)
                     case Tick():
                         self._look()
@@ -135,7 +135,7 @@ class Runner:
         return ", ".join(words)
 
 
-def judge(run: Run, exit_code: int, last_line: str) -> tuple[float | None, str] | None:
+def judge(run: SweepRun, exit_code: int, last_line: str) -> tuple[float | None, str] | None:
     """The final return of a run whose process has ended, and its end in words; None if it can resume.
 
     A launcher that was stopped with a checkpoint exits with the signal's code. A run is complete only if its

@@ -22,7 +22,7 @@ from seed_rl.messages import warn
 from seed_rl.runs.curves import curve, read_periods
 from seed_rl.runs.layout import SWEEP_JOURNAL, RunDirectory
 from seed_rl.runs.record import differences, is_directory
-from seed_rl.sweeps.trials import Run, Sweep, distributions, draw
+from seed_rl.sweeps.trials import Sweep, SweepRun, distributions, draw
 
 _NAME = "sweep"
 _IDENTITY = "identity"
@@ -137,11 +137,11 @@ class Trials:
         """The number of runs that failed."""
         return sum(_has_failed(run) for (number, _), run in self.runs().items() if number <= self.trials)
 
-    def is_pruned(self, run: Run) -> bool:
+    def is_pruned(self, run: SweepRun) -> bool:
         """Whether a run that was started has ended with its trial."""
         return self.runs()[run.trial, run.seed].state == TrialState.PRUNED
 
-    def run(self, number: int, seed: int) -> Run:
+    def run(self, number: int, seed: int) -> SweepRun:
         """A run with the values of its trial, which are drawn if it is new."""
         sweep, known = self._sweep, (run.params for (n, _), run in self.runs().items() if n == number)
         values = next(known, None) or draw(
@@ -149,7 +149,7 @@ class Trials:
         )
         return sweep.run(number, seed, values)
 
-    def start(self, run: Run) -> None:
+    def start(self, run: SweepRun) -> None:
         """Records that a run starts, unless it goes on, as one line of the journal."""
         known = self.runs().get((run.trial, run.seed))
         if known is None or known.state.is_finished():
@@ -162,7 +162,7 @@ class Trials:
             )
             self._study.add_trial(trial)
 
-    def report(self, run: Run) -> bool:
+    def report(self, run: SweepRun) -> bool:
         """Reports the returns so far of a trial's first run; returns whether the trial is to be pruned.
 
         Runs that the study has already are left out, and so are other runs.
@@ -189,7 +189,7 @@ class Trials:
             if other == number and not run.state.is_finished():
                 self._study.tell(run.number, state=TrialState.PRUNED)
 
-    def record(self, run: Run, exit_code: int, value: float | None, words: str) -> None:
+    def record(self, run: SweepRun, exit_code: int, value: float | None, words: str) -> None:
         """Records how a run ended: its exit code, its final return if it has one, and both in words."""
         trial = optuna.Trial(self._study, self.runs()[run.trial, run.seed]._trial_id)
         trial.set_user_attr(_CODE, exit_code)

@@ -34,7 +34,7 @@ _DISTRIBUTIONS: dict[str, Callable[..., BaseDistribution]] = {
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
-class Run(NamedTuple):
+class SweepRun(NamedTuple):
     """One training run of a sweep, complete after `total_frames` environment frames.
 
     Trials and seeds count from 1; `values` are the trial's, by flag. `log` is for the command's output.
@@ -98,13 +98,15 @@ class Sweep:
         self.flagfiles = list(dict.fromkeys(map(Path, named)))
         self.total_frames = settings.values["total_environment_frames"]
 
-    def run(self, trial: int, seed: int, values: Mapping[str, Value]) -> Run:
+    def run(self, trial: int, seed: int, values: Mapping[str, Value]) -> SweepRun:
         """The run of a trial with these values, by flag."""
         logdir = self.directory / f"trial_{trial:03d}" / f"seed_{seed}"
         flags = [*self._fixed, *as_flags(values), f"--seed={seed}", f"--logdir={logdir}"]
         command = [sys.executable, "-m", *_PROGRAM, *flags]
         total_frames = int(values.get("total_environment_frames", self.total_frames))
-        return Run(trial, seed, values, command, logdir, logdir.with_name(f"{logdir.name}.log"), total_frames)
+        return SweepRun(
+            trial, seed, values, command, logdir, logdir.with_name(f"{logdir.name}.log"), total_frames
+        )
 
     def _checked(self, values: Mapping[str, Value]) -> Settings:
         """A run's settings as the launcher has them; raises UsageError if the launcher would refuse them."""

@@ -17,7 +17,7 @@ from seed_rl.messages import one_line
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE, channel_options
 from seed_rl.wire.security import Security
-from seed_rl.wire.tls import Probe
+from seed_rl.wire.tls import TlsProbe
 
 _POLL_SECS = 0.2
 _PROBE_SECS = 5.0
@@ -62,7 +62,7 @@ class TrainingEndedError(Exception):
     """Training is complete; there is nothing more to do."""
 
 
-class Ended(NamedTuple):
+class StreamStatus(NamedTuple):
     """The status of a stream, and its trailing metadata."""
 
     code: grpc.StatusCode
@@ -114,7 +114,7 @@ class Channel:
         """
         stream = Stream(self._channel, self._security.metadata(), _WAIT_FOR_READY)
         stream.say(join=join)
-        probe, deadline = Probe(self.address, self._security), time.monotonic() + timeout_secs
+        probe, deadline = TlsProbe(self.address, self._security), time.monotonic() + timeout_secs
         while (message := stream.receive(min(_POLL_SECS, timeout_secs))) is None:
             if time.monotonic() > deadline:
                 stream.close()
@@ -149,10 +149,10 @@ class Stream:
         channel: Any,
         metadata: Sequence[tuple[str, str]],
         flags: int = 0,
-        put: Callable[[bytes | Ended], None] | None = None,
+        put: Callable[[bytes | StreamStatus], None] | None = None,
     ):
         """Starts a call with these metadata and flags. `put` replaces the queue, and may not fail."""
-        self._received: queue.SimpleQueue[bytes | Ended] = queue.SimpleQueue()
+        self._received: queue.SimpleQueue[bytes | StreamStatus] = queue.SimpleQueue()
         self._put = put or self._received.put
         self._said: list[bytes] = []
         self._waiting: list[bytes] = []  # Steps.
@@ -199,7 +199,7 @@ class Stream:
             found = self._received.get(timeout=timeout_secs)
         except queue.Empty:
             return None
-        if isinstance(found, Ended):
+        if isinstance(found, StreamStatus):
             self._received.put(found)  # For the next call.
             raise found.error()
         return found
@@ -236,7 +236,7 @@ class Stream:
                 self._send_waiting()
             elif kind == cygrpc.OperationType.receive_status_on_client:
                 code = _CODES.get(operation.code(), grpc.StatusCode.UNKNOWN)
-                self._put(Ended(code, operation.details(), operation.trailing_metadata()))
+                self._put(StreamStatus(code, operation.details(), operation.trailing_metadata()))
         with self._lock:
             self._due -= 1
             return not self._due

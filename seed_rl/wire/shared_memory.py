@@ -52,7 +52,7 @@ def is_supported() -> bool:
     return sys.platform == "linux"
 
 
-class Layout(NamedTuple):
+class MemoryLayout(NamedTuple):
     """The part of the memory that a group of environments has; everything in bytes.
 
     Attributes:
@@ -72,7 +72,7 @@ class Layout(NamedTuple):
     group_size: int
 
 
-def group_layout(spec: EnvironmentSpec, num_envs: int) -> Layout:
+def group_layout(spec: EnvironmentSpec, num_envs: int) -> MemoryLayout:
     """The layout of the part of a group with so many environments of this spec."""
     record_bytes = num_envs * StepCodec(spec).record_bytes
     action_bytes = num_envs * ActionCodec(spec.action).action_bytes
@@ -80,7 +80,7 @@ def group_layout(spec: EnvironmentSpec, num_envs: int) -> Layout:
     figures = episodes + num_envs * _EPISODE.itemsize
     actions = figures + num_envs * _FIGURES_BYTES
     group_size = _round_up(actions + action_bytes, _ALIGNMENT)
-    return Layout(record_bytes, episodes, figures, actions, action_bytes, group_size)
+    return MemoryLayout(record_bytes, episodes, figures, actions, action_bytes, group_size)
 
 
 class Part:
@@ -91,7 +91,7 @@ class Part:
       actions: the bytes of all actions.
     """
 
-    def __init__(self, memory: mmap.mmap, group: int, layout: Layout):
+    def __init__(self, memory: mmap.mmap, group: int, layout: MemoryLayout):
         """Finds everything in a group's part."""
         begin = group * layout.group_size
         view = memoryview(memory)[begin : begin + layout.group_size]

@@ -24,7 +24,7 @@ async def why_unusable(channel: grpc.aio.Channel, address: str, security: Securi
 
     As long as the channel to it does not fail, nothing is tried.
     """
-    probe = Probe(address, security)
+    probe = TlsProbe(address, security)
     while True:
         await asyncio.sleep(_POLL_SECS)
         if channel.get_state() != grpc.ChannelConnectivity.TRANSIENT_FAILURE:
@@ -33,7 +33,7 @@ async def why_unusable(channel: grpc.aio.Channel, address: str, security: Securi
             return problem
 
 
-class Probe:
+class TlsProbe:
     """Connects to an address (unix:PATH or HOST:PORT) to find out whether this end's TLS ever can."""
 
     def __init__(self, address: str, security: Security):

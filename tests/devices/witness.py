@@ -26,7 +26,7 @@ from seed_rl.experience.base import UnrollConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Group, Request
+from seed_rl.serving.request import Request, ServedGroup
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -125,7 +125,7 @@ class Actors:
         self._records = StepCodec(SPEC).encode(steps)
         for first in range(first_env, first_env + GROUPS * GROUP, GROUP):
             self._clients[first] = batcher.connect()
-            self._step(Group(first, 1, first, GROUP, is_restart=False))
+            self._step(ServedGroup(first, 1, first, GROUP, is_restart=False))
 
     def deliver(self, answers):
         for request, _ in answers:

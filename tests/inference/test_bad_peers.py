@@ -15,7 +15,7 @@ from seed_rl.inference import core as core_module
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import BadStep, Group, Request
+from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.types import AgentOutput
 from seed_rl.wire.generated import inference_pb2 as pb
 from seed_rl.wire.ranges import RANGES
@@ -171,7 +171,7 @@ def test_an_error_that_one_request_causes_ends_its_connection_alone(real, monkey
 
 
 def request(key, numbers, applied=None):
-    return Request(Group(key, key + 1, 2 * key, 2, False), records_of(*numbers), 0.0, applied)
+    return Request(ServedGroup(key, key + 1, 2 * key, 2, False), records_of(*numbers), 0.0, applied)
 
 
 def test_the_others_of_a_batch_that_raises_get_their_answers_and_their_unrolls():

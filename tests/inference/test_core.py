@@ -14,7 +14,7 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.env_table import EnvTable
 from seed_rl.inference.rows import Rows
-from seed_rl.serving.request import BadStep, Group, Request
+from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput
 from seed_rl.wire.codec import ActionCodec, StepCodec
 
@@ -91,7 +91,7 @@ class World:
 
     def group(self, group, process_id):
         ids = self._groups[group]
-        return Group(next(self._keys), process_id, int(ids[0]), len(ids), is_restart=False)
+        return ServedGroup(next(self._keys), process_id, int(ids[0]), len(ids), is_restart=False)
 
     def request(self, group):
         """The group's next step."""

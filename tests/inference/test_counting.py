@@ -17,7 +17,7 @@ from seed_rl.experience.fifo import Rollouts
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Group, Request
+from seed_rl.serving.request import Request, ServedGroup
 from seed_rl.wire.codec import ActionCodec, StepCodec
 from tests.inference.test_core import SPEC, Witness
 
@@ -73,7 +73,7 @@ class World:
         ]
         self._statistics = [EpisodeStatistics(GROUP) for _ in firsts]
         self._leases = [
-            Group(key, 1 + key, first, GROUP, is_restart=False) for key, first in enumerate(firsts)
+            ServedGroup(key, 1 + key, first, GROUP, is_restart=False) for key, first in enumerate(firsts)
         ]
         self.core = InferenceCore(
             Witness(),

@@ -10,7 +10,7 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import Group, Request
+from seed_rl.serving.request import Request, ServedGroup
 from tests.inference.test_core import SPEC, Witness, World
 from tests.threads import Thread
 from tests.waiting import DEADLINE_SECS, wait_until
@@ -36,7 +36,7 @@ def figures(clock):
 
 
 def request(arrived, first_env=0, num_envs=2, key=7):
-    return Request(Group(key, 1, first_env, num_envs, is_restart=False), b"", arrived)
+    return Request(ServedGroup(key, 1, first_env, num_envs, is_restart=False), b"", arrived)
 
 
 def serve(figures, clock, requests, begins, ends):

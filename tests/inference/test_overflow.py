@@ -19,7 +19,7 @@ from seed_rl.algorithms.vtrace.algorithm import VTrace
 from seed_rl.algorithms.vtrace.config import VTraceConfig
 from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
-from seed_rl.serving.request import BadStep, Group, Request
+from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
@@ -99,7 +99,7 @@ class Groups:
         return unrolls
 
     def _lease(self, group):
-        return Group(next(self._keys), 1 + group, GROUP * group, GROUP, is_restart=False)
+        return ServedGroup(next(self._keys), 1 + group, GROUP * group, GROUP, is_restart=False)
 
 
 def is_finite(nest):

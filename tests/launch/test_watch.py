@@ -10,7 +10,7 @@ import time
 import pytest
 
 from seed_rl.launch.child import Child
-from seed_rl.launch.watch import Ended, Restarts, Signalled, Tick, Timing, Watch, describe_exit
+from seed_rl.launch.watch import ChildEnded, Restarts, Signalled, Tick, Timing, Watch, describe_exit
 from tests.waiting import wait_until
 
 TIMING = Timing(poll=0.01, first_backoff=0.01, same_signal=0.0)
@@ -92,7 +92,7 @@ def test_each_end_is_one_event_with_its_code(make):
     for child in children:
         watch.start(child)
     found = set(itertools.islice(events(watch), 3))
-    assert found == set(map(Ended, children, (0, 3, -signal.SIGKILL)))
+    assert found == set(map(ChildEnded, children, (0, 3, -signal.SIGKILL)))
     assert list(itertools.islice(watch, 3)) == [Tick()] * 3
 
 
@@ -101,9 +101,9 @@ def test_a_child_that_was_started_before_or_again_is_watched(make):
     child.start()
     watch = Watch([child], TIMING)
     found = events(watch)
-    assert next(found) == Ended(child, 5)
+    assert next(found) == ChildEnded(child, 5)
     watch.start(child)
-    assert next(found) == Ended(child, 5)
+    assert next(found) == ChildEnded(child, 5)
     assert child.starts == 2
 
 
@@ -123,7 +123,7 @@ def test_a_signal_comes_before_the_end_of_a_child_and_signals_are_counted(make):
     watch = Watch([child], TIMING)
     with watch.running():
         kill_self()
-        assert list(itertools.islice(watch, 3)) == [Signalled(1), Ended(child, 1), Tick()]
+        assert list(itertools.islice(watch, 3)) == [Signalled(1), ChildEnded(child, 1), Tick()]
         kill_self()
         kill_self()
         assert list(itertools.islice(watch, 2)) == [Signalled(3), Tick()]
@@ -142,7 +142,7 @@ def test_a_restart_is_said_when_it_is_due_and_one_that_fails_is_another_end(make
     assert (failed.child, failed.code) == (child, 1) and "Is a directory" in failed.error
     watch.restart(failed, most=4)
     child.log.rmdir()
-    assert next(found) == Ended(child, 3)
+    assert next(found) == ChildEnded(child, 3)
     assert watch.restarts(child) == 2
     assert said[0].startswith("child 0 ended with exit code 3 (") and said[0].endswith("; restart 1.")
     assert said[1].startswith("child 0 could not be started (") and said[1].endswith("; restart 2 of 4.")
@@ -203,7 +203,7 @@ def test_a_wait_ends_in_time_asks_nobody_to_end_and_leaves_other_ends_alone(make
     assert watch.wait([waited_for], LONG_SECS)
     assert not watch.wait([child], 0.1)
     assert child.running and marks(child, "asked") == 0
-    assert next(events(watch)) == Ended(other, 3)
+    assert next(events(watch)) == ChildEnded(other, 3)
 
 
 def test_ending_what_never_ran_is_no_error(make):

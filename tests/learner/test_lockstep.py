@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from seed_rl.learner.lockstep import Lockstep
-from seed_rl.serving.request import Group, Request
+from seed_rl.serving.request import Request, ServedGroup
 
 NUM_ENVS = 4
 
@@ -41,7 +41,7 @@ def run():
     lockstep = Lockstep(serving, NoExperience(), NUM_ENVS)
 
     def request(client, first_env, num_envs):
-        group = Group(next(keys), client, first_env, num_envs, is_restart=False)
+        group = ServedGroup(next(keys), client, first_env, num_envs, is_restart=False)
         return client, Request(group, b"", 0.0)
 
     def run(*batches, ended=()):

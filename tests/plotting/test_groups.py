@@ -8,9 +8,9 @@ from seed_rl.algorithms import registry as algorithms
 from seed_rl.flags.configs import configs_directory
 from seed_rl.launch.plan import resolve_run
 from seed_rl.plotting.groups import (
-    Group,
-    Run,
-    Task,
+    GameTask,
+    RunCurve,
+    RunGroup,
     by_task,
     gather,
     group_records,
@@ -29,11 +29,11 @@ def grouped(*records, metrics=None):
     """Groups of these records; `metrics` by agent."""
     curve = make_curve([1, 2], [3, 4])
     return [
-        Group(
+        RunGroup(
             task,
             variant,
             (metrics or {}).get(alike[0].agent, "mean_return"),
-            tuple(Run(r, curve) for r in alike),
+            tuple(RunCurve(r, curve) for r in alike),
         )
         for (task, variant), alike in group_records(records).items()
     ]
@@ -187,7 +187,7 @@ def test_games_are_in_alphabetical_order():
 
 
 def test_games_of_one_name_are_told_apart_by_their_environment():
-    tasks = [Task("atari", "Pong"), Task("gym", "Pong"), Task("catch", None)]
+    tasks = [GameTask("atari", "Pong"), GameTask("gym", "Pong"), GameTask("catch", None)]
     assert list(task_labels(tasks).values()) == ["atari Pong", "gym Pong", "catch"]
 
 

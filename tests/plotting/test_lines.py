@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from seed_rl.plotting.groups import Group, Run, group_records
+from seed_rl.plotting.groups import RunCurve, RunGroup, group_records
 from seed_rl.plotting.lines import (
     band,
     common_grid,
@@ -82,8 +82,8 @@ def group(*curves, game="Pong"):
     (((task, variant), records),) = group_records(
         [make_record(str(i), game=game) for i in range(len(curves))]
     ).items()
-    runs = (Run(record, curve) for record, curve in zip(records, curves, strict=True))
-    return Group(task, variant, "mean_return", tuple(runs))
+    runs = (RunCurve(record, curve) for record, curve in zip(records, curves, strict=True))
+    return RunGroup(task, variant, "mean_return", tuple(runs))
 
 
 def test_seeds_go_to_their_ends_and_the_mean_to_the_first_of_them():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from seed_rl.plotting.groups import Group, Run, group_records, searches
+from seed_rl.plotting.groups import RunCurve, RunGroup, group_records, searches
 from tests.plotting.synthetic import make_curve, make_record
 
 
@@ -13,7 +13,9 @@ def found(*runs, label=None):
         records.append(make_record(f"run{number}", learner={"learning_rate": rate}, **settings))
         sources[f"run{number}"] = source
     groups = [
-        Group(task, variant, "mean_return", tuple(_run(record, sources[record.logdir]) for record in alike))
+        RunGroup(
+            task, variant, "mean_return", tuple(_run(record, sources[record.logdir]) for record in alike)
+        )
         for (task, variant), alike in group_records(records).items()
     ]
     return {name: [group.final for group in several] for name, several in searches(groups, label).items()}
@@ -21,7 +23,7 @@ def found(*runs, label=None):
 
 def _run(record, source):
     """A run that ends at a thousand times its learning rate."""
-    return Run(record, make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source)
+    return RunCurve(record, make_curve([1], [1000 * record.learner_settings["learning_rate"]]), source)
 
 
 def search(source, *rates, **settings):

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from seed_rl.reporting.curve import Curve, can_draw
+from seed_rl.reporting.curve import TextCurve, can_draw
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from seed_rl.reporting.curve import Curve, can_draw
     ],
 )
 def test_a_curve_is_drawn_from_its_first_point_to_its_last(points, width, drawn):
-    assert Curve(points).drawn(width) == drawn
+    assert TextCurve(points).drawn(width) == drawn
 
 
 def test_a_long_run_keeps_its_beginning_its_end_and_its_shape():
-    curve = Curve((n, float(n >= 50_000)) for n in range(100_001))
+    curve = TextCurve((n, float(n >= 50_000)) for n in range(100_001))
     assert curve.drawn(10) == "▁▁▁▁▁█████"
     curve.add(100_002, 50.0)
     assert curve.drawn(10)[-1] == "█"

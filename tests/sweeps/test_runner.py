@@ -4,7 +4,7 @@ import signal
 import pytest
 
 from seed_rl.sweeps.runner import judge
-from seed_rl.sweeps.trials import Run
+from seed_rl.sweeps.trials import SweepRun
 
 
 def periods(count, total=1000):
@@ -23,7 +23,7 @@ def make_run(tmp_path):
         path.mkdir()
         lines = [json.dumps(period) + "\n" for period in periods]
         (path / "metrics.jsonl").write_text("".join(lines))
-        return Run(1, 1, {}, [], path, path.with_suffix(".log"), 1000)
+        return SweepRun(1, 1, {}, [], path, path.with_suffix(".log"), 1000)
 
     return make
 

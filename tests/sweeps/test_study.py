@@ -12,7 +12,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.runs import lock
 from seed_rl.sweeps.space import Distribution, Space
 from seed_rl.sweeps.study import Trials, load, make_pruner
-from seed_rl.sweeps.trials import Run, draw
+from seed_rl.sweeps.trials import SweepRun, draw
 
 MINE = {"environment": "catch", "space": {"a": {"uniform": [0, 1]}}, "sweep_seed": 1}
 FAILED = "failed"
@@ -25,7 +25,9 @@ class AnySweep:
         self.space, self.sweep_seed, self.directory = space, 1, directory
 
     def run(self, trial, seed, values):
-        return Run(trial, seed, values, [], self.directory / f"{trial}_{seed}", self.directory / "log", 1000)
+        return SweepRun(
+            trial, seed, values, [], self.directory / f"{trial}_{seed}", self.directory / "log", 1000
+        )
 
 
 def trials_of(study, space, trials, seeds, sampler="random", retry_failed=False):
