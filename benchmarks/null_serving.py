@@ -8,7 +8,7 @@ from benchmarks.constant_serving import Serving
 from benchmarks.echo import null_spec
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import Batch, Setup, UnrollConfig
-from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.experience_config import ReplayConfig
 from seed_rl.experience.fifo import Fifo
 from seed_rl.inference.core import InferenceCore
 from seed_rl.types import AgentOutput, ArraySpec, EnvOutput, Nest

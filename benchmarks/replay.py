@@ -36,7 +36,7 @@ from benchmarks.gameplay import ATARI_57, Recording, load, record
 from benchmarks.harness import print_result, print_table
 from benchmarks.numpy_ring import NumpyRing
 from seed_rl.experience.base import ClosedError, Experience, Setup, UnrollConfig
-from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.experience_config import ReplayConfig
 from seed_rl.experience.replay import Replay
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main

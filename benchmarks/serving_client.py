@@ -17,7 +17,7 @@ import grpc
 
 from benchmarks.echo import CHANNEL_OPTIONS, METHOD, message_sizes
 from benchmarks.null_suite import SIZES, RoundTrips, null_suite
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory
 from seed_rl.flags.command_line import parse_options

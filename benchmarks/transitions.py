@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.harness import medians, print_result, print_table
 from seed_rl.experience.base import ClosedError, Setup, StepStore, UnrollConfig
-from seed_rl.experience.config import TransitionReplayConfig
+from seed_rl.experience.experience_config import TransitionReplayConfig
 from seed_rl.experience.transitions import TransitionReplay
 from seed_rl.flags.command_line import parse_options
 from seed_rl.flags.errors import run_main

@@ -13,15 +13,15 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import seed_rl  # noqa: E402
-from seed_rl.actor.config import ActorConfig  # noqa: E402
+from seed_rl.actor.actor_config import ActorConfig  # noqa: E402
 from seed_rl.algorithms import registry as algorithms  # noqa: E402
-from seed_rl.cluster.config import ClusterConfig  # noqa: E402
+from seed_rl.cluster.cluster_config import ClusterConfig  # noqa: E402
 from seed_rl.commands import COMMANDS, main_of  # noqa: E402
 from seed_rl.environments import registry as environments  # noqa: E402
 from seed_rl.files import write_atomically  # noqa: E402
 from seed_rl.flags.help import INTRODUCTION  # noqa: E402
-from seed_rl.launch.config import LocalConfig  # noqa: E402
-from seed_rl.learner.config import LearnerConfig  # noqa: E402
+from seed_rl.launch.launch_config import LocalConfig  # noqa: E402
+from seed_rl.learner.learner_config import LearnerConfig  # noqa: E402
 from seed_rl.options import Options  # noqa: E402
 
 project = "seed_rl"

@@ -1,6 +1,6 @@
 """Actors in threads, as they would be in processes."""
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
 from tests.threads import Thread
 

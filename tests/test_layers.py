@@ -4,6 +4,7 @@ Each rule is one test over all modules: it fails with a sentence for every place
 """
 
 import ast
+import collections
 import concurrent.futures
 import os
 import subprocess
@@ -85,8 +86,8 @@ TENSORFLOW_FREE_MODULES = (
     "seed_rl.commands.sweep",
     "seed_rl.algorithms.registry",
     "seed_rl.serving.batcher",
-    "seed_rl.learner.config",
-    "seed_rl.training.config",
+    "seed_rl.learner.learner_config",
+    "seed_rl.training.training_config",
     "seed_rl.reporting.cpu",
 )
 
@@ -280,4 +281,28 @@ def badly_shaped(module: str, tree: ast.Module, path: Path) -> Iterator[str]:
 def test_modules_are_short_and_well_named():
     hold(
         sentence for module, tree in TREES.items() for sentence in badly_shaped(module, tree, SOURCES[module])
+    )
+
+
+def test_names_are_telling_and_no_class_has_that_of_another():
+    """A module is named after what it configures, and a docstring opens with a noun."""
+    places = collections.defaultdict(list)
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].append(module)
+    hold(
+        f"{', '.join(modules)}: several classes are called {name}."
+        for name, modules in places.items()
+        if modules[1:]
+    )
+    hold(f"{module}: name what it configures." for module in TREES if module.endswith(".config"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    hold(
+        f"{module}, line {getattr(node, 'lineno', 1)}: {text.split()[0]} opens a docstring, not a noun."
+        for module, tree in TREES.items()
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        and (text := ast.get_docstring(node))
+        and text.split()[0] in ("What", "How", "Which", "Why", "Where", "Whose")
     )

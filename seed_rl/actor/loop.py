@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.carriers import Latency, Memory, Messages, Transport, play
-from seed_rl.actor.config import ActorConfig
 from seed_rl.actor.cores import pin, usable_cores
 from seed_rl.actor.environments import chosen, make_environment
 from seed_rl.actor.group import Group

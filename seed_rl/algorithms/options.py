@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from seed_rl.experience.config import ReplayConfig, TransitionReplayConfig
+from seed_rl.experience.experience_config import ReplayConfig, TransitionReplayConfig
 from seed_rl.networks.images import MIN_IMAGE_SIZE, is_image, turned_shape
 from seed_rl.options import Options
 from seed_rl.types import ArraySpec, EnvironmentSpec, flatten_spec

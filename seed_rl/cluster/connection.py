@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import ray
 from ray.exceptions import RayError
 
-from seed_rl.cluster.config import ClusterConfig
+from seed_rl.cluster.cluster_config import ClusterConfig
 from seed_rl.flags.errors import UsageError
 
 _LOOPBACK = "127.0.0.1"

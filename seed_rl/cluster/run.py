@@ -17,7 +17,7 @@ from ray.exceptions import RayError
 from ray.util.placement_group import placement_group, remove_placement_group
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 
-from seed_rl.cluster.config import ClusterConfig
+from seed_rl.cluster.cluster_config import ClusterConfig
 from seed_rl.cluster.connection import head_node
 from seed_rl.cluster.host import Host, Place, Program
 from seed_rl.cluster.remote_child import RemoteChild, reason

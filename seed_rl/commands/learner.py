@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import AlgorithmError
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.devices import loopback
@@ -34,12 +34,12 @@ from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.hosts.peers import HostLostError, Peers
 from seed_rl.launch.child import raise_descriptor_limit
-from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.gateways import Gateways, gateway_commands
+from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import check_inference
 from seed_rl.launch.ports import hold_addresses
 from seed_rl.launch.probe import Probe, found
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.quiet import quiet_start
 from seed_rl.loading import fast_tensorflow_import
 from seed_rl.messages import COMPLETE, complain, reason, report_to_launcher, warn

@@ -10,7 +10,6 @@ from seed_rl.environments.making import Probed
 from seed_rl.flags.errors import require_package
 from seed_rl.flags.resolve import Launching
 from seed_rl.launch.child import ACTOR_ENV, LEARNER_ENV, Child
-from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.directory import (
     check_directory,
     introduce,
@@ -20,6 +19,7 @@ from seed_rl.launch.directory import (
     say_next,
     set_aside,
 )
+from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import make_plan, private_server_address, resolve_run
 from seed_rl.launch.recording import Recorder
 from seed_rl.launch.run import supervise

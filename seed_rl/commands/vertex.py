@@ -25,18 +25,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.files import parse_json
 from seed_rl.flags.errors import USAGE_EXIT_CODE, UsageError
 from seed_rl.flags.resolve import resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.flags.values import flag_text
 from seed_rl.launch.child import ACTOR_ENV, Child
-from seed_rl.launch.config import LocalConfig
 from seed_rl.launch.credentials import SERVER_NAME
+from seed_rl.launch.launch_config import LocalConfig
 from seed_rl.launch.plan import child_command, place_flags
 from seed_rl.launch.watch import ChildEnded, Event, Signalled, Timing, Watch, shell_code
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.options import Options, option
 from seed_rl.runs.curves import final_return, read_periods

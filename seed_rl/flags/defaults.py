@@ -7,9 +7,9 @@ from typing import Any
 
 from seed_rl.algorithms import registry as algorithms
 from seed_rl.algorithms.options import Kind
-from seed_rl.experience.config import RolloutsConfig
+from seed_rl.experience.experience_config import RolloutsConfig
 from seed_rl.flags.definitions import option_names
-from seed_rl.training.config import TrainerConfig
+from seed_rl.training.training_config import TrainerConfig
 
 # Replay of images takes at most about this many bytes, before compression.
 _MOST_REPLAY_BYTES = 10**9

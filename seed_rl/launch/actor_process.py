@@ -7,7 +7,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.environments import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
 from seed_rl.actor.memory import keep_freed_memory

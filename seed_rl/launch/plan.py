@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.flags.definitions import option_names
 from seed_rl.flags.errors import UsageError, usage_errors
 from seed_rl.flags.resolve import Launching, resolve
 from seed_rl.flags.settings import Settings
-from seed_rl.launch.config import LocalConfig
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.launch.launch_config import LocalConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.options import Options
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.wire.hosts import LearnerHosts

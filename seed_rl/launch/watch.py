@@ -152,8 +152,8 @@ class Watch:
     def restart(self, ended: ChildEnded, most: int | None = None) -> None:
         """Orders a restart of a child that has ended, and logs it when it is due.
 
-        If the start fails then, there is another `ChildEnded`. `most` is the number of restarts that the child
-        may have, for the sentence.
+        If the start fails then, there is another `ChildEnded`. `most` is the number of restarts that the
+        child may have, for the sentence.
         """
         restarts = self._restarts.setdefault(ended.child, Restarts(self.timing))
         delay = restarts.delay(0.0 if ended.error else ended.child.seconds)

@@ -26,8 +26,8 @@ from seed_rl.idle_time import INTAKE_FOR_UNROLLS, PREFETCH_FOR_EXPERIENCE, TRAIN
 from seed_rl.inference.core import Core, InferenceCore
 from seed_rl.inference.figures import BatchFigures
 from seed_rl.learner import unroll_serving
-from seed_rl.learner.config import LearnerConfig
 from seed_rl.learner.health import Health
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.lockstep import Lockstep
 from seed_rl.learner.periods import Periods
 from seed_rl.learner.policy_lag import PolicyLag

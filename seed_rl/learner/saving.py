@@ -9,7 +9,7 @@ from seed_rl.algorithms.base import Algorithm
 from seed_rl.experience.base import Experience
 from seed_rl.experience.replay_file import DamagedError
 from seed_rl.files import set_aside
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.messages import reason
 from seed_rl.reporting.figures import RunFigures

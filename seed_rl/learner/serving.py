@@ -11,7 +11,7 @@ from typing import Any
 from seed_rl.experience.base import ClosedError, Experience
 from seed_rl.idle_time import INFERENCE_FOR_REQUESTS
 from seed_rl.inference.core import Core
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.team import Team
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.batcher import Batcher

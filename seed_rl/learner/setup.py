@@ -14,7 +14,7 @@ from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.devices.replicas import Replicas
 from seed_rl.devices.tpu import Tpu
 from seed_rl.hosts.peers import Peers
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.learner.team import Team
 from seed_rl.reporting.progress import ProgressDisplay

@@ -6,7 +6,7 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks.action_mask import ActionMask
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest
 

@@ -6,9 +6,9 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks import images, stacking, torsos
-from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.custom import load_network
 from seed_rl.networks.layers import track_each
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import RunningScale
 from seed_rl.networks.stacking import unpack
 from seed_rl.types import ArraySpec, Nest, flatten_like, flatten_spec, pack_like

@@ -7,7 +7,7 @@ import keras
 import tensorflow as tf
 
 from seed_rl.networks import images
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.types import ArraySpec
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.images import MIN_IMAGE_SIZE, is_image
 from seed_rl.networks.layers import Chain, Composite, dense, normalization
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import FixedScale, RunningScale
 from seed_rl.types import ArraySpec
 

@@ -6,8 +6,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.layers import track_each
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
 from seed_rl.ops.bounds import bounds_of
 from seed_rl.types import EnvironmentSpec, EnvOutput, Nest

@@ -267,8 +267,8 @@ def searches(groups: Sequence[RunGroup], label: str | None = None) -> dict[str, 
     """The searches that the groups belong to, by name: combinations of settings, best first.
 
     A search is in the directory of a sweep or in one that the user named; see `RunCurve.source`. Several
-    searches of a method are variants of it: they differ in a setting that none of them varies on a game. Those
-    that do not have their directories in their names. A variant may have one search for each game.
+    searches of a method are variants of it: they differ in a setting that none of them varies on a game.
+    Those that do not have their directories in their names. A variant may have one search for each game.
 
     Args:
       groups: what `gather` has found.

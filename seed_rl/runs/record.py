@@ -15,7 +15,7 @@ from seed_rl.environments import registry as environments
 from seed_rl.environments.base import EnvironmentConfig
 from seed_rl.environments.suites.classic import PICKLE
 from seed_rl.files import read_json, write_atomically
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.options import Options
 from seed_rl.reporting.cpu import processor

@@ -7,7 +7,7 @@ import threading
 import gymnasium
 import numpy as np
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.making import suite_spec

@@ -7,7 +7,7 @@ import asyncio
 import signal
 import sys
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
 from seed_rl.environments.base import Suite
 from seed_rl.environments.failures import FailureConfig

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from seed_rl.actor import cores, loop
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.loop import Actor
 from tests.actor.counting import DEADLINE_SECS, Learner, Player
 

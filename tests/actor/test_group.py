@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.group import EpisodeStatistics, Group
 from seed_rl.environments.base import EnvironmentConfig, Info, Suite
 from seed_rl.environments.failures import FailureConfig

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from seed_rl.actor.config import ActorConfig
+from seed_rl.actor.actor_config import ActorConfig
 from seed_rl.actor.environments import EnvironmentRefusedError
 from seed_rl.actor.loop import Actor
 from seed_rl.wire.client import LearnerGoneError, RefusedError

@@ -9,7 +9,7 @@ from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.options import AlgorithmOptions
 from seed_rl.algorithms.policy import Policy
 from seed_rl.experience.base import UnrollConfig
-from seed_rl.experience.config import FifoConfig, TransitionReplayConfig
+from seed_rl.experience.experience_config import FifoConfig, TransitionReplayConfig
 from seed_rl.options import option, part
 from seed_rl.types import AgentOutput
 

@@ -9,8 +9,8 @@ import pytest
 from seed_rl.algorithms import registry
 from seed_rl.environments.suites.catch import Catch
 from seed_rl.environments.suites.recall import Recall
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from tests.algorithms.games import CATCH, RECALL, B, ForbiddingGames, Games, unrolls
 from tests.selection import mostly_long
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from tests.algorithms.dqn import test_algorithm as dqn
 from tests.algorithms.r2d2 import test_algorithm as r2d2
 from tests.selection import mostly_slow

@@ -1,6 +1,6 @@
 import pytest
 
-from seed_rl.cluster.config import ClusterConfig
+from seed_rl.cluster.cluster_config import ClusterConfig
 from seed_rl.commands import cluster
 
 

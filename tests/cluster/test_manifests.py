@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from seed_rl.cluster.config import ClusterConfig
+from seed_rl.cluster.cluster_config import ClusterConfig
 from seed_rl.commands import cluster
 from seed_rl.launch.plan import make_plan
 

@@ -5,8 +5,8 @@ import optree
 import tensorflow as tf
 
 from seed_rl.devices.publisher import variables_of
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import EnvOutput, Sample
 
 

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.check import AlgorithmError
 from seed_rl.devices.replicas import Replicas
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from tests.devices import recorded
 from tests.devices.networks import CASES, make
 from tests.training import slopes

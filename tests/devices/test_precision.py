@@ -8,11 +8,11 @@ import tensorflow as tf
 from seed_rl.devices.precision import computing_in
 from seed_rl.devices.publisher import variables_of
 from seed_rl.devices.replicas import Replicas
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.export import export_policy
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec
 from tests.devices.networks import ACTION, CASES, make
 from tests.devices.recorded import random_step, samples

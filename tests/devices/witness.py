@@ -27,8 +27,8 @@ from seed_rl.experience.unroll_store import UnrollStore
 from seed_rl.inference.core import InferenceCore
 from seed_rl.serving.batcher import Batcher
 from seed_rl.serving.request import Request, ServedGroup
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from seed_rl.wire.codec import StepCodec
 from tests.waiting import DEADLINE_SECS

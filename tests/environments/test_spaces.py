@@ -14,8 +14,8 @@ from gymnasium import spaces
 from seed_rl.algorithms import registry
 from seed_rl.environments.base import EnvironmentConfig, Suite
 from seed_rl.environments.singles import SingleEnvironments
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import Sample
 from tests.environments.contract import suite_of
 from tests.selection import mostly_slow

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from seed_rl.experience.base import Setup, UnrollConfig
-from seed_rl.experience.config import TransitionReplayConfig
+from seed_rl.experience.experience_config import TransitionReplayConfig
 from seed_rl.types import AgentOutput, EnvOutput
 
 SHAPE = (3, 2)

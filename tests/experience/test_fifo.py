@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from seed_rl.experience.base import Batch, ClosedError, Setup, UnrollConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.experience.fifo import Fifo
 from seed_rl.types import Sample
 from tests.experience.slow_store import append

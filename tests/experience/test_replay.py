@@ -9,7 +9,7 @@ import optree
 import pytest
 
 from seed_rl.experience.base import ClosedError, Setup, UnrollConfig
-from seed_rl.experience.config import ReplayConfig
+from seed_rl.experience.experience_config import ReplayConfig
 from tests.experience import trajectories
 from tests.experience.trajectories import Streams
 from tests.selection import mostly_slow

@@ -14,7 +14,7 @@ from seed_rl.flags.defaults import fitting_batch_size
 from seed_rl.flags.errors import UsageError
 from seed_rl.flags.resolve import Launching
 from seed_rl.launch.plan import make_plan, resolve_run
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.types import EnvironmentSpec
 
 IMAGE = spaces.Box(0, 255, (84, 84, 3), np.uint8)

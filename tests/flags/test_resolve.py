@@ -8,7 +8,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.flags.resolve import Launching, resolve
 from seed_rl.flags.settings import Settings
 from seed_rl.launch.plan import make_plan, resolve_run
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 
 PRESET = "preset small/catch_r2d2.flags"
 R2D2 = ("catch", "r2d2", "--logdir=none")

@@ -8,7 +8,7 @@ from seed_rl.flags.errors import UsageError
 from seed_rl.flags.settings import Settings
 from seed_rl.launch import directory
 from seed_rl.launch.plan import Plan, make_plan, resolve_run
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.messages import say
 from seed_rl.runs import record
 from seed_rl.runs.layout import RunDirectory

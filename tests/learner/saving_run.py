@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from seed_rl.files import write_atomically
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.saving import Saver
 from seed_rl.learner.team import Team
 from seed_rl.training.trainer import Trainer

@@ -13,10 +13,10 @@ from seed_rl.devices.publisher import PolicyCopy
 from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.experience.base import ClosedError, UnrollConfig
-from seed_rl.experience.config import FifoConfig, ReplayConfig, TransitionReplayConfig
+from seed_rl.experience.experience_config import FifoConfig, ReplayConfig, TransitionReplayConfig
 from seed_rl.inference.core import InferenceCore
 from seed_rl.inference.rows import Rows
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.loop import Learner
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.types import AgentOutput

@@ -10,7 +10,7 @@ from seed_rl.environments.specs import environment_spec
 from seed_rl.environments.suites.catch import SUITE, CatchConfig
 from seed_rl.experience.base import ClosedError
 from seed_rl.learner import serving
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.learner.serving import Serving
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.server import InferenceServer

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from seed_rl.networks.action_mask import FORBIDDEN, ActionMask, without_mask
 from seed_rl.networks.actor_critic import ActorCritic, PolicyNetwork
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import Head, QNetwork
 from seed_rl.ops.distributions import Categorical
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.networks.actor_critic import ActorCritic
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, flatten_spec, pack_like
 
 T, B, P = 6, 3, 4

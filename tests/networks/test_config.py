@@ -1,6 +1,6 @@
 import pytest
 
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 
 
 @pytest.mark.parametrize("text,units", [("64,64", (64, 64)), (" 32 ", (32,)), ("", ())])

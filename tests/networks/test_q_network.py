@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.devices.precision import computing_in
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.q_network import NUM_COSINES, Head, QNetwork
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 

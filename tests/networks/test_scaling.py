@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
 from seed_rl.networks.encoder import Encoder
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import FixedScale, RunningScale
 from seed_rl.networks.torsos import MLP, PixelConv2D
 from seed_rl.types import ArraySpec

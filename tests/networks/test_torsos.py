@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.scaling import FixedScale
 from seed_rl.networks.torsos import MLP, PixelConv2D, make_torso
 from seed_rl.types import ArraySpec

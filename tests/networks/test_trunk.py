@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.trunk import Trunk, last_action_and_reward
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.networks.twin_critics import TwinCritics, TwinDense
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput
 

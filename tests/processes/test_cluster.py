@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from seed_rl.cluster.config import LOOPBACK_ONLY
+from seed_rl.cluster.cluster_config import LOOPBACK_ONLY
 from tests.environments import slow
 from tests.ports import CLUSTER, free_ports
 
@@ -345,7 +345,7 @@ def test_two_learners_train_on_one_node(house, nodes, monkeypatch):
 
 def test_all_learners_need_room(nodes, monkeypatch):
     from seed_rl.cluster import connection
-    from seed_rl.cluster.config import ClusterConfig
+    from seed_rl.cluster.cluster_config import ClusterConfig
     from seed_rl.flags.errors import UsageError
 
     of_each = {"Alive": True, "Resources": {"CPU": 4.0, "GPU": 1.0}}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from seed_rl.episode_metrics import FAILURES
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.reporting.figures import RunFigures
 from seed_rl.serving.tasks import Task
 from seed_rl.wire.generated import inference_pb2 as pb

@@ -5,10 +5,10 @@ import json
 
 import pytest
 
-from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.idle_time import INFERENCE_FOR_REQUESTS, INFERENCE_FOR_TRAINING, TRAINING_FOR_BATCH
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.plotting.picture import draw_runs
 from seed_rl.runs import record
 from seed_rl.runs.bottlenecks import report

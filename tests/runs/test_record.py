@@ -4,12 +4,12 @@ import json
 import pytest
 
 from seed_rl.algorithms import registry as algorithms
-from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
 from seed_rl.environments import registry as environments
 from seed_rl.environments.suites.catch import CatchConfig
 from seed_rl.environments.suites.classic import GymConfig
-from seed_rl.learner.config import LearnerConfig
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.learner.learner_config import LearnerConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.runs import record
 
 

@@ -5,7 +5,7 @@ import pytest
 from seed_rl.flags.configs import configs_directory
 from seed_rl.flags.errors import UsageError
 from seed_rl.launch.plan import resolve_run
-from seed_rl.learner.config import LearnerConfig
+from seed_rl.learner.learner_config import LearnerConfig
 from seed_rl.sweeps.space import read_space
 from seed_rl.sweeps.trials import Sweep, draw
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.experience.base import UnrollConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.types import AgentOutput, EnvOutput, Sample
 
 B = 4

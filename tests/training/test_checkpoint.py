@@ -9,7 +9,7 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
 from seed_rl.runs.layout import RunDirectory
 from seed_rl.training.checkpoint import (
     Checkpointer,
@@ -19,8 +19,8 @@ from seed_rl.training.checkpoint import (
     restore_algorithm,
 )
 from seed_rl.training.checkpoint_files import WRITE_ERRORS
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.selection import mostly_slow
 from tests.training.slopes import Pair, sample

@@ -6,8 +6,8 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from seed_rl.algorithms.base import LOSS, Epochs, Losses
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import Sample
 from tests.training.slopes import Slope, sample
 

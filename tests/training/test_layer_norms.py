@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Losses, Objective
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from tests.training.slopes import Pair, Slope, sample
 
 RATE = 0.25

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Objective
 from seed_rl.algorithms.check import AlgorithmError
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import InitialPriorities, Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, EnvOutput, Unroll
 from tests.training.slopes import B, Pair, Slope, sample
 

@@ -2,11 +2,11 @@
 
 import tensorflow as tf
 
-from seed_rl.algorithms.a2c.config import A2CConfig
+from seed_rl.algorithms.a2c.a2c_config import A2CConfig
 from seed_rl.algorithms.actor_critic.algorithm import ActorCriticAlgorithm
 from seed_rl.algorithms.base import Losses
 from seed_rl.algorithms.rollout_parts import bootstrapped
-from seed_rl.experience.config import WholeRolloutsConfig
+from seed_rl.experience.experience_config import WholeRolloutsConfig
 from seed_rl.ops.gae import gae
 from seed_rl.ops.masked import masked_normalize
 from seed_rl.types import EnvironmentSpec, Sample

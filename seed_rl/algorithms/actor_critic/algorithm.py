@@ -5,7 +5,7 @@ import math
 import keras
 import tensorflow as tf
 
-from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.actor_critic.actor_critic_config import ActorCriticConfig
 from seed_rl.algorithms.actor_critic.policy import ActorCriticPolicy, RewardScale
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.experience.base import UnrollConfig

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS, Algorithm, Losses, Objective
 from seed_rl.algorithms.discrete import num_actions, num_training_envs
-from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.algorithms.dqn.policy import DQNPolicy, Exploration
 from seed_rl.algorithms.dqn.returns import KINDS
 from seed_rl.algorithms.target_network import copy_weights, copy_weights_when_due, observe_in_all

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.algorithms.dqn.returns import Returns
 from seed_rl.algorithms.epsilon_greedy import EpsilonGreedyPolicy
 from seed_rl.networks.q_network import QNetwork

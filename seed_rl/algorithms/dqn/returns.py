@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.networks.q_network import QNetwork
 from seed_rl.ops import draws
 from seed_rl.ops.categorical_returns import cross_entropy, entropy, project, support

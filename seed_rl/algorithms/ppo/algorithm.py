@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.actor_critic.clipped import ClippedAlgorithm, Transitions
 from seed_rl.algorithms.base import Epochs, Losses
-from seed_rl.algorithms.ppo.config import PPOConfig
+from seed_rl.algorithms.ppo.ppo_config import PPOConfig
 from seed_rl.algorithms.rollout_parts import bootstrapped, last_step, parts_of
 from seed_rl.ops.gae import gae
 from seed_rl.types import AgentOutput, EnvironmentSpec, Sample

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from seed_rl.algorithms.sac.config import SACConfig
+from seed_rl.algorithms.sac.sac_config import SACConfig
 from seed_rl.networks.action_mask import FORBIDDEN
 from seed_rl.ops import draws
 from seed_rl.ops.bounds import bounds_of

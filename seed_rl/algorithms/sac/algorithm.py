@@ -12,8 +12,8 @@ import tensorflow as tf
 from seed_rl.algorithms.base import Algorithm, Losses, Objective
 from seed_rl.algorithms.discrete import num_training_envs
 from seed_rl.algorithms.sac.actions import actions_for
-from seed_rl.algorithms.sac.config import SACConfig
 from seed_rl.algorithms.sac.policy import SACPolicy
+from seed_rl.algorithms.sac.sac_config import SACConfig
 from seed_rl.algorithms.target_network import copy_weights, observe_in_all
 from seed_rl.experience.base import UnrollConfig
 from seed_rl.networks.actor_critic import PolicyNetwork

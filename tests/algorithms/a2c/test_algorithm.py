@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 
+from seed_rl.algorithms.a2c.a2c_config import A2CConfig
 from seed_rl.algorithms.a2c.algorithm import A2C
-from seed_rl.algorithms.a2c.config import A2CConfig
-from seed_rl.experience.config import WholeRolloutsConfig
+from seed_rl.experience.experience_config import WholeRolloutsConfig
 from tests.algorithms.objectives import loss_of
 from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, unacted
 

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.appo.algorithm import APPO
-from seed_rl.algorithms.appo.config import APPOConfig
+from seed_rl.algorithms.appo.appo_config import APPOConfig
 from seed_rl.algorithms.ppo.algorithm import PPO
-from seed_rl.algorithms.ppo.config import PPOConfig
+from seed_rl.algorithms.ppo.ppo_config import PPOConfig
 from tests.algorithms.objectives import loss_of, variables_of
 from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec
 

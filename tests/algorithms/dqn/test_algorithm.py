@@ -7,9 +7,9 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.dqn.algorithm import DQN
-from seed_rl.algorithms.dqn.config import DQNConfig
-from seed_rl.training.config import TrainerConfig
+from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, Sample
 from tests.algorithms.objectives import loss_of, variables_of
 from tests.algorithms.q_learning import (

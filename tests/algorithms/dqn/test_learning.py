@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.dqn.algorithm import DQN
-from seed_rl.algorithms.dqn.config import DQNConfig
+from seed_rl.algorithms.dqn.dqn_config import DQNConfig
 from seed_rl.environments.suites.catch import Catch
 from seed_rl.types import Sample
 from tests.algorithms.games import CATCH, B, Games, greedy_return, steps

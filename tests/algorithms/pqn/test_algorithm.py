@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.pqn.algorithm import PQN
-from seed_rl.algorithms.pqn.config import PQNConfig
-from seed_rl.training.config import TrainerConfig
+from seed_rl.algorithms.pqn.pqn_config import PQNConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from tests.algorithms.objectives import loss_of
 from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec, traced, unacted
 

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.r2d2.algorithm import R2D2
-from seed_rl.algorithms.r2d2.config import R2D2Config
+from seed_rl.algorithms.r2d2.r2d2_config import R2D2Config
 from seed_rl.environments.suites.catch import Catch
 from seed_rl.environments.suites.recall import Recall
 from seed_rl.types import Sample

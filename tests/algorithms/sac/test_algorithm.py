@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from seed_rl.algorithms.sac.algorithm import ACTOR, CRITIC, TEMPERATURE
 from seed_rl.ops.distributions import MIN_STDDEV
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import ArraySpec
 from tests.algorithms.q_learning import allowed_in, with_masks
 from tests.algorithms.sac.transitions import BOX, DISCRETE, FRAME, UNBOUNDED, VECTOR, B, make, random_sample

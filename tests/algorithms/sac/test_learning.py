@@ -8,10 +8,10 @@ import pytest
 import tensorflow as tf
 
 from seed_rl.algorithms.sac.algorithm import SAC
-from seed_rl.algorithms.sac.config import SACConfig
+from seed_rl.algorithms.sac.sac_config import SACConfig
 from seed_rl.environments.suites.catch import Catch
-from seed_rl.training.config import TrainerConfig
 from seed_rl.training.trainer import Trainer
+from seed_rl.training.training_config import TrainerConfig
 from seed_rl.types import ArraySpec, EnvironmentSpec, EnvOutput, Sample
 from tests.algorithms.games import CATCH, B, Games, greedy_return
 

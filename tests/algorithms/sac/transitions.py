@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from seed_rl.algorithms.sac.algorithm import SAC
-from seed_rl.algorithms.sac.config import SACConfig
+from seed_rl.algorithms.sac.sac_config import SACConfig
 from seed_rl.types import AgentOutput, ArraySpec, EnvironmentSpec, EnvOutput, Sample
 
 B = 6

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from seed_rl.algorithms.base import LOSS
 from seed_rl.algorithms.vtrace.algorithm import VTrace
-from seed_rl.algorithms.vtrace.config import VTraceConfig
+from seed_rl.algorithms.vtrace.vtrace_config import VTraceConfig
 from seed_rl.types import AgentOutput
 from tests.algorithms.objectives import loss_of, variables_of
 from tests.algorithms.rollouts import ACTIONS, DISCRETE, B, T, rollout, spec

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any, ClassVar
 
 from seed_rl.algorithms.options import Q_LEARNING, AlgorithmOptions, Kind
-from seed_rl.experience.config import RolloutsConfig
-from seed_rl.networks.config import FeedForwardConfig
+from seed_rl.experience.experience_config import RolloutsConfig
+from seed_rl.networks.networks_config import FeedForwardConfig
 from seed_rl.options import option, part
 
 

@@ -3,9 +3,9 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.actor_critic.actor_critic_config import ActorCriticConfig
 from seed_rl.algorithms.options import Kind
-from seed_rl.experience.config import FifoConfig
+from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.options import option, part
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from seed_rl.algorithms.options import Q_LEARNING, AlgorithmOptions, Kind
-from seed_rl.experience.config import TransitionReplayConfig
-from seed_rl.networks.config import TransitionNetworkConfig
+from seed_rl.experience.experience_config import TransitionReplayConfig
+from seed_rl.networks.networks_config import TransitionNetworkConfig
 from seed_rl.options import option, part
 
 DISTRIBUTIONS = ("scalar", "categorical", "quantile")

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any, ClassVar
 
-from seed_rl.algorithms.actor_critic.config import ActorCriticConfig
+from seed_rl.algorithms.actor_critic.actor_critic_config import ActorCriticConfig
 from seed_rl.algorithms.options import Kind
 from seed_rl.options import option
 

@@ -4,8 +4,8 @@ import dataclasses
 from typing import Any, ClassVar
 
 from seed_rl.algorithms.options import Kind
-from seed_rl.algorithms.ppo.config import ClippedConfig
-from seed_rl.experience.config import FifoConfig
+from seed_rl.algorithms.ppo.ppo_config import ClippedConfig
+from seed_rl.experience.experience_config import FifoConfig
 from seed_rl.options import option, part
 
 

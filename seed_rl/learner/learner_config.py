@@ -4,7 +4,7 @@ import dataclasses
 
 from seed_rl.options import option
 from seed_rl.seeds import LARGEST_SEED
-from seed_rl.training.config import TrainerConfig
+from seed_rl.training.training_config import TrainerConfig
 
 
 @dataclasses.dataclass(frozen=True)

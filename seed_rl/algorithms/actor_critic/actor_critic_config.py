@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 from seed_rl.algorithms.options import POLICY_GRADIENT, AlgorithmOptions, Kind
-from seed_rl.networks.config import NetworkConfig
+from seed_rl.networks.networks_config import NetworkConfig
 from seed_rl.options import option, part
 
 
