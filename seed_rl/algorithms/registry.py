@@ -29,7 +29,7 @@ class AlgorithmEntry(NamedTuple):
 
 def _built_in(name: str, class_name: str) -> AlgorithmEntry:
     package = f"seed_rl.algorithms.{name}"
-    return AlgorithmEntry(f"{package}.config:{class_name}Config", f"{package}.algorithm:{class_name}")
+    return AlgorithmEntry(f"{package}.{name}_config:{class_name}Config", f"{package}.algorithm:{class_name}")
 
 
 _CLASSES = ("A2C", "APPO", "DQN", "PQN", "PPO", "R2D2", "SAC", "VTrace")
