@@ -113,15 +113,15 @@ class Actor:
     def _connect(self) -> None:
         """Connects, follows the learner's redirects, and plays until the connection ends, with an error."""
         address = self._config.server_address
-        timeout_secs = min(_JOIN_SECS, self._config.connect_timeout_secs)
+        timeout_secs, is_gateway = min(_JOIN_SECS, self._config.connect_timeout_secs), False
         for redirects in range(_MOST_REDIRECTS):
-            channel = Channel(address, self._security)
+            channel = Channel(address, self._security, is_gateway)
             try:
                 stream, welcome = channel.join(self._join(redirects), timeout_secs)
                 self._was_welcomed = True
                 if not welcome.address:
                     self._play(stream, welcome)
-                if welcome.address.startswith(":"):  # A gateway.
+                if is_gateway := welcome.address.startswith(":"):
                     timeout_secs = min(_GATEWAY_SECS, timeout_secs)
                 address = self._checked(resolved(welcome.address, address))
             finally:

@@ -15,7 +15,7 @@ from grpc._cython import cygrpc
 
 from seed_rl.messages import one_line
 from seed_rl.wire.generated import inference_pb2 as pb
-from seed_rl.wire.protocol import LEARNERS_MARK, SERVICE, channel_options
+from seed_rl.wire.protocol import GATEWAY_OPTIONS, LEARNERS_MARK, SERVICE, channel_options
 from seed_rl.wire.security import Security
 from seed_rl.wire.tls import TlsProbe
 
@@ -94,10 +94,15 @@ class Channel:
       address: unix:PATH or HOST:PORT.
     """
 
-    def __init__(self, address: str, security: Security = Security()):  # noqa: B008 (immutable)
+    def __init__(
+        self,
+        address: str,
+        security: Security = Security(),  # noqa: B008 (immutable)
+        is_gateway: bool = False,
+    ):
         """Prepares a channel to `address` (unix:PATH or HOST:PORT); nothing is sent yet."""
         options = [
-            *channel_options(-1),  # The learner enforces the size limit.
+            *dict([*channel_options(-1), *(GATEWAY_OPTIONS if is_gateway else ())]).items(),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 1_000),  # A learner may be up for a few seconds only.

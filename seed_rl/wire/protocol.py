@@ -32,7 +32,13 @@ _KEEPALIVE_OPTIONS = [
     ("grpc.http2.ping_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 2_000),
+]
+# Of actors at a gateway: the learner serves them once they notice that it is gone.
+GATEWAY_OPTIONS = [
+    ("grpc.keepalive_time_ms", 3_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.http2.ping_timeout_ms", 3_000),
 ]
 
 
