@@ -15,8 +15,8 @@ from seed_rl.serving.silence import Limits
 from seed_rl.serving.sockets import SocketPath, is_socket_file
 from seed_rl.serving.steady import METHOD_NOT_FOUND, SteadyServer
 from seed_rl.wire import hosts, protocol
-from seed_rl.wire.protocol import channel_options
-from seed_rl.wire.security import Security, TokenCheck
+from seed_rl.wire.protocol import LEARNERS_MARK, channel_options
+from seed_rl.wire.security import WRONG_TOKEN, Security
 
 T = TypeVar("T")
 
@@ -54,6 +54,7 @@ class Listener:
     Attributes:
       port: the port; 0 for a unix socket.
       gateways: returns the addresses of the gateways to which actors can be sent now.
+      on_refusal: called with the peer, status and sentence of each call that lacks the token.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Listener:
         """
         self.port = 0
         self.gateways: Callable[[], Sequence[str]] = tuple
+        self.on_refusal: Callable[[str, grpc.StatusCode, str], object] = lambda peer, code, sentence: None
         self._address, self._also, self._security = address, also, security
         self._options = [*channel_options(max_message_bytes), *_connection_options(limits)]
         self._socket: SocketPath | None = None
@@ -102,8 +104,7 @@ class Listener:
         self._watching = asyncio.run_coroutine_threadsafe(self._watch(), self._loop)
 
     async def _start(self) -> SteadyServer:
-        token = self._security.token
-        steady = SteadyServer(self._methods(), self._options, [TokenCheck(token)] if token else [])
+        steady = SteadyServer(self._methods(), self._options)
         server, credentials = steady.server, self._security.server_credentials()
         place = self._socket.grpc_address if self._socket else self._place()
         if credentials is None:
@@ -186,6 +187,10 @@ class Listener:
 
         One that comes too early is kept waiting, because its caller waits longer after each refusal.
         """
+        if not self._security.accepts(context.invocation_metadata()):
+            context.set_trailing_metadata([LEARNERS_MARK])
+            self.on_refusal(context.peer(), grpc.StatusCode.UNAUTHENTICATED, WRONG_TOKEN)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, WRONG_TOKEN)
         if answer := self._answers.get(service):
             await answer(requests, context)
         elif service in self._expected:

@@ -62,6 +62,7 @@ class InferenceServer(InferenceService):
         if shared_memory.is_supported() and all(batcher.wake_ups for batcher in connections.batchers):
             keys = FirstMessages(limits.handshake_secs, most_waiting)
             self._memory = self._listener.run(self._share_memory(address, keys))
+        self._listener.on_refusal = self._report
         self._listener.add(SERVICE, self.connect)
 
     async def _share_memory(self, address: str, keys: FirstMessages) -> MemoryServer | None:

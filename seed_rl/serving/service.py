@@ -67,17 +67,17 @@ class InferenceService(abc.ABC):
         context.set_trailing_metadata([LEARNERS_MARK])
         if refusal is not None and refusal.code != grpc.StatusCode.OK:
             if refusal.code not in _NO_REFUSALS:
-                self._report(context.peer(), refusal)
+                self._report(context.peer(), refusal.code, str(refusal))
             await context.abort(refusal.code, str(refusal))
 
-    def _report(self, peer: str, refusal: Refusal) -> None:
+    def _report(self, peer: str, code: grpc.StatusCode, sentence: str) -> None:
         """Counts a refusal and logs it: at most 10 a minute, and then how many others there were."""
         self._on_refusal()
         if not self._num_refused:
             asyncio.get_running_loop().call_later(_PERIOD_SECS, self._end_period)
         self._num_refused += 1
         if self._num_refused <= _MOST_LINES:
-            warn(f"refused the actor at {peer} ({refusal.code.name}): {refusal}")
+            warn(f"refused the actor at {peer} ({code.name}): {sentence}")
 
     def _end_period(self) -> None:
         if self._num_refused > _MOST_LINES:

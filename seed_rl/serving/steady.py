@@ -36,14 +36,12 @@ class SteadyServer:
         self,
         methods: Mapping[str, Mapping[str, grpc.RpcMethodHandler]],
         options: list[tuple[str, Any]],
-        interceptors: list[grpc.aio.ServerInterceptor],
     ):
         """Makes it.
 
         Args:
           methods: handlers by service and method.
           options: gRPC's.
-          interceptors: called before the handlers.
         """
         if not _HAS_PARTS:
             warn(
@@ -53,7 +51,7 @@ class SteadyServer:
         plain = cygrpc.AioServer
         cygrpc.AioServer = _Core if _HAS_PARTS else plain
         try:
-            self.server = grpc.aio.server(options=options, interceptors=interceptors)
+            self.server = grpc.aio.server(options=options)
         finally:
             cygrpc.AioServer = plain
         self.ended: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()

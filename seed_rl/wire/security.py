@@ -10,13 +10,12 @@ import os
 import ssl
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import grpc
 
 from seed_rl.options import Options, option
-from seed_rl.wire.protocol import LEARNERS_MARK
 
 # Environment variables, for schedulers that pass secrets this way: the token, and PEM texts.
 TOKEN_VARIABLE = "SEED_RL_TOKEN"
@@ -29,6 +28,10 @@ PEM_VARIABLES = {
 _log = logging.getLogger(__name__)
 
 _METADATA_KEY = "authorization"
+WRONG_TOKEN = (
+    "The learner expects a token that this actor does not send: use the same --token_file or "
+    f"{TOKEN_VARIABLE} at both ends."
+)
 _SHORTEST_TOKEN = 16
 _SECRETS = ("token_file", "tls_key")
 
@@ -124,6 +127,12 @@ class Security:
         """The metadata that an actor sends with each call."""
         return [] if self.token is None else [(_METADATA_KEY, f"Bearer {self.token}")]
 
+    def accepts(self, metadata: Iterable[tuple[str, Any]] | None) -> bool:
+        """Whether the metadata of a call have the token, if one is needed."""
+        said = str(dict(metadata or ()).get(_METADATA_KEY, ""))
+        # In constant time: the response time must not reveal how much of a wrong token is right.
+        return self.token is None or hmac.compare_digest(said.encode(), f"Bearer {self.token}".encode())
+
 
 @contextlib.contextmanager
 def _file(content: bytes) -> Iterator[str]:
@@ -215,31 +224,6 @@ def is_local(address: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-class TokenCheck(grpc.aio.ServerInterceptor):
-    """Accepts calls that carry the token; others end with UNAUTHENTICATED."""
-
-    def __init__(self, token: str):
-        self._expected = f"Bearer {token}".encode()
-
-    async def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
-        """Passes a call on to its method, or to one that refuses it."""
-        handler = await continuation(handler_call_details)
-        said = dict(handler_call_details.invocation_metadata).get(_METADATA_KEY, "")
-        # In constant time: the response time must not reveal how much of a wrong token is right.
-        if handler is None or hmac.compare_digest(str(said).encode(), self._expected):
-            return handler
-        return grpc.stream_stream_rpc_method_handler(_refuse)  # For either kind: before it sends a message.
-
-
-async def _refuse(request: Any, context: Any) -> None:
-    context.set_trailing_metadata([LEARNERS_MARK])
-    await context.abort(
-        grpc.StatusCode.UNAUTHENTICATED,
-        f"The learner expects a token that this actor does not send: use the same --token_file or "
-        f"{TOKEN_VARIABLE} at both ends.",
-    )
 
 
 def _check_pem(security: Security, sources: Mapping[str, str]) -> None:

@@ -105,7 +105,7 @@ def test_a_command_on_a_page_is_valid(page, words, parsed, monkeypatch):
     monkeypatch.chdir(ROOT)
     name, *args = words
     assert name in COMMANDS
-    if name != "completion" and not {"--help", "--helpfull"} & set(args):
+    if name != "completion" and not {"--help", "--helpfull", "--explain"} & set(args):
         parsed(name, args)
 
 

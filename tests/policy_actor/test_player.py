@@ -24,8 +24,7 @@ from seed_rl.inference.unroll_core import UnrollCore
 from seed_rl.inference.unrolls import UnrollCodec
 from seed_rl.policy_actor.player import Player, make_policy
 from seed_rl.serving.batcher import Batcher
-from seed_rl.serving.request import BadStep, Request
-from seed_rl.serving.request import Group as Served
+from seed_rl.serving.request import BadStep, Request, ServedGroup
 from seed_rl.wire.client import LearnerGoneError, RefusedError
 from seed_rl.wire.codec import ActionCodec
 from seed_rl.wire.generated import inference_pb2 as pb
@@ -65,7 +64,7 @@ class Learner:
         self.fifo = Fifo(Setup(0, UnrollConfig(T), SIZE), capacity=1000)
         self.core = UnrollCore(self.codec, self.fifo.store, self.reader)
         self.batcher = Batcher(100, 0.0)
-        self.groups = [Served(n, 77, n * SIZE, SIZE, False) for n in range(num_groups)]
+        self.groups = [ServedGroup(n, 77, n * SIZE, SIZE, False) for n in range(num_groups)]
         self.clients = [self.batcher.connect() for _ in self.groups]
         self.is_first = [True] * num_groups
         self.messages, self.refusals, self.limit = [], [], None
@@ -137,7 +136,7 @@ def unrolls_of_learner(suite, count, **settings):
             pass
 
     core = InferenceCore(algorithm.policy, spec, SIZE, 0, fifo.store, Weights)
-    served, actions = Served(0, 77, 0, SIZE, False), ActionCodec(spec.action)
+    served, actions = ServedGroup(0, 77, 0, SIZE, False), ActionCodec(spec.action)
     for step in range(count * T + 1):
         request = Request(served, bytes(group._records), 0.0, 0 if step == 0 else None)
         (answer,), _ = core.process([request])
@@ -274,7 +273,7 @@ def test_processes_that_have_gone_are_forgotten(monkeypatch):
     player = Player(tuple(make_groups("catch")), algorithm.policy, spec, T)
     play_over(player, learner, spec, 1)
     for process in range(10):
-        learner.groups = [Served(process, process, 0, SIZE, False)]
+        learner.groups = [ServedGroup(process, process, 0, SIZE, False)]
         learner.is_first = [True]
         learner.take(learner.messages[0])
         assert len(learner.core._sent) <= 3

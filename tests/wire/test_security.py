@@ -106,10 +106,12 @@ def test_mutual_tls(serve, files):
 
 
 @pytest.mark.parametrize("token", [None, "another-token-0123", TOKEN + "0"])
-def test_another_token_is_refused(serve, files, token):
+def test_another_token_is_refused_and_logged(serve, files, token, capfd):
     security = replace(load_security(actor_config(files), {}), token=token)
     with pytest.raises(RefusedError, match="expects a token that this actor does not send"):
         join(serve(learner_config(files)), security)
+    assert "refused the actor at ipv" in (logged := capfd.readouterr().err) and "UNAUTHENTICATED" in logged
+    assert TOKEN not in logged
 
 
 @pytest.mark.parametrize(
