@@ -123,7 +123,7 @@ def tasks(house):
 def test_training_goes_on_when_a_node_with_actors_is_lost(house, nodes):
     run = start(house, nodes, FOR_EVER)
     house.wait_until(lambda: all(tasks(house)), "a task for every actor")
-    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--settings={house.logdir}/settings.json")
     token = learner.environ()["SEED_RL_TOKEN"]
     lines = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
     assert not any(token in argument for line in lines for argument in line)
@@ -165,12 +165,12 @@ def test_stop_resume_and_loss_of_the_learners_node(house, nodes):
 
     run = start(house, nodes, *flags)
     house.wait_for_metrics(lambda line: line["env_frames"] > frames, run, after=stopped)
-    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--settings={house.logdir}/settings.json")
     assert learner.environ()["CUDA_VISIBLE_DEVICES"] == "0"
     nodes.remove(nodes.of(learner))
     run.wait_for("the learner's node was lost; the learner restarts from the last checkpoint.")
     house.wait_until(
-        lambda: processes_of("learner", f"--logdir={house.logdir}"),
+        lambda: processes_of("learner", f"--settings={house.logdir}/settings.json"),
         lambda: f"another learner; the output is: {run.output}",
     )
     lost = len(house.metrics())
@@ -187,7 +187,7 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
         nodes.add(2)
     run = start(house, nodes, "--learner_cpus=2", "--save_checkpoint_secs=100000", FOR_EVER)
     house.wait_for_metrics(lambda line: line["env_frames"] > 3000, run)
-    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--settings={house.logdir}/settings.json")
     node = nodes.of(learner)
     learner.terminate()
     run.wait_for("a learner was stopped on its node; the learner restarts from the last checkpoint.")
@@ -196,7 +196,7 @@ def test_a_learner_whose_node_is_taken_away_resumes_from_the_checkpoint_of_that_
     nodes.remove(node)
     resumed = house.wait_for_metrics(lambda line: True, run, after=stopped)
     assert resumed["env_frames"] >= frames
-    (learner,) = processes_of("learner", f"--logdir={house.logdir}")
+    (learner,) = processes_of("learner", f"--settings={house.logdir}/settings.json")
     assert nodes.of(learner) is not node
     run.signal(signal.SIGTERM)
     assert run.end() == 143, run.output
@@ -211,8 +211,8 @@ def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(hous
     flags = ("--num_learners=2", "--learner_cpus=2", "--host_timeout_secs=60", "--save_checkpoint_secs=0.5")
     run = start(house, nodes, *game, *flags)
     house.wait_for_checkpoint(run)
-    logdir = f"--logdir={house.logdir}"
-    first, second = (processes_of("learner", logdir, f"--learner_index={i}")[0] for i in range(2))
+    settings = f"--settings={house.logdir}/settings.json"
+    first, second = (processes_of("learner", settings, f"--learner_index={i}")[0] for i in range(2))
     lost = nodes.of(second)
     assert lost is not nodes.of(first)
     nodes.add(2)
@@ -229,7 +229,8 @@ def test_two_learners_on_two_nodes_restart_together_when_one_loses_its_node(hous
 TAKEN_ONCE = """
 import os, runpy, socket, sys
 address = next(arg for arg in sys.argv if arg.startswith("--server_address=")).partition("=")[2]
-logdir = next(arg for arg in sys.argv if arg.startswith("--logdir=")).partition("=")[2]
+settings = next(arg for arg in sys.argv if arg.startswith("--settings=")).partition("=")[2]
+logdir = os.path.dirname(settings)
 if not os.path.exists(logdir + "/taken"):
     open(logdir + "/taken", "w").close()
     host, _, port = address.rpartition(":")
